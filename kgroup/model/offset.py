@@ -9,6 +9,7 @@ __all__ = [
     "OffsetChange",
     "PendingOffset",
     "ShareOffset",
+    "StoreName",
     "StoredOffset",
 ]
 
@@ -66,6 +67,28 @@ class StoredOffset:
     leader_epoch: int | None = None
     metadata: str | None = None
     commit_timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreName:
+    """What a store of offsets is called: in questions, in notes, and in files saved from it.
+
+    Attributes:
+        where: servers, or database and table, for people: without secrets.
+        cluster_id: Kafka's base64url text; None where it is no cluster, or does not tell.
+    """
+
+    where: str
+    cluster_id: str | None = None
+
+    def __str__(self) -> str:
+        return self.where if self.cluster_id is None else f"{self.where} (id {self.cluster_id})"
+
+    def is_other(self, name: "StoreName") -> bool:
+        """Tell whether that is another store: of clusters their ids tell, where both are known."""
+        if self.cluster_id is None or name.cluster_id is None:
+            return self.where != name.where
+        return self.cluster_id != name.cluster_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.offset import CommittedOffset, OffsetChange
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
@@ -306,12 +306,14 @@ class OffsetReading:
         problems: what could not be read.
         notes: what was assumed or chosen, for people.
         absent: topics and partitions, by group, for which nothing was committed, as a backup says.
+        saved_from: of a file: the store that it was saved from; None where it does not say.
     """
 
     offsets: Mapping[str, tuple[CommittedOffset, ...]]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     absent: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    saved_from: StoreName | None = None
 
 
 @runtime_checkable
@@ -335,6 +337,11 @@ class OffsetStore(Protocol):
 @runtime_checkable
 class WritableOffsetStore(OffsetStore, Protocol):
     """A store that can be changed: nothing is but by these calls."""
+
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it; nothing is asked for that."""
+        ...
 
     def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
         """Change what is committed, by group: all changes of a group or none, as far as one can.
@@ -365,6 +372,11 @@ class WritableOffsetStore(OffsetStore, Protocol):
 @runtime_checkable
 class MemberRemover(Protocol):
     """Where members can be removed from groups by others than themselves."""
+
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it; nothing is asked for that."""
+        ...
 
     def remove_members(
         self,

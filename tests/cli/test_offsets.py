@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from kgroup.cli.option.execution import Execution
+from kgroup.cli.option.store import Store as ChosenStore
 from kgroup.cli.output.form import Output
 from kgroup.model.next_record import NextReading, Position
 from kgroup.operation.offsets.plan import OffsetPlan
@@ -111,7 +113,10 @@ def test_a_plan_of_a_reset(cli: Cli) -> None:
     line = ["offsets", "reset", "--sample", "invoice-batch", "--to-offset", "9", "-o", "json"]
     result = cli(*line)
     assert result.status == 0
-    assert result.err == "kgroup: note: nothing was changed; --execute does what is planned\n"
+    assert result.err == (
+        "kgroup: note: nothing was changed, nor can be: files, log directories and snapshots are "
+        "only read\n"
+    )
     assert [
         (row["committed_offset"], row["target_offset"], row["skipped"], row["result"])
         for row in rows(result)
@@ -286,7 +291,8 @@ def test_where_nothing_was_committed_nothing_is_saved(
     monkeypatch.chdir(tmp_path)
     store = Store({})
     plan = OffsetPlan((), {}, deleted=("idle",))
-    Execution(True, True, None).run("offsets delete", plan, store, Output("json", (), True))
+    output = Output("json", (), True)
+    Execution(True, True, None).run("offsets delete", plan, store, ChosenStore(), output)
     assert store.deleted == ["idle"]
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
@@ -344,13 +350,60 @@ def test_a_change_is_carried_out_and_undone(cli: Cli, database: str, tmp_path: P
         partition: offset - 2 for partition, offset in ORDERS.items()
     }
     (backup,) = tmp_path.glob("kgroup-offsets-*.json")
-    assert f"is in {backup.name}: 'kgroup offsets import' undoes this" in done.err
+    assert f"is in {backup.name}; to undo this: kgroup offsets import {backup.name}" in done.err
 
-    undone = cli("offsets", "import", "--sql", database, backup, "--execute", "--backup", "u.json")
+    undone = cli(*undo(done), "--backup", "u.json")
     assert undone.status == 0
     assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
     again = cli("offsets", "import", "--sql", database, backup, "-o", "json")
     assert {row["result"] for row in rows(again)} == {"unchanged"}
+
+
+def undo(result: Result) -> list[str]:
+    """Take what undoes a change from what is said of it, as a shell would."""
+    (line,) = (each for each in result.err.splitlines() if "to undo this" in each)
+    _, *words = shlex.split(line[line.index(": kgroup ") + 2 :])
+    return words
+
+
+@pytest.mark.parametrize("name", ["-b.json", "two words.json", "it's.json", "$(x)", "*.json"])
+def test_what_undoes_a_change_can_be_pasted(cli: Cli, database: str, name: str) -> None:
+    line = ["offsets", "delete", "--sql", database, "order-service", "invoice-batch", "--execute"]
+    done = cli(*line, f"--backup={name}")
+    assert done.status == 0, done.err
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 5
+    undone = cli(*undo(done))
+    assert undone.status == 0, undone.err
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+
+
+def test_what_undoes_a_change_names_table_and_columns(cli: Cli, database: str) -> None:
+    names = ["--sql-table", "other table", "--sql-column", "offset=next offset"]
+    line = ["offsets", "copy", "sample", f"sql:{database}", "--group", "shipping", *names]
+    done = cli(*line, "--create-table", "--execute")
+    assert (done.status, cli(*undo(done)).status) == (0, 0)
+    assert cli("offsets", "show", "--sql", database, *names, "--all", "-o", "jsonl").out == ""
+
+
+def test_a_plan_names_the_store(cli: Cli, database: str, tmp_path: Path) -> None:
+    planned = cli("offsets", "reset", "--sql", database, "shipping", "--shift-by", "1")
+    assert planned.err == (
+        f"kgroup: note: nothing was changed in sqlite:///{tmp_path}/o.db, table t_offset; "
+        "--execute does what is planned\n"
+    )
+
+
+def test_a_backup_of_another_store_is_told(cli: Cli, database: str, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/o.db, table t_offset"
+    assert json.loads((tmp_path / "first.json").read_bytes())["store"]["where"] == store
+    own = cli("offsets", "import", "--sql", str(tmp_path / database), "first.json", "--all")
+    assert "was saved from" not in own.err
+    line = ["offsets", "import", "--sql", "other.db", "--create-table", "first.json", "--all"]
+    planned = cli(*line)
+    assert f"note: what is read was saved from {store}, and this is sqlite:" in planned.err
+    exported = cli("offsets", "export", "--sql", database, "--all", "-f", "-")
+    assert json.loads(exported.out)["store"]["where"] == store
+    assert "store" not in json.loads(cli("offsets", "export", "--sample", "--all", "-f", "-").out)
 
 
 def test_undoing_a_copy_deletes_what_was_not_there(cli: Cli, database: str) -> None:

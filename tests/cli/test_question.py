@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 60
 RESET = ["offsets", "reset", "--sql", "o.db", "g", "--shift-by", "2"]
-QUESTION = "Change 1 offset of 1 group? [y/N] "
-UNDO = "'kgroup offsets import' undoes this"
+QUESTION = "Change 1 offset of 1 group in sqlite:///"
+UNDO = "; to undo this: kgroup offsets import kgroup-offsets-"
 LEFT = "kgroup: error: nothing was changed: that was not answered by yes\n"
 
 
@@ -115,7 +115,7 @@ def backups(folder: Path) -> list[Path]:
 @pytest.mark.parametrize("answer", ["y\n", " YES\n"])
 def test_yes_does_it(folder: Path, answer: str) -> None:
     with on_terminal(folder, *RESET, "--execute", "-o", "csv") as terminal:
-        terminal.until(QUESTION)
+        terminal.until(f"{QUESTION}{folder}/o.db, table t_offset? [y/N] ")
         assert "planned" in terminal.seen, "what is asked about is shown"
         assert (committed(folder), backups(folder)) == (5, [])
         terminal.type(answer)
@@ -131,7 +131,7 @@ def test_yes_does_it(folder: Path, answer: str) -> None:
 def test_anything_else_leaves_all(folder: Path, answer: str) -> None:
     """The last is Ctrl-D: the end of the input."""
     with on_terminal(folder, *RESET, "--execute") as terminal:
-        terminal.until(QUESTION)
+        terminal.until("[y/N] ")
         terminal.type(answer)
         status, out, seen = terminal.end()
     assert (status, out) == (1, "")
@@ -141,7 +141,7 @@ def test_anything_else_leaves_all(folder: Path, answer: str) -> None:
 
 def test_no_is_an_error_in_a_document(folder: Path) -> None:
     with on_terminal(folder, *RESET, "--execute", "-o", "json") as terminal:
-        terminal.until(QUESTION)
+        terminal.until("[y/N] ")
         terminal.type("n\n")
         status, out, _ = terminal.end()
     assert status == 1
@@ -151,7 +151,7 @@ def test_no_is_an_error_in_a_document(folder: Path) -> None:
 
 def test_ctrl_c_leaves_all(folder: Path) -> None:
     with on_terminal(folder, *RESET, "--execute") as terminal:
-        terminal.until(QUESTION)
+        terminal.until("[y/N] ")
         time.sleep(0.3)  # Python loses sight of a signal that comes just before a call that blocks
         terminal.type("\x03")
         status, out, seen = terminal.end()

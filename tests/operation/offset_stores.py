@@ -9,7 +9,7 @@ from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.next_record import NextReading, NextRecord, Position
-from kgroup.model.offset import CommittedOffset, OffsetChange
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.source.base import OffsetReading
@@ -34,6 +34,8 @@ class Store:
         deleted: likewise.
         refuses: problems that are given in the place of writing.
     """
+
+    store_name = StoreName("the cluster b", "c")
 
     def __init__(self, offsets: Mapping[str, Mapping[At, int]]) -> None:
         self.offsets = {group_id: commits(each) for group_id, each in offsets.items()}

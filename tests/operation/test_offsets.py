@@ -320,6 +320,32 @@ def test_transfer_of_topics_leaves_what_a_backup_says_of_others(tmp_path: Path) 
     assert store.offsets == {"g": commits({("u", 0): 6})}
 
 
+@pytest.mark.parametrize(
+    ("where", "cluster_id", "is_other"),
+    [
+        ("the cluster b", "c", False),
+        ("the cluster a", "c", False),
+        ("the cluster b", "d", True),
+        ("the cluster b", None, False),
+        ("the cluster a", None, True),
+    ],
+)
+def test_a_file_of_another_store_is_told(
+    tmp_path: Path, where: str, cluster_id: str | None, is_other: bool
+) -> None:
+    """The store is "the cluster b", whose id is "c"."""
+    file = tmp_path / "backup.json"
+    store = {"where": where, "cluster_id": cluster_id}
+    row = asdict(StoredOffset("g", "t", 0, 1))
+    file.write_text(json.dumps({"schema_version": 1, "store": store, "data": [row]}))
+    notes = plan_transfer(OffsetFile(file), Store({})).notes
+    assert [note.split(", and this is ")[0] for note in notes] == (
+        [f"what is read was saved from {where}{f' (id {cluster_id})' if cluster_id else ''}"]
+        if is_other
+        else []
+    )
+
+
 def test_transfer_under_another_name() -> None:
     one, other = Store({"g": {("t", 0): 5}}), Store({})
     carry_out(other, plan_transfer(one, other, ["g"], new_id="h"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import ProblemKind
-from kgroup.model.offset import OffsetChange
+from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.source.base import MemberRemover
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
@@ -92,6 +92,14 @@ def write(broker: FakeBroker, changes: list[OffsetChange], timeout_s: float = 5)
     with Cluster(broker.bootstrap, timeout_s=timeout_s) as store:
         assert isinstance(store, MemberRemover)
         return store.write_offsets({"g": changes})
+
+
+def test_a_cluster_is_called_by_its_id_once_that_is_known(broker: FakeBroker, state: State) -> None:
+    where = f"the cluster {broker.bootstrap}"
+    with Cluster([broker.bootstrap]) as store:
+        assert store.store_name == StoreName(where)
+        store.view([])
+        assert store.store_name == StoreName(where, "fake")
 
 
 @pytest.mark.parametrize("error", [LOADING, NOT_AVAILABLE, NOT_COORDINATOR, TIMED_OUT])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.execution import PLANNED, Execution, execution_options
+from kgroup.cli.option.execution import Execution, execution_options, planned
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members
 from kgroup.cli.output.context import documented, show, warn
@@ -77,10 +77,11 @@ def command(
             count = len(plan.data)
             execution.ask(
                 lambda: removal_sheet(plan.data),
-                f"Remove {count} member{'' if count == 1 else 's'} of group {group}?",
+                f"Remove {count} member{'' if count == 1 else 's'} of group {group} in "
+                f"{found.store_name}?",
             )
             plan = carry_out_removal(found, plan, reason)
     status = show(name, plan, output, removal_sheet)
     if plan.data and not execution.is_wanted:
-        warn(PLANNED)
+        warn(planned(found.store_name if isinstance(found, MemberRemover) else None))
     return status

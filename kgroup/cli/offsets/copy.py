@@ -79,12 +79,13 @@ def command(
     from kgroup.operation.offsets.transfer import plan_transfer
 
     name = "offsets copy"
+    store = parse_store(goal, connection, names)
     with (
         documented(name, output),
         parse_store(origin, connection, names).open(tuple(groups)) as source,
-        parse_store(goal, connection, names).open() as target,
+        store.open() as target,
     ):
         plan = plan_transfer(
             source, target, groups, regex, new_id=new_id, topics=topics, leader_epochs=False
         )
-        return execution.run(name, plan, target, output)
+        return execution.run(name, plan, target, store, output)

@@ -50,4 +50,4 @@ def command(
     name = "offsets delete"
     with documented(name, output), store.open(tuple(groups)) as target:
         plan = plan_deletion(target, groups, topics)
-        return execution.run(name, plan, target, output)
+        return execution.run(name, plan, target, store, output)

@@ -55,10 +55,12 @@ def command(
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
     from kgroup.render.group.offsets import file_form, file_lines
+    from kgroup.source.base import WritableOffsetStore
 
     form = form or ("json" if path == Path("-") else file_form(path))
     with store.open(tuple(groups)) as found:
         report = show_offsets(found, groups, regex)
+        name = found.store_name if isinstance(found, WritableOffsetStore) else None
     warn_notes(report.notes)
     warn_of(report.errors)
     status = report.exit_status
@@ -66,7 +68,7 @@ def command(
         error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
         raise error(f"nothing to export; {path} is not written")
     if path == Path("-"):
-        write(file_lines(report.data, form))
+        write(file_lines(report.data, form, name))
     else:
-        save_offsets(path, report.data, form)
+        save_offsets(path, report.data, form, name)
     return status

@@ -89,4 +89,4 @@ def command(
             raise click.UsageError(
                 f"the file has {len(found)} groups: name those that are meant, or choose --all"
             )
-        return execution.run(name, plan, target, output)
+        return execution.run(name, plan, target, store, output)

@@ -1,8 +1,10 @@
 """Changes: their plan is shown, and carried out where that is wanted; what was is saved first."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from itertools import count
@@ -12,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import NEW_FILE, add_options
-from kgroup.cli.output.context import show, warn
+from kgroup.cli.output.context import show, warn, warn_notes
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 
 if TYPE_CHECKING:
-    from kgroup.model.offset import StoredOffset
+    from kgroup.cli.option.store import Store
+    from kgroup.model.offset import StoredOffset, StoreName
     from kgroup.operation.offsets.plan import OffsetPlan
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.render.sheet import Sheet
 
-__all__ = ["FORM_OPTION", "PLANNED", "Execution", "execution_options", "save_offsets"]
+__all__ = ["FORM_OPTION", "Execution", "execution_options", "planned", "save_offsets"]
 
-PLANNED = "note: nothing was changed; --execute does what is planned"
+_READ_ONLY = "files, log directories and snapshots are only read"
 _LEFT = "nothing was changed: that was not answered by yes"
 
 
@@ -46,9 +49,16 @@ class Execution:
         self._backup = backup
 
     def run(
-        self, command: str, plan: "OffsetPlan", store: "AnyStore", output: Output
+        self, command: str, plan: "OffsetPlan", store: "AnyStore", chosen: "Store", output: Output
     ) -> ExitStatus:
         """Show the plan, or carry it out and show what became of it.
+
+        Args:
+            command: name for the JSON document.
+            plan: what to do.
+            store: where to do it, and
+            chosen: what the command line says of it.
+            output: form, columns and heads.
 
         Raises:
             UsageError: the store cannot be changed.
@@ -63,24 +73,26 @@ class Execution:
         if not self.is_wanted or plan.is_empty:
             status = show(command, plan.report, output, plan_sheet)
             if not plan.is_empty:
-                warn(PLANNED)
+                warn(planned(store.store_name if isinstance(store, WritableOffsetStore) else None))
             return status
         if not isinstance(store, WritableOffsetStore):
             raise UsageError(
-                "--execute changes offsets of a cluster, ZooKeeper or a SQL table; files, log "
-                "directories and snapshots are only read"
+                f"--execute changes offsets of a cluster, ZooKeeper or a SQL table; {_READ_ONLY}"
             )
         plan_sheet(()).select(output.columns)  # a wrong one is told before anything is changed
         count, groups = sum(map(len, plan.changes.values())), len(plan.deleted or plan.changes)
         offsets = f"{count} offset{'' if count == 1 else 's'}"
         what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
-        self.ask(lambda: plan_sheet(plan.rows), f"{what}{'' if groups == 1 else 's'}?")
+        what = f"{what}{'' if groups == 1 else 's'} in {store.store_name}"
+        warn_notes(plan.notes)  # of another cluster's file, say
+        self.ask(lambda: plan_sheet(plan.rows), f"{what}?")
         if before := plan.backup:
-            file = self._save(before)
-            warn(
-                f"note: what was committed before is in {file}: 'kgroup offsets import' undoes this"
-            )
-        return show(command, carry_out(store, plan), output, plan_sheet)
+            file = self._save(before, store.store_name)
+            count = len({each.group_id for each in before})
+            undo, secrets = _undo(file, chosen, count)
+            beside = f" (with {' and '.join(secrets)})" if secrets else ""
+            warn(f"note: what was committed before is in {file}; to undo this{beside}: {undo}")
+        return show(command, carry_out(store, replace(plan, notes=())), output, plan_sheet)
 
     def ask(self, sheet: "Callable[[], Sheet]", question: str) -> None:
         """Show a plan and ask whether to do it, on a terminal.
@@ -109,7 +121,7 @@ class Execution:
         if answer.strip().lower() not in (b"y", b"yes"):
             raise KgroupError(_LEFT)
 
-    def _save(self, offsets: "Sequence[StoredOffset]") -> Path:
+    def _save(self, offsets: "Sequence[StoredOffset]", store: "StoreName") -> Path:
         """Write a new file.
 
         Raises:
@@ -129,11 +141,27 @@ class Execution:
                 f"{self._backup}: expected a new file for what is committed now, found one"
             )
         try:
-            save_offsets(path, offsets, "json")
+            save_offsets(path, offsets, "json", store)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
         return path
+
+
+def planned(store: "StoreName | None") -> str:
+    """Say that a plan was shown and nothing done, and what would do it; None: nothing can."""
+    if store is not None:
+        return f"note: nothing was changed in {store}; --execute does what is planned"
+    return f"note: nothing was changed, nor can be: {_READ_ONLY}"
+
+
+def _undo(file: Path, store: "Store", group_count: int) -> tuple[str, list[str]]:
+    """Give the command that undoes a change by its backup, and what secrets it leaves out."""
+    words, secrets = store.words()
+    name = f"./{file}" if str(file).startswith("-") else str(file)
+    every = ["--all"] if group_count > 1 else []
+    line = ["kgroup", "offsets", "import", name, *words, *every, "--execute"]
+    return shlex.join(line), secrets
 
 
 def _default_names() -> Iterator[Path]:
@@ -180,8 +208,10 @@ FORM_OPTION = click.option(
 )
 
 
-def save_offsets(path: Path, rows: "Sequence[StoredOffset]", form: str) -> None:
-    """Write offsets to a file that is there when it is whole.
+def save_offsets(
+    path: Path, rows: "Sequence[StoredOffset]", form: str, store: "StoreName | None"
+) -> None:
+    """Write offsets to a file that is there when it is whole; JSON says which store had them.
 
     Raises:
         UsageError: the file is none, or the form cannot hold a name.
@@ -191,6 +221,6 @@ def save_offsets(path: Path, rows: "Sequence[StoredOffset]", form: str) -> None:
     from kgroup.render.group.offsets import file_lines
 
     with atomic_file(path) as unfinished, unfinished.open("wb") as file:
-        file.writelines(file_lines(rows, form))
+        file.writelines(file_lines(rows, form, store))
         file.flush()
         os.fsync(file.fileno())

@@ -102,6 +102,35 @@ class Store:
             with connection.open(of_silence=True) as cluster:
                 yield cluster
 
+    def words(self) -> tuple[list[str], list[str]]:
+        """Write the options that choose this store, for a command to be pasted; without secrets.
+
+        Returns:
+            Words of a command line, and what secrets are to be said in another way.
+        """
+        connection = self.source.connection
+        if self.sql is not None:
+            from kgroup.source.sql.address import parse_address
+
+            has_url = self.sql != PROFILE and not self.sql.startswith("@")
+            is_secret = has_url and bool(parse_address(self.sql).secrets)
+            found = ["--sql", PROFILE if is_secret else self.sql]
+            if self.names.table is not None:
+                found += ["--sql-table", self.names.table]
+            for column in self.names.columns:
+                found += ["--sql-column", column]
+            if connection is not None and connection.profile is not None:
+                found += ["-C", connection.profile]
+            return found, ["the URL in $KGROUP_SQL_URL"] if is_secret else []
+        if connection is None:
+            return [], []
+        zookeeper = self.source.zookeeper
+        if zookeeper is not None:
+            connection = replace(connection, bootstrap_server=None)
+        found, keys = connection.words()
+        where = [] if zookeeper is None else ["--zookeeper", str(zookeeper)]
+        return where + found, [f"{key} in a file (--command-config)" for key in keys]
+
     def _open_sql(self, text: str) -> "SqlOffsetStore":
         from kgroup.errors import UsageError
         from kgroup.source.config.profile import config_file, read_sql_profile

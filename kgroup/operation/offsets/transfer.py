@@ -4,11 +4,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kgroup.errors import ProblemKind
+from kgroup.model.offset import StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
-from kgroup.source.base import GroupSource, OffsetReading, Question
+from kgroup.source.base import GroupSource, OffsetReading, Question, WritableOffsetStore
 from kgroup.source.offset_change import At
 
 __all__ = ["plan_deletion", "plan_transfer"]
@@ -67,8 +68,20 @@ def plan_transfer(
             *(_not_committed(targets) if topics else ()),
             *there.problems,
         ),
-        notes=(*reading.notes, *there.notes),
+        notes=(*reading.notes, *there.notes, *_other_store(reading.saved_from, store)),
     )
+
+
+def _other_store(saved_from: StoreName | None, store: AnyStore) -> Iterable[str]:
+    """Tell that a file was saved from another store than the one that it goes to."""
+    if saved_from is None or not isinstance(store, WritableOffsetStore):
+        return
+    name = store.store_name
+    if saved_from.is_other(name):
+        yield (
+            f"what is read was saved from {saved_from}, and this is {name}; in another cluster "
+            "these offsets are other records, and epochs of leaders mean nothing (--without-epochs)"
+        )
 
 
 def plan_deletion(

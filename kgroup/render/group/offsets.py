@@ -12,7 +12,7 @@ from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
-    from kgroup.model.offset import StoredOffset
+    from kgroup.model.offset import StoredOffset, StoreName
 
 __all__ = [
     "DIFFERENCE_COLUMNS",
@@ -104,12 +104,15 @@ def file_form(path: Path) -> str:
     return form
 
 
-def file_lines(rows: Sequence[StoredOffset], form: str) -> Iterator[bytes]:
+def file_lines(
+    rows: Sequence[StoredOffset], form: str, store: StoreName | None = None
+) -> Iterator[bytes]:
     """Write offsets so that they can be read again, by `kgroup offsets` and, CSV, by Kafka's tools.
 
     Args:
         rows: sorted.
         form: one of `FILE_FORMS`. CSV has no groups where there is only one, as Kafka's.
+        store: that they come from; JSON says it.
 
     Raises:
         UsageError: CSV cannot hold a name.
@@ -121,4 +124,4 @@ def file_lines(rows: Sequence[StoredOffset], form: str) -> Iterator[bytes]:
     from kgroup.render.document import document, json_rows
 
     lines: Iterable[bytes] = json_rows(rows)
-    return iter(lines) if form == "jsonl" else document("offsets show", lines, [])
+    return iter(lines) if form == "jsonl" else document("offsets show", lines, [], store)

@@ -59,6 +59,7 @@ class BrokerClient:
     Attributes:
         deadline: bounds all waiting.
         brokers: by id, as the last answer to `metadata` had them.
+        cluster_id: likewise; None before Kafka 0.10.1.
     """
 
     def __init__(self, bootstrap: str | Sequence[str], deadline: Deadline, **options: Any) -> None:
@@ -73,6 +74,7 @@ class BrokerClient:
         self.bootstrap = [server.strip() for server in servers if server.strip()]
         self.deadline = deadline
         self.brokers: Mapping[int, Broker] = {}
+        self.cluster_id: str | None = None
         self._net = NetworkSelector(client_id="kgroup", slow_task_threshold_secs=0)
         self.options = options
         self._manager = self._new_manager()
@@ -353,6 +355,7 @@ class BrokerClient:
         self._manager.cluster.update_metadata(answer)
         view = _view(answer)
         self.brokers = view.brokers
+        self.cluster_id = view.cluster_id
         self._topics |= view.topics
         self._adopt_bootstrap()
         return view

@@ -21,7 +21,7 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.offset import OffsetChange
+from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
@@ -199,6 +199,13 @@ class Cluster:
         return client.run(read_offsets(client, group_ids, regex, log_budget=log_budget))
 
     # --- what changes something ---
+
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it: the servers that were named, and the id once a broker has told it."""
+        servers = self._bootstrap if isinstance(self._bootstrap, str) else ",".join(self._bootstrap)
+        cluster_id = None if self._client is None else self._client.cluster_id
+        return StoreName(f"the cluster {servers}", cluster_id)
 
     def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
         """Commit and delete offsets; see `WritableOffsetStore.write_offsets`.

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kgroup.errors import ProblemKind
-from kgroup.model.offset import OffsetChange
+from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.source.base import OffsetReading
@@ -77,6 +77,13 @@ class SqlOffsetStore:
     def where(self) -> str:
         """Database and table, for people: without secrets."""
         return f"{self._address.shown}, table {self._layout.shown}"
+
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it: a file by its whole path, as another folder may have one of its name."""
+        path = self._address.path
+        database = self._address.shown if path is None else f"sqlite:///{path.absolute()}"
+        return StoreName(f"{database}, table {self._layout.shown}")
 
     def create_table(self) -> None:
         """Make the table, where there is none; one that is there must be fit to be written.

@@ -16,7 +16,7 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.offset import OffsetChange
+from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
@@ -48,6 +48,9 @@ class Zookeeper:
     """A source of groups, and a store of what they commit; a context manager.
 
     Implements `GroupSource`, `NodeSource` and `WritableOffsetStore`.
+
+    Attributes:
+        store_name: what to call it.
     """
 
     capabilities = ZOOKEEPER_CAPABILITIES
@@ -73,6 +76,7 @@ class Zookeeper:
             brokers: kafka-python's options for brokers; `bootstrap_servers` there are asked in the
                 place of those that are registered.
         """
+        self.store_name = StoreName(f"ZooKeeper {address}")
         self._timeout_s = timeout_s
         self._of_silence = of_silence
         deadline = Deadline(timeout_s, of_silence=of_silence)

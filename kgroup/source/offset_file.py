@@ -7,7 +7,9 @@ import re
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -33,11 +35,18 @@ _COMMAND = "offsets show"
 """Whose documents hold offsets; a plan's have the same fields, and mean another thing."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Row(StoredOffset):
+    """A row of JSON; a plan's has what shall be beside what is, and is no row of offsets."""
+
+    target_offset: Any = msgspec.UNSET
+
+
 class _Document(msgspec.Struct):
     """What is read of a document."""
 
     schema_version: int
-    data: list[StoredOffset]
+    data: list[_Row]
     command: str = _COMMAND
     store: StoreName | None = None
 
@@ -168,7 +177,7 @@ def _rows_of_document(document: _Document) -> _Rows:
 
 
 def _rows_of_lines(text: str) -> _Rows:
-    decoder = msgspec.json.Decoder(StoredOffset)
+    decoder = msgspec.json.Decoder(_Row)
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             where = f"line {number}"
@@ -195,12 +204,17 @@ def _has_lines(text: str) -> bool:
     return isinstance(head, dict) and "data" not in head
 
 
-def _checked(row: StoredOffset, where: str) -> StoredOffset:
-    """See that numbers are what Kafka can have.
+def _checked(row: _Row, where: str) -> StoredOffset:
+    """See that a row is one of offsets, and numbers are what Kafka can have.
 
     Raises:
-        InputError: one is not.
+        InputError: it is not, or one is not.
     """
+    if row.target_offset is not msgspec.UNSET:
+        raise InputError(
+            f"{where}: expected what is committed, found a plan's row (target_offset), which says "
+            "what shall be; the command that made the plan does it with --execute"
+        )
     for name, value, most in (
         ("partition", row.partition, _MOST_INT),
         ("committed_offset", row.committed_offset, _MOST_LONG),

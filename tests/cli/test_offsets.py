@@ -214,6 +214,15 @@ def test_a_plan_of_an_import(cli: Cli, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv", "tsv", "table"])
+def test_no_plan_is_taken_for_offsets(cli: Cli, tmp_path: Path, form: str) -> None:
+    path = tmp_path / "plan"
+    line = ["offsets", "reset", "--sample", "invoice-batch", "--to-offset", "1", "-o", form]
+    path.write_text(cli(*line).out)
+    result = cli("offsets", "import", "--sample", path, "invoice-batch")
+    assert (result.status, result.out) == (1, ""), result.err
+
+
 def test_several_groups_are_meant_only_if_that_is_said(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "plan.csv"
     path.write_text("a,t,0,1\nb,t,0,1\n")

@@ -24,6 +24,7 @@ ROW = {
     "metadata": "é",
     "commit_timestamp_ms": 1700000000000,
 }
+PLANNED = {**ROW, "partition": 2, "target_offset": 5, "result": "planned"}
 WHOLE = CommittedOffset("t", 1, 7, 2, "é", 1700000000000)
 
 
@@ -131,6 +132,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (json.dumps(ROW) + '\n{"a": ' + "[" * 9999, "found JSON of too many levels"),
         ('{"data": {}, "schema_version": 1}', r"\$.data: expected array, found object"),
         ('{"data": []}', r"expected a field schema_version, found none"),
+        (json.dumps(PLANNED), "line 1: expected what is committed, found a plan's row"),
+        (f"{json.dumps(ROW)}\n{json.dumps(PLANNED)}", "line 2: expected what is committed"),
+        (json.dumps({**PLANNED, "target_offset": None}), "line 1: expected what is committed"),
+        (document(PLANNED), r"\$.data\[0\]: expected what is committed, found a plan's row"),
         (document({**ROW, "partition": "1"}), r"\$.data\[0\].partition: expected int, found str"),
         (document(ROW, {**ROW, "partition": -1}), r"\$.data\[1\].partition: expected a number fro"),
         (

@@ -1,7 +1,7 @@
 r"""Offsets as `kafka-consumer-groups --reset-offsets --export` writes and `--from-file` reads them.
 
-    topic,partition,offset            of one group
-    group,topic,partition,offset      of several
+    topic,partition,offset            of one group that was named
+    group,topic,partition,offset      of several, or of all, however many that are
 
 A line each, without a head. A text is quoted where it is longer than 24 characters or has one below
 "-", as Jackson does it, which Kafka's tool uses since 2.8; before, nothing was. Only line feeds end

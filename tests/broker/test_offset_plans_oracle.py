@@ -141,6 +141,25 @@ def test_lines_are_those_of_the_tool(cli: Cli, logs: Logs, tmp_path: Path) -> No
             assert unquoted(committed) == logs.plan("--to-current", group=group)
 
 
+def test_lines_of_several_groups_name_them(
+    cli: Cli,  # noqa: F811
+    logs: Logs,
+    tmp_path: Path,
+) -> None:
+    if version_tuple(logs.server.version) < (2, 8):
+        return  # whose tool takes one group only, and no quotes
+    path = tmp_path / "plan.csv"
+    line = ["offsets", "export", "-b", logs.server.bootstrap, "-f", path]
+    goal = ["--reset-offsets", "--all-topics", "--to-current", "--export", "--dry-run"]
+    for ours, theirs in (
+        (["--all"], ["--all-groups"]),
+        (NAMES[:2], ["--group", NAMES[0], "--group", NAMES[1]]),
+    ):
+        assert cli(*line, *ours).status == 0
+        committed = set(path.read_text("utf-8").splitlines())
+        assert committed == set(logs.tool(*goal, *theirs).splitlines())
+
+
 def test_bytes_are_those_of_the_segments(cli: Cli, logs: Logs) -> None:  # noqa: F811
     line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", "--to-earliest", "--times"]
     found = {

@@ -59,6 +59,8 @@ def test_kafka_s_csv_of_one_group_names_none(cli: Cli, tmp_path: Path) -> None:
     assert cli("offsets", "show", "--file", path, "order-service").status == 0
     shown = cli("offsets", "show", "--file", path, "--all")
     assert (shown.status, "name the group whose offsets these are" in shown.err) == (1, True)
+    assert cli("offsets", "export", "--sample", "--regex", "order-s.*", *options).status == 0
+    assert path.read_text() == "".join(f"order-service,{line}\n" for line in lines)
 
 
 def test_what_a_file_is_called_tells_its_form(cli: Cli, tmp_path: Path) -> None:

@@ -391,9 +391,14 @@ def _offset_files() -> Sequence[bytes]:
     rows = show_offsets(_recorded_groups(), ("order-service",)).data
     some = [*rows[:4], StoredOffset('say "hi", späť', "orders", 7, None)]
     return [
-        b"".join(file_lines(each, form))
+        b"".join(file_lines(each, form, with_group=with_group))
         for each in (some[:1], some)
-        for form in ("json", "jsonl", "kafka-csv")
+        for form, with_group in (
+            ("json", True),
+            ("jsonl", True),
+            ("kafka-csv", True),
+            ("kafka-csv", False),
+        )
     ]
 
 
@@ -492,7 +497,7 @@ _READERS = {
     "snapshot": _Reader(_read_snapshot, _snapshots, is_tree=True),
     "nodes": _Reader(_read_tree, _trees, is_tree=True),
     "offsets": _Reader(_read_offset_file, _offset_files),
-    "offsets tree": _Reader(_read_offset_file, lambda: _offset_files()[::3], is_tree=True),
+    "offsets tree": _Reader(_read_offset_file, lambda: _offset_files()[::4], is_tree=True),
     "store name": _Reader(_read_store_named, _stores_named),
     "value": _Reader(_read_value, _values),
 }

@@ -49,7 +49,7 @@ def command(
     """Write what groups have committed to a file.
 
     JSON and JSON lines have all of it. CSV is that of kafka-consumer-groups --reset-offsets:
-    topic,partition,offset of one group, and the group before that of several. An existing file is
+    topic,partition,offset where one group is named, else the group before that. An existing file is
     replaced when the new one is whole.
     """
     check_choice(groups, regex, every=every)
@@ -67,8 +67,9 @@ def command(
     if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
         error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
         raise error(f"nothing to export; {path} is not written")
+    with_group = len(groups) != 1 or regex is not None
     if path == Path("-"):
-        write(file_lines(report.data, form, name))
+        write(file_lines(report.data, form, with_group=with_group, store=name))
     else:
-        save_offsets(path, report.data, form, name)
+        save_offsets(path, report.data, form, with_group=with_group, store=name)
     return status

@@ -141,7 +141,7 @@ class Execution:
                 f"{self._backup}: expected a new file for what is committed now, found one"
             )
         try:
-            save_offsets(path, offsets, "json", store)
+            save_offsets(path, offsets, "json", store=store)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
@@ -209,9 +209,14 @@ FORM_OPTION = click.option(
 
 
 def save_offsets(
-    path: Path, rows: "Sequence[StoredOffset]", form: str, store: "StoreName | None"
+    path: Path,
+    rows: "Sequence[StoredOffset]",
+    form: str,
+    *,
+    with_group: bool = True,
+    store: "StoreName | None",
 ) -> None:
-    """Write offsets to a file that is there when it is whole; JSON says which store had them.
+    """Write offsets to a file that is there when it is whole; see `file_lines`.
 
     Raises:
         UsageError: the file is none, or the form cannot hold a name.
@@ -221,6 +226,6 @@ def save_offsets(
     from kgroup.render.group.offsets import file_lines
 
     with atomic_file(path) as unfinished, unfinished.open("wb") as file:
-        file.writelines(file_lines(rows, form, store))
+        file.writelines(file_lines(rows, form, with_group=with_group, store=store))
         file.flush()
         os.fsync(file.fileno())

@@ -105,13 +105,19 @@ def file_form(path: Path) -> str:
 
 
 def file_lines(
-    rows: Sequence[StoredOffset], form: str, store: StoreName | None = None
+    rows: Sequence[StoredOffset],
+    form: str,
+    *,
+    with_group: bool = True,
+    store: StoreName | None = None,
 ) -> Iterator[bytes]:
     """Write offsets so that they can be read again, by `kgroup offsets` and, CSV, by Kafka's tools.
 
     Args:
         rows: sorted.
-        form: one of `FILE_FORMS`. CSV has no groups where there is only one, as Kafka's.
+        form: one of `FILE_FORMS`.
+        with_group: whether CSV says whose offsets they are; Kafka's tool leaves that out where
+            it is asked for one group by its name.
         store: that they come from; JSON says it.
 
     Raises:
@@ -120,7 +126,7 @@ def file_lines(
     if form == "kafka-csv":
         from kgroup.protocol.kafka_csv import kafka_csv_lines
 
-        return kafka_csv_lines(rows, with_group=len({row.group_id for row in rows}) > 1)
+        return kafka_csv_lines(rows, with_group=with_group)
     from kgroup.render.document import document, json_rows
 
     lines: Iterable[bytes] = json_rows(rows)

@@ -116,6 +116,7 @@ def test_a_plan_of_a_reset(cli: Cli) -> None:
     result = cli(*line)
     assert result.status == 0
     assert result.err == (
+        "kgroup: note: 3 partitions: 3 planned; 3 records skipped, 0 read again\n"
         "kgroup: note: nothing was changed, nor can be: files, log directories and snapshots are "
         "only read\n"
     )
@@ -399,6 +400,7 @@ def test_what_undoes_a_change_names_table_and_columns(cli: Cli, database: str) -
 def test_a_plan_names_the_store(cli: Cli, database: str, tmp_path: Path) -> None:
     planned = cli("offsets", "reset", "--sql", database, "shipping", "--shift-by", "1")
     assert planned.err == (
+        "kgroup: note: 2 partitions: 2 planned; 2 records skipped, 0 read again\n"
         f"kgroup: note: nothing was changed in sqlite:///{tmp_path}/o.db, table t_offset; "
         "--execute does what is planned\n"
     )

@@ -49,6 +49,7 @@ from kgroup.operation.zookeeper.nodes import list_consumers, list_nodes, list_ow
 from kgroup.protocol.zookeeper.topic_filter import parse_filter
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
 from kgroup.render.document import json_rows
+from kgroup.render.group.offset_plan import plan_text, plan_totals
 from kgroup.render.group.offsets import difference_sheet, file_lines, plan_sheet, stored_sheet
 from kgroup.render.sheet import Sheet, sheet_text
 from kgroup.sample import sample_log_dir
@@ -419,6 +420,8 @@ def _use_offsets(file: OffsetFile, group_ids: tuple[str, ...]) -> None:
             b"".join(file_lines(shown.data, form))
     plan = plan_transfer(file, _recorded_groups(), group_ids)
     _write(plan.report, plan_sheet(plan.rows))
+    "".join(plan_text(plan.rows, "table", headers=True, terminal=True))
+    plan_totals(plan.rows)
     b"".join(file_lines(plan.backup, "json"))
     differing = diff_offsets(file, _recorded_groups(), group_ids)
     _write(differing, difference_sheet(differing.data))

@@ -48,6 +48,7 @@ from kgroup.render.document import document, json_on_terminal, json_rows
 from kgroup.render.group import assignment, group, offsets, simulation, zookeeper
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
+from kgroup.render.group.offset_plan import plan_text
 from kgroup.render.group.watch import watch_text
 from kgroup.render.history import answer, build, picture, rebalance
 from kgroup.render.markup import MARKUPS
@@ -195,6 +196,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     simulation.scenarios_text: (ShippedScenario, simulation.scenarios_text),
     simulation.grid_text: (Simulation, _simulation_grids),
     simulation.diagram_text: (Simulation, _diagrams),
+    plan_text: (PlannedOffset, plan_text),
     zookeeper.findings_text: (Finding, zookeeper.findings_text),
     statistics.stats_text: (Count, statistics.stats_text),
     answer.commit_text: (CommitSummary, answer.commit_text),

@@ -1,6 +1,7 @@
 """`kgroup members remove`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
@@ -65,6 +66,7 @@ def command(
         raise click.UsageError("whom? Choose --member ID, --instance ID, or --all")
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
     from kgroup.render.group.offsets import removal_sheet
+    from kgroup.render.sheet import sheet_text
     from kgroup.source.base import MemberRemover
 
     name = "members remove"
@@ -73,10 +75,11 @@ def command(
         if execution.is_wanted and plan.data:
             if not isinstance(found, MemberRemover):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
-            removal_sheet(()).select(output.columns)  # a wrong one is told before anybody goes
+            sheet = removal_sheet(plan.data)
+            sheet.select(output.columns)  # a wrong one is told before anybody goes
             count = len(plan.data)
             execution.ask(
-                lambda: removal_sheet(plan.data),
+                partial(sheet_text, sheet.without_blank(), "table", headers=True),
                 f"Remove {count} member{'' if count == 1 else 's'} of group {group} in "
                 f"{found.store_name}?",
             )

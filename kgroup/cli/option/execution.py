@@ -3,10 +3,10 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kgroup.model.offset import StoredOffset, StoreName
     from kgroup.operation.offsets.plan import OffsetPlan
     from kgroup.operation.offsets.read import AnyStore
-    from kgroup.render.sheet import Sheet
 
 __all__ = ["FORM_OPTION", "Execution", "execution_options", "planned", "save_offsets"]
 
@@ -67,11 +66,14 @@ class Execution:
             BrokerError: nobody answers; likewise.
         """
         from kgroup.operation.offsets.plan import carry_out
+        from kgroup.render.group.offset_plan import plan_text, plan_totals, record_totals
         from kgroup.render.group.offsets import plan_sheet
         from kgroup.source.base import WritableOffsetStore
 
         if not self.is_wanted or plan.is_empty:
-            status = show(command, plan.report, output, plan_sheet)
+            status = show(command, plan.report, output, plan_sheet, plan_text)
+            if plan.rows:
+                warn(f"note: {plan_totals(plan.rows)}")
             if not plan.is_empty:
                 warn(planned(store.store_name if isinstance(store, WritableOffsetStore) else None))
             return status
@@ -85,17 +87,27 @@ class Execution:
         what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
         what = f"{what}{'' if groups == 1 else 's'} in {store.store_name}"
         warn_notes(plan.notes)  # of another cluster's file, say
-        self.ask(lambda: plan_sheet(plan.rows), f"{what}?")
+        records = record_totals(plan.rows)
+        question = f"{what} ({records})?" if records else f"{what}?"
+        self.ask(partial(plan_text, plan.rows, "table", headers=True), question)
         if before := plan.backup:
             file = self._save(before, store.store_name)
             count = len({each.group_id for each in before})
             undo, secrets = _undo(file, chosen, count)
             beside = f" (with {' and '.join(secrets)})" if secrets else ""
             warn(f"note: what was committed before is in {file}; to undo this{beside}: {undo}")
-        return show(command, carry_out(store, replace(plan, notes=())), output, plan_sheet)
+        report = carry_out(store, replace(plan, notes=()))
+        status = show(command, report, output, plan_sheet, plan_text)
+        if report.data:
+            warn(f"note: {plan_totals(report.data)}")
+        return status
 
-    def ask(self, sheet: "Callable[[], Sheet]", question: str) -> None:
+    def ask(self, plan: "Callable[..., Iterable[str]]", question: str) -> None:
         """Show a plan and ask whether to do it, on a terminal.
+
+        Args:
+            plan: writes it, for a `terminal` or not.
+            question: with its mark.
 
         Raises:
             KgroupError: the answer is something else than yes.
@@ -103,10 +115,8 @@ class Execution:
         if self._is_sure or not sys.stdin.isatty():
             return
         from kgroup.render.cell import harmless
-        from kgroup.render.sheet import sheet_text
 
-        terminal = sys.stderr.isatty()
-        for block in sheet_text(sheet().without_blank(), "table", headers=True, terminal=terminal):
+        for block in plan(terminal=sys.stderr.isatty()):
             click.echo(block, nl=False, err=True)
         # Not by click, which writes a blank to standard output before it reads.
         click.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)

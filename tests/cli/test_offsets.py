@@ -165,6 +165,10 @@ def test_active_groups_are_refused(cli: Cli) -> None:
             "reset --sample invoice-batch --to-offset 1 --execute",
             "--execute changes offsets of a cl",
         ),
+        (
+            "reset --sql o.db g --to-offset 1 --execute --backup -",
+            "Invalid value for '--backup': expected a new file, found -",
+        ),
         ("show --sample", "which groups? Name them, or choose --regex RE, or --all"),
         ("show --sql a.db --file f --all", "--sql and --file are two stores; choose one of them"),
         ("show --sql a.db --sample --all", "--sql and where groups come from are two stores"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import NEW_FILE, add_options
+from kgroup.cli.option.common import NEW_FILE, add_options, parsed
 from kgroup.cli.output.context import show, warn, warn_notes
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
@@ -199,6 +199,12 @@ def execution_options(*, saves: bool = True) -> Callable[[Callable[..., Any]], C
     return decorate
 
 
+def _check_file(path: Path) -> Path:
+    if path == Path("-"):
+        raise ValueError("expected a new file, found -: standard output is for what was changed")
+    return path
+
+
 _OPTIONS = (
     click.option("--execute", is_flag=True, help="Do it; otherwise the plan is shown."),
     click.option("--yes", is_flag=True, help="Do not ask on a terminal."),
@@ -207,6 +213,7 @@ _BACKUP_OPTION = click.option(
     "--backup",
     metavar="FILE",
     type=NEW_FILE,
+    callback=parsed(_check_file),
     help="New file for what is committed now (JSON).  [default: kgroup-offsets-TIME.json]",
 )
 

@@ -344,7 +344,20 @@ def test_a_topic_of_which_a_file_has_nothing(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("invoice-batch,payments,0,1\n")
     result = cli("offsets", "import", "--sample", path, "--topic", "paymnets")
-    assert (result.status, "Nothing is committed for these topics" in result.err) == (3, True)
+    assert (result.status, "There are no offsets of these topics" in result.err) == (3, True)
+
+
+def test_a_group_that_a_store_has_not(cli: Cli, database: str, tmp_path: Path) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text("invoice-batch,payments,0,1\n")
+    for store, text in (
+        (["--file", path], "The file has no offsets of "),
+        (["--sql", database], f"in sqlite:///{tmp_path}/o.db, table t_offset by "),
+    ):
+        named = cli("offsets", "show", *store, "nosuch")
+        assert (named.status, f"{text}this group." in named.err) == (3, True), named.err
+        matching = cli("offsets", "show", *store, "--regex", "no.*")
+        assert (matching.status, f"{text}a group that matches" in matching.err) == (3, True)
 
 
 def test_a_copy_has_no_differences(cli: Cli, database: str) -> None:

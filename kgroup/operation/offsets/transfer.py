@@ -129,7 +129,7 @@ def plan_deletion(
 def _not_committed(targets: Mapping[str, Mapping[At, Target]]) -> Iterable[Problem]:
     for group_id, ats in targets.items():
         if not ats:
-            reason = "Nothing is committed for these topics."
+            reason = "There are no offsets of these topics."
             yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
 
 

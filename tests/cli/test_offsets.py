@@ -214,6 +214,11 @@ def test_a_plan_of_an_import(cli: Cli, tmp_path: Path) -> None:
         ("payments", 0, "unchanged"),
         ("payments", 1, "planned"),
     ]
+    some = cli(*line, "--topic", "payments:1,2", "--topic", "other")
+    assert [(row["topic"], row["partition"]) for row in rows(some)] == [
+        ("other", 0),
+        ("payments", 1),
+    ]
     line += ["--topic", "payments", "--as", "new"]
     assert [(row["group_id"], row["result"]) for row in rows(cli(*line))] == [
         ("new", "planned"),
@@ -344,7 +349,7 @@ def test_a_topic_of_which_a_file_has_nothing(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("invoice-batch,payments,0,1\n")
     result = cli("offsets", "import", "--sample", path, "--topic", "paymnets")
-    assert (result.status, "There are no offsets of these topics" in result.err) == (3, True)
+    assert (result.status, "There are no offsets of these partitions" in result.err) == (3, True)
 
 
 def test_a_group_that_a_store_has_not(cli: Cli, database: str, tmp_path: Path) -> None:
@@ -406,6 +411,12 @@ def test_what_undoes_a_change_can_be_pasted(cli: Cli, database: str, name: str) 
     assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
 
 
+def test_only_some_partitions_are_copied(cli: Cli) -> None:
+    line = ["offsets", "copy", "sample", "sample", "--group", "invoice-batch", "--as", "new"]
+    some = cli(*line, "--topic", "payments:0,2", "-o", "json")
+    assert [row["partition"] for row in rows(some)] == [0, 2]
+
+
 def test_what_undoes_a_change_names_table_and_columns(cli: Cli, database: str) -> None:
     names = ["--sql-table", "other table", "--sql-column", "offset=next offset"]
     line = ["offsets", "copy", "sample", f"sql:{database}", "--group", "shipping", *names]
@@ -460,6 +471,8 @@ def test_deleting(cli: Cli, database: str) -> None:
     assert cli(*line, "1.json", "shipping").status == 0
     assert cli("offsets", "show", "--sql", database, "shipping").status == 3
     assert cli(*line, "2.json", "invoice-batch", "--topic", "nosuch").status == 3
+    one = cli(*line, "0.json", "invoice-batch", "--topic", "payments:1", "-o", "json")
+    assert [row["partition"] for row in rows(one)] == [1]
     assert cli(*line, "3.json", "invoice-batch", "--topic", "payments").status == 0
     assert cli("offsets", "show", "--sql", database, "invoice-batch").status == 3
     assert cli("offsets", "import", "--sql", database, "1.json", "--execute").status == 0

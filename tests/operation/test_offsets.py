@@ -302,7 +302,7 @@ def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
 def test_transfer() -> None:
     one = Store({"g": {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}, "h": {("t", 0): 1}})
     other = Store({"g": {("t", 0): 5, ("t", 1): 1, ("t", 2): 9}})
-    plan = plan_transfer(one, other, ["g"], topics=["t"])
+    plan = plan_transfer(one, other, ["g"], topics={"t": None})
     assert [(row.partition, row.result) for row in plan.rows] == [
         (0, Result.UNCHANGED),
         (1, Result.PLANNED),
@@ -316,7 +316,7 @@ def test_transfer_of_topics_leaves_what_a_backup_says_of_others(tmp_path: Path) 
     rows = [StoredOffset("g", "t", 0, None), StoredOffset("g", "u", 0, None)]
     file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
     store = Store({"g": {("t", 0): 5, ("u", 0): 6}})
-    carry_out(store, plan_transfer(OffsetFile(file), store, topics=["t"]))
+    carry_out(store, plan_transfer(OffsetFile(file), store, topics={"t": None}))
     assert store.offsets == {"g": commits({("u", 0): 6})}
 
 
@@ -377,10 +377,10 @@ def test_metadata_are_part_of_a_commit() -> None:
 
 def test_deletion_of_topics() -> None:
     store = Store({"g": {("t", 0): 5, ("u", 0): 7}})
-    plan = plan_deletion(store, ["g"], ["t", "nosuch"])
+    plan = plan_deletion(store, ["g"], {"t": None, "nosuch": None})
     assert carry_out(store, plan).exit_status is ExitStatus.DONE
     assert store.offsets == {"g": commits({("u", 0): 7})}
-    assert plan_deletion(store, ["g"], ["t"]).report.exit_status is ExitStatus.NOT_FOUND
+    assert plan_deletion(store, ["g"], {"t": None}).report.exit_status is ExitStatus.NOT_FOUND
 
 
 def test_deletion_of_groups() -> None:
@@ -416,7 +416,7 @@ def test_nothing_is_planned_for_groups_that_could_not_be_read() -> None:
     deletion = plan_deletion(cluster, ["g", "h"])
     assert (deletion.deleted, {row.group_id for row in deletion.rows}) == (("h",), {"h"})
     assert [each.group_id for each in deletion.problems] == ["g"]
-    assert plan_deletion(cluster, ["g"], ["orders"]).is_empty
+    assert plan_deletion(cluster, ["g"], {"orders": None}).is_empty
     named = Selection({"orders": frozenset({0})})
     assert plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named).rows == ()
     assert plan_transfer(Store({"g": {("orders", 0): 1}}), cluster).rows == ()

@@ -1,6 +1,7 @@
 """`kgroup offsets copy`."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,12 +15,15 @@ from kgroup.cli.option.store import (
     check_two,
     names_options,
     parse_store,
+    topic_option,
 )
-from kgroup.cli.option.suggestion import suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
+
+if TYPE_CHECKING:
+    from kgroup.operation.offsets.transfer import Topics
 
 __all__ = ["command"]
 
@@ -37,15 +41,7 @@ __all__ = ["command"]
 @GROUP_OPTION
 @click.option("--all", "every", is_flag=True, help="Of every group.")
 @regex_option
-@click.option(
-    "--topic",
-    "topics",
-    metavar="NAME",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_topics,
-    help="Only of this topic. Repeat it for more.",
-)
+@topic_option
 @click.option(
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
 )
@@ -59,7 +55,7 @@ def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
-    topics: Sequence[str],
+    topics: "Topics",
     new_id: str | None,
     connection: Connection,
     names: SqlNames,

@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kgroup.cli.option.common import ID, PATH, check_all, examples, output_options, regex_option
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.store import Store, check_new_name, store_options
-from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
+from kgroup.cli.option.store import Store, check_new_name, store_options, topic_option
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
+
+if TYPE_CHECKING:
+    from kgroup.operation.offsets.transfer import Topics
 
 __all__ = ["command"]
 
@@ -29,15 +33,7 @@ __all__ = ["command"]
 @click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
 @click.option("--all", "every", is_flag=True, help="Every group of the file.")
 @regex_option
-@click.option(
-    "--topic",
-    "topics",
-    metavar="NAME",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_topics,
-    help="Offsets of this topic only. Repeat it for more.",
-)
+@topic_option
 @click.option(
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
 )
@@ -54,7 +50,7 @@ def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
-    topics: Sequence[str],
+    topics: "Topics",
     new_id: str | None,
     without_epochs: bool,
     store: Store,

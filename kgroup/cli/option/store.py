@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, add_options
+from kgroup.cli.option.common import ID, PATH, add_options, parsed
 from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection
+from kgroup.cli.option.parameter import parse_topics
 from kgroup.cli.option.source import Source, missing_source, source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "names_options",
     "parse_store",
     "store_options",
+    "topic_option",
 ]
 
 
@@ -285,6 +287,22 @@ def _names_server(connection: Connection) -> bool:
 def _beside(connection: Connection, sql: str, names: SqlNames) -> Store:
     """Give a database, with the connection's profile."""
     return Store(Source(connection=connection), sql, names=names)
+
+
+def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--topic`; the command takes ``topics``: numbers of partitions, or None, by topic."""
+    return add_options(
+        command,
+        click.option(
+            "--topic",
+            "topics",
+            metavar="NAME[:P,...]",
+            multiple=True,
+            callback=parsed(parse_topics),
+            shell_complete=suggest_topics,
+            help="Only this topic, or its partitions of these numbers. Repeat it for more.",
+        ),
+    )
 
 
 GROUP_OPTION = click.option(

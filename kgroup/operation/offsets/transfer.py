@@ -12,7 +12,11 @@ from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading, Question, WritableOffsetStore
 from kgroup.source.offset_change import At
 
-__all__ = ["plan_deletion", "plan_transfer"]
+__all__ = ["Topics", "plan_deletion", "plan_transfer"]
+
+Topics = Mapping[str, Collection[int] | None]
+"""Which partitions, by topic: those of these numbers, None for all; no topic at all: every one."""
+_EVERY: Topics = {}
 
 
 def plan_transfer(
@@ -22,7 +26,7 @@ def plan_transfer(
     regex: Pattern | None = None,
     *,
     new_id: str | None = None,
-    topics: Collection[str] = (),
+    topics: Topics = _EVERY,
     leader_epochs: bool = True,
 ) -> OffsetPlan:
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
@@ -36,7 +40,7 @@ def plan_transfer(
         group_ids: names.
         regex: matches whole group ids.
         new_id: what the only group that is named shall be called in the store.
-        topics: only these.
+        topics: only these partitions.
         leader_epochs: whether epochs of leaders go with the offsets; in another cluster they would
             be wrong.
 
@@ -49,13 +53,13 @@ def plan_transfer(
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
-            if not topics or each.topic in topics:
+            if _is_chosen((each.topic, each.partition), topics):
                 keeps = leader_epochs or each.leader_epoch is None
                 offset = each if keeps else replace(each, leader_epoch=None)
                 of_group[each.topic, each.partition] = Target(offset)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(new_id or group_id, {})
-        of_group.update({at: Target(None) for at in ats if not topics or at[0] in topics})
+        of_group.update({at: Target(None) for at in ats if _is_chosen(at, topics)})
     there = _there(store, targets)
     for group_id in unread(there, targets):
         del targets[group_id]
@@ -85,9 +89,9 @@ def _other_store(saved_from: StoreName | None, store: AnyStore) -> Iterable[str]
 
 
 def plan_deletion(
-    store: AnyStore, group_ids: Collection[str], topics: Collection[str] = ()
+    store: AnyStore, group_ids: Collection[str], topics: Topics = _EVERY
 ) -> OffsetPlan:
-    """Plan to delete what groups have committed for these topics, or the groups as a whole.
+    """Plan to delete what groups have committed for these partitions, or the groups as a whole.
 
     Raises:
         InputError: there is nothing to read.
@@ -99,7 +103,7 @@ def plan_deletion(
         group_id: {
             (each.topic, each.partition): Target(None)
             for each in offsets
-            if not topics or each.topic in topics
+            if _is_chosen((each.topic, each.partition), topics)
         }
         for group_id, offsets in reading.offsets.items()
         if group_id not in unknown
@@ -126,10 +130,16 @@ def plan_deletion(
     return replace(plan, deleted=tuple(sorted(idle)))
 
 
+def _is_chosen(at: At, topics: Topics) -> bool:
+    topic, partition = at
+    numbers = topics.get(topic, ())
+    return not topics or numbers is None or partition in numbers
+
+
 def _not_committed(targets: Mapping[str, Mapping[At, Target]]) -> Iterable[Problem]:
     for group_id, ats in targets.items():
         if not ats:
-            reason = "There are no offsets of these topics."
+            reason = "There are no offsets of these partitions."
             yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
 
 

@@ -117,8 +117,8 @@ def test_a_plan_of_a_reset(cli: Cli) -> None:
     assert result.status == 0
     assert result.err == (
         "kgroup: note: 3 partitions: 3 planned; 3 records skipped, 0 read again\n"
-        "kgroup: note: nothing was changed, nor can be: files, log directories and snapshots are "
-        "only read\n"
+        "kgroup: note: nothing was changed, nor can be: log directories and snapshots are only "
+        "read, and so are files, which 'kgroup offsets export' writes\n"
     )
     assert [
         (row["committed_offset"], row["target_offset"], row["skipped"], row["result"])
@@ -183,6 +183,10 @@ def test_active_groups_are_refused(cli: Cli) -> None:
         ("diff sample snapshot:~nobody-of-this-name/x --all", "found none for ~nobody-of-this-"),
         ("diff kafka-1:9092 sample --all", "kafka-1:9092: expected kafka:…, zookeeper:…, sql:…"),
         ("copy zookeeper sample --all", "zookeeper: expected kafka:…, zookeeper:…, sql:…"),
+        (
+            "copy sample /nosuch/new.json --all --execute",
+            "/nosuch/new.json: expected a store, found no such file; 'kgroup offsets export' writ",
+        ),
         ("diff sample sample --all --times", "--times asks a cluster, and neither of the two is"),
         ("import --sample", "Missing argument 'FILE'"),
         ("delete --sample", "Missing argument 'GROUP...'"),

@@ -1,5 +1,6 @@
 """`kgroup offsets copy`."""
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,10 @@ def command(
 
     name = "offsets copy"
     store = parse_store(goal, connection, names)
+    if store.file is not None and not os.path.exists(store.file):
+        raise click.UsageError(
+            f"{goal}: expected a store, found no such file; 'kgroup offsets export' writes files"
+        )
     with (
         documented(name, output),
         parse_store(origin, connection, names).open(tuple(groups)) as source,

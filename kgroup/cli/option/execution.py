@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FORM_OPTION", "Execution", "execution_options", "planned", "save_offsets"]
 
-_READ_ONLY = "files, log directories and snapshots are only read"
+_READ_ONLY = (
+    "log directories and snapshots are only read, and so are files, which 'kgroup offsets export' "
+    "writes"
+)
 _LEFT = "nothing was changed: that was not answered by yes"
 
 

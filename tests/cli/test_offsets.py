@@ -331,7 +331,7 @@ def test_a_plan_makes_no_table(cli: Cli, tmp_path: Path) -> None:
     shown = cli("offsets", "show", "--sql", path, "--create-table", "--all")
     assert (shown.status, path.exists()) == (0, False)
     missing = cli("offsets", "show", "--sql", path, "--all")
-    assert (missing.status, "found no such file" in missing.err) == (1, True)
+    assert (missing.status, "with its table (--create-table)" in missing.err) == (1, True)
     done = cli(*line, "--execute", "--backup", tmp_path / "b.json")
     assert {row["result"] for row in rows(done)} == {"done"}
     assert cli("offsets", "diff", "sample", f"sql:{path}", "--all").status == 0
@@ -339,7 +339,11 @@ def test_a_plan_makes_no_table(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_missing_table_beside_another_is_empty(cli: Cli, database: str) -> None:
     line = ["offsets", "show", "--sql", database, "--sql-table", "other", "--all"]
-    assert cli(*line).status == 1
+    missing = cli(*line)
+    assert (missing.status, "(--create-table), or name another (--sql-tab" in missing.err) == (
+        1,
+        True,
+    )
     assert cli(*line, "--create-table").status == 0
     assert cli(*line).status == 1, "nothing was made"
 

@@ -169,5 +169,6 @@ def exact_collation(connection: "Connection") -> str | None:
 def absent(layout: TableLayout, shown: str) -> InputError:
     """Make the error of a table that is not there."""
     return InputError(
-        f"{shown}: expected the table {layout.shown}, found none; have it made, or name another"
+        f"{shown}: expected the table {layout.shown}, found none; have a change make it "
+        "(--create-table), or name another (--sql-table)"
     )

@@ -195,11 +195,11 @@ def test_a_table_that_is_missing(file: Path) -> None:
         lambda: store.write_offsets({}),
         lambda: store.delete_groups([]),
     ):
-        with pytest.raises(InputError, match="found no such file; create the table"):
+        with pytest.raises(InputError, match="found no such file; correct the path"):
             call()
     assert not file.exists()
     execute(file, "CREATE TABLE other (x)")
-    with pytest.raises(InputError, match="expected the table t_offset, found none; have it made"):
+    with pytest.raises(InputError, match="expected the table t_offset, found none; have a change make it"):
         store.read_offsets()
 
 

@@ -71,19 +71,27 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(folder: Path, *arguments: str) -> Iterator[Terminal]:
-    """Run kgroup on a terminal that is its own; its standard output is a pipe."""
+def on_terminal(folder: Path, *arguments: str, errors: Path | None = None) -> Iterator[Terminal]:
+    """Run kgroup on a terminal that is its own; its standard output is a pipe.
+
+    Args:
+        folder: to run in.
+        arguments: of kgroup.
+        errors: file in the place of the terminal, for standard error.
+    """
     parent, child = pty.openpty()
+    stderr = child if errors is None else os.open(errors, os.O_WRONLY | os.O_CREAT)
     process = subprocess.Popen(
         [sys.executable, "-m", "kgroup", *arguments],
         stdin=child,
         stdout=subprocess.PIPE,
-        stderr=child,
+        stderr=stderr,
         cwd=folder,
         env={**os.environ, "TERM": "dumb", "PYTHONPATH": str(Path(__file__).parents[2])},
         preexec_fn=_take_terminal,
     )
-    os.close(child)
+    for number in {child, stderr}:
+        os.close(number)
     try:
         yield Terminal(process, parent)
     finally:
@@ -161,6 +169,17 @@ def test_ctrl_c_leaves_all(folder: Path) -> None:
     assert seen.endswith("\nkgroup: nothing was changed: that was not answered by yes\n")
     assert "Abort" not in seen
     assert (committed(folder), backups(folder)) == (5, [])
+
+
+def test_nobody_waits_for_an_answer_to_what_is_not_seen(folder: Path) -> None:
+    with on_terminal(folder, *RESET, "--execute", errors=folder / "errors") as terminal:
+        status, out, seen = terminal.end()
+    assert (status, out, seen) == (2, "", "")
+    assert "asks on standard error, which is no terminal" in (folder / "errors").read_text()
+    assert (committed(folder), backups(folder)) == (5, [])
+    with on_terminal(folder, *RESET, "--execute", "--yes", errors=folder / "errors") as terminal:
+        assert terminal.end()[0] == 0
+    assert committed(folder) == 7
 
 
 def test_who_is_sure_is_not_asked(folder: Path) -> None:

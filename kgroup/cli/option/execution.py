@@ -109,17 +109,23 @@ class Execution:
         """Show a plan and ask whether to do it, on a terminal.
 
         Args:
-            plan: writes it, for a `terminal` or not.
+            plan: writes it, for a `terminal`.
             question: with its mark.
 
         Raises:
+            UsageError: nobody would see the question.
             KgroupError: the answer is something else than yes.
         """
         if self._is_sure or not sys.stdin.isatty():
             return
+        if not sys.stderr.isatty():
+            raise UsageError(
+                "--execute asks on standard error, which is no terminal, while standard input is "
+                "one; leave it to the terminal, or choose --yes not to be asked"
+            )
         from kgroup.render.cell import harmless
 
-        for block in plan(terminal=sys.stderr.isatty()):
+        for block in plan(terminal=True):
             click.echo(block, nl=False, err=True)
         # Not by click, which writes a blank to standard output before it reads.
         click.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)

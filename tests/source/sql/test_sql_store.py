@@ -199,7 +199,9 @@ def test_a_table_that_is_missing(file: Path) -> None:
             call()
     assert not file.exists()
     execute(file, "CREATE TABLE other (x)")
-    with pytest.raises(InputError, match="expected the table t_offset, found none; have a change make it"):
+    with pytest.raises(
+        InputError, match="expected the table t_offset, found none; have a change make it"
+    ):
         store.read_offsets()
 
 

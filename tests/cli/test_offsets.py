@@ -305,7 +305,8 @@ def test_a_backup_that_cannot_be_written_whole_is_not_there(
     monkeypatch.setattr(os, "fsync", full)
     line = ["offsets", "delete", "--sql", database, "order-service", "--execute"]
     refused = cli(*line, "--backup", "new.json")
-    assert (refused.status, "new.json: No space left on device" in refused.err) == (1, True)
+    text = "new.json: No space left on device; nothing was changed\n"
+    assert (refused.status, text in refused.err) == (1, True), refused.err
     assert not list(tmp_path.glob("*new.json*"))
     assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
 
@@ -485,6 +486,12 @@ def test_deleting(cli: Cli, database: str) -> None:
     assert cli("offsets", "show", "--sql", database, "invoice-batch").status == 3
     assert cli("offsets", "import", "--sql", database, "1.json", "--execute").status == 0
     assert cli("offsets", "show", "--sql", database, "shipping").status == 0
+
+
+def test_a_plan_says_which_groups_go_as_a_whole(cli: Cli, database: str) -> None:
+    line = ["offsets", "delete", "--sql", database, "invoice-batch", "shipping"]
+    assert "note: 2 groups would be deleted as a whole\n" in cli(*line).err
+    assert "as a whole" not in cli(*line, "--topic", "payments").err
 
 
 def test_names_of_the_table_and_its_columns(cli: Cli, database: str) -> None:

@@ -68,7 +68,7 @@ def command(
     A store is kafka:HOST:PORT (or kafka: the cluster of -b, -C or the environment),
     zookeeper:HOST:PORT/CHROOT, sql:URL (or sql: of the profile or the environment), a file, or, to
     copy from, log-dir:PATH, snapshot:FILE or sample. Epochs of leaders stay behind: they are the
-    cluster's. What only the second store has stays.
+    cluster's. What only the second store has stays. Without --execute only the plan is shown.
     """
     check_choice(groups, regex, every=every)
     check_two(origin, goal)

@@ -62,7 +62,7 @@ def command(
     The file is JSON, JSON lines or CSV as 'kgroup offsets export' writes them, or a plan of
     kafka-consumer-groups. One without groups (topic,partition,offset) wants the name of one. - is
     standard input. A file of one group needs no name of it, one of several wants names, or --all.
-    Groups with members are left alone.
+    Groups with members are left alone. Without --execute only the plan is shown.
     """
     check_all(groups, regex, every=every)
     check_new_name(new_id, groups, regex, "name just that one")

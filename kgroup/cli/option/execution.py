@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial, wraps
@@ -21,8 +21,9 @@ from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 if TYPE_CHECKING:
     from kgroup.cli.option.store import Store
     from kgroup.model.offset import StoredOffset, StoreName
-    from kgroup.operation.offsets.plan import OffsetPlan
+    from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
     from kgroup.operation.offsets.read import AnyStore
+    from kgroup.operation.report import Report
 
 __all__ = ["FORM_OPTION", "Execution", "execution_options", "planned", "save_offsets"]
 
@@ -69,14 +70,14 @@ class Execution:
             BrokerError: nobody answers; likewise.
         """
         from kgroup.operation.offsets.plan import carry_out
-        from kgroup.render.group.offset_plan import plan_text, plan_totals, record_totals
+        from kgroup.render.group.offset_plan import counted, plan_text
         from kgroup.render.group.offsets import plan_sheet
         from kgroup.source.base import WritableOffsetStore
 
         if not self.is_wanted or plan.is_empty:
-            status = show(command, plan.report, output, plan_sheet, plan_text)
-            if plan.rows:
-                warn(f"note: {plan_totals(plan.rows)}")
+            status = _show(command, plan.report, output)
+            if plan.deleted:
+                warn(f"note: {counted(len(plan.deleted), 'group')} would be deleted as a whole")
             if not plan.is_empty:
                 warn(planned(store.store_name if isinstance(store, WritableOffsetStore) else None))
             return status
@@ -85,25 +86,14 @@ class Execution:
                 f"--execute changes offsets of a cluster, ZooKeeper or a SQL table; {_READ_ONLY}"
             )
         plan_sheet(()).select(output.columns)  # a wrong one is told before anything is changed
-        count, groups = sum(map(len, plan.changes.values())), len(plan.deleted or plan.changes)
-        offsets = f"{count} offset{'' if count == 1 else 's'}"
-        what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
-        what = f"{what}{'' if groups == 1 else 's'} in {store.store_name}"
         warn_notes(plan.notes)  # of another cluster's file, say
-        records = record_totals(plan.rows)
-        question = f"{what} ({records})?" if records else f"{what}?"
-        self.ask(partial(plan_text, plan.rows, "table", headers=True), question)
+        text = partial(plan_text, plan.rows, "table", headers=True)
+        self.ask(text, _question(plan, store.store_name))
         if before := plan.backup:
             file = self._save(before, store.store_name)
-            count = len({each.group_id for each in before})
-            undo, secrets = _undo(file, chosen, count)
-            beside = f" (with {' and '.join(secrets)})" if secrets else ""
-            warn(f"note: what was committed before is in {file}; to undo this{beside}: {undo}")
-        report = carry_out(store, replace(plan, notes=()))
-        status = show(command, report, output, plan_sheet, plan_text)
-        if report.data:
-            warn(f"note: {plan_totals(report.data)}")
-        return status
+            undo = _undo(file, chosen, {each.group_id for each in before})
+            warn(f"note: what was committed before is in {file}; {undo}")
+        return _show(command, carry_out(store, replace(plan, notes=())), output)
 
     def ask(self, plan: "Callable[..., Iterable[str]]", question: str) -> None:
         """Show a plan and ask whether to do it, on a terminal.
@@ -154,17 +144,26 @@ class Execution:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise InputError(f"{path}: {error.strerror}", path=str(path)) from None
+                raise _unsaved(path, error) from None
         else:
             raise InputError(
-                f"{self._backup}: expected a new file for what is committed now, found one"
+                f"{self._backup}: expected a new file for what is committed now, found one; "
+                "nothing was changed",
+                path=str(self._backup),
             )
         try:
             save_offsets(path, offsets, "json", store=store)
-        except BaseException:
+        except BaseException as error:
             path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise _unsaved(path, error) from None
             raise
         return path
+
+
+def _unsaved(path: Path, error: OSError) -> InputError:
+    """Make the error of a backup that cannot be written."""
+    return InputError(f"{path}: {error.strerror}; nothing was changed", path=str(path))
 
 
 def planned(store: "StoreName | None") -> str:
@@ -174,13 +173,35 @@ def planned(store: "StoreName | None") -> str:
     return f"note: nothing was changed, nor can be: {_READ_ONLY}"
 
 
-def _undo(file: Path, store: "Store", group_count: int) -> tuple[str, list[str]]:
+def _show(command: str, report: "Report[PlannedOffset]", output: Output) -> ExitStatus:
+    """Show a plan, or what became of it, and what it comes to."""
+    from kgroup.render.group.offset_plan import plan_text, plan_totals
+    from kgroup.render.group.offsets import plan_sheet
+
+    status = show(command, report, output, plan_sheet, plan_text)
+    if report.data:
+        warn(f"note: {plan_totals(report.data)}")
+    return status
+
+
+def _question(plan: "OffsetPlan", store: "StoreName") -> str:
+    from kgroup.render.group.offset_plan import counted, record_totals
+
+    groups = counted(len(plan.deleted or plan.changes), "group")
+    offsets = counted(sum(map(len, plan.changes.values())), "offset")
+    what = f"Delete {groups}" if plan.deleted else f"Change {offsets} of {groups}"
+    records = record_totals(plan.rows)
+    return f"{what} in {store}{records and f' ({records})'}?"
+
+
+def _undo(file: Path, store: "Store", group_ids: Collection[str]) -> str:
     """Give the command that undoes a change by its backup, and what secrets it leaves out."""
     words, secrets = store.words()
     name = f"./{file}" if str(file).startswith("-") else str(file)
-    every = ["--all"] if group_count > 1 else []
+    every = ["--all"] if len(group_ids) > 1 else []
     line = ["kgroup", "offsets", "import", name, *words, *every, "--execute"]
-    return shlex.join(line), secrets
+    beside = f" (with {' and '.join(secrets)})" if secrets else ""
+    return f"to undo this{beside}: {shlex.join(line)}"
 
 
 def _default_names() -> Iterator[Path]:

@@ -9,7 +9,7 @@ from kgroup.render.cell import Kind, cell
 from kgroup.render.group.offsets import PLAN_COLUMNS, plan_sheet
 from kgroup.render.sheet import sheet_text, title_text
 
-__all__ = ["plan_text", "plan_totals", "record_totals"]
+__all__ = ["counted", "plan_text", "plan_totals", "record_totals"]
 
 _LEFT_OUT = frozenset({"group_id", "log_start_offset", "log_end_offset"})
 """What people are not shown in a plan's tables: it is in their titles, or `mark` says enough."""
@@ -36,7 +36,7 @@ def plan_totals(rows: Sequence[PlannedOffset]) -> str:
     counts = Counter(row.result for row in rows)
     results = ", ".join(f"{counts[each]} {each}" for each in Result if counts[each])
     records = record_totals(rows)
-    return f"{_counted(len(rows), 'partition')}: {results}{records and f'; {records}'}"
+    return f"{counted(len(rows), 'partition')}: {results}{records and f'; {records}'}"
 
 
 def record_totals(rows: Iterable[PlannedOffset]) -> str:
@@ -48,9 +48,10 @@ def record_totals(rows: Iterable[PlannedOffset]) -> str:
     skipped = sum(row.skipped or 0 for row in known)
     again = sum(row.read_again or 0 for row in known)
     left = len(changed) - len(known)
-    unknown = f", not known of {_counted(left, 'partition')}" if left else ""
-    return f"{_counted(skipped, 'record')} skipped, {again} read again{unknown}"
+    unknown = f", not known of {counted(left, 'partition')}" if left else ""
+    return f"{counted(skipped, 'record')} skipped, {again} read again{unknown}"
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Write a number of things."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

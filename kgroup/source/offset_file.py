@@ -5,6 +5,7 @@ Kafka's CSV has offsets and nothing else of them; JSON has all.
 
 import re
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,11 +122,13 @@ class OffsetFile:
         if len(data) > LARGEST:
             raise InputError(f"expected offsets of at most {LARGEST:,} bytes, found more than that")
         try:
+            if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # as `>` of PowerShell writes
+                return data.decode("utf-16")
             return data.decode().removeprefix(_BOM)
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"expected UTF-8, found byte 0x{data[error.start]:02x} at {error.start}"
-            ) from None
+            name, byte = error.encoding.upper(), data[error.start]
+            text = f"expected {name}, found byte 0x{byte:02x} at {error.start}"
+            raise InputError(text) from None
 
 
 _Rows = Iterator[tuple[str, StoredOffset]]

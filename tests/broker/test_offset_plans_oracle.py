@@ -46,13 +46,17 @@ class Logs:
         return set(self.tool(*line, "--export", "--dry-run").splitlines())
 
     def tool(self, *arguments: str) -> str:
-        """Run `kafka-consumer-groups`."""
+        """Run `kafka-consumer-groups`; give its lines."""
+        text = self.said(*arguments)
+        return "\n".join(each for each in text.splitlines() if each and not each.startswith("Warn"))
+
+    def said(self, *arguments: str) -> str:
+        """Run `kafka-consumer-groups`; give all that it writes to standard output."""
         main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
         if version_tuple(self.server.version) < (3, 8):
             main = "kafka.admin.ConsumerGroupCommand"
         line = ["--bootstrap-server", self.server.bootstrap, *arguments]
-        text = run_java(self.server.version, main, line).stdout.decode()
-        return "\n".join(each for each in text.splitlines() if each and not each.startswith("Warn"))
+        return run_java(self.server.version, main, line).stdout.decode()
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -158,6 +162,29 @@ def test_lines_of_several_groups_name_them(
         assert cli(*line, *ours).status == 0
         committed = set(path.read_text("utf-8").splitlines())
         assert committed == set(logs.tool(*goal, *theirs).splitlines())
+
+
+@pytest.mark.parametrize("export", [["--export"], []])
+def test_whatever_the_tool_says_is_read(
+    cli: Cli,  # noqa: F811
+    logs: Logs,
+    tmp_path: Path,
+    export: list[str],
+) -> None:
+    """Its CSV, its table, and between the lines what it says of partition 3, which is empty."""
+    if not export and logs.server.version == "3.9.2":
+        return  # which writes the whole table in one line
+    goal = ["--topic", "orders", "--by-duration", "PT40M"]
+    line = ["--reset-offsets", "--group", "billing", *goal, "--dry-run", *export]
+    path = tmp_path / "plan"
+    path.write_text(logs.said(*line))
+    result = cli("offsets", "show", "--file", path, "billing", "-o", "json")
+    assert result.status == 0, result.err
+    found = {
+        f"{row['topic']},{row['partition']},{row['committed_offset']}"
+        for row in json.loads(result.out)["data"]
+    }
+    assert found == logs.plan(*goal[2:], topics="--topic orders")
 
 
 def test_bytes_are_those_of_the_segments(cli: Cli, logs: Logs) -> None:  # noqa: F811

@@ -95,6 +95,19 @@ def test_a_byte_order_mark_is_none_of_the_text(file: Path) -> None:
     assert list(OffsetFile(file).read_offsets().offsets) == ["g"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_what_powershell_writes(file: Path, encoding: str) -> None:
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    file.write_bytes(f"{mark}gä,t,0,4\r\n".encode(encoding))
+    assert list(OffsetFile(file).read_offsets().offsets) == ["gä"]
+
+
+def test_half_a_character(file: Path) -> None:
+    file.write_bytes("\ufeffg".encode("utf-16-le") + b"a")
+    with pytest.raises(InputError, match="expected UTF-16-LE, found byte 0x61 at 4"):
+        OffsetFile(file).read_offsets()
+
+
 def test_csv_whose_first_name_begins_as_json_does(file: Path) -> None:
     file.write_text("{a,t,0,4\n")
     assert list(OffsetFile(file).read_offsets().offsets) == ["{a"]

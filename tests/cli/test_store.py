@@ -20,6 +20,12 @@ ALL = Connection(
 )
 
 
+@pytest.fixture(autouse=True)
+def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BOOTSTRAP_SERVER", "PROFILE", "SQL_URL"):
+        monkeypatch.delenv(f"KGROUP_{name}", raising=False)
+
+
 @pytest.mark.parametrize(
     ("store", "words", "secrets"),
     [
@@ -54,3 +60,17 @@ def test_words(store: Store, words: str, secrets: list[str]) -> None:
     assert len(left_out) == len(secrets)
     assert all(name in text for name, text in zip(secrets, left_out, strict=True))
     assert "s3cret" not in "".join([*found, *left_out])
+
+
+def test_what_the_environment_says_is_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGROUP_BOOTSTRAP_SERVER", "e:1")
+    monkeypatch.setenv("KGROUP_PROFILE", "p")
+    monkeypatch.setenv("KGROUP_SQL_URL", "postgresql://me:s3cret@h/d")
+    plain = Connection(None, None, (), None, DEFAULT_TIMEOUT_S)
+    with_file = Connection(None, Path("f"), (), None, DEFAULT_TIMEOUT_S)
+    assert Store(Source(connection=plain)).words()[0] == ["-b", "e:1", "-C", "p"]
+    assert Store(Source(connection=with_file)).words()[0] == ["--command-config", "f", "-C", "p"]
+    zookeeper = parse_store("zookeeper:z:1", plain, SqlNames())
+    assert zookeeper.words()[0] == ["--zookeeper", "z:1"]
+    found, secrets = parse_store("sql", plain, SqlNames()).words()
+    assert (found, len(secrets)) == (["--sql", "profile", "-C", "p"], 1)

@@ -114,23 +114,25 @@ class Store:
         if self.sql is not None:
             from kgroup.source.sql.address import parse_address
 
-            has_url = self.sql != PROFILE and not self.sql.startswith("@")
-            is_secret = has_url and bool(parse_address(self.sql).secrets)
+            if self.sql == PROFILE:
+                is_secret = bool(os.environ.get("KGROUP_SQL_URL"))
+            else:
+                is_secret = self.sql[:1] != "@" and bool(parse_address(self.sql).secrets)
             found = ["--sql", PROFILE if is_secret else self.sql]
             if self.names.table is not None:
                 found += ["--sql-table", self.names.table]
             for column in self.names.columns:
                 found += ["--sql-column", column]
-            if connection is not None and connection.profile is not None:
-                found += ["-C", connection.profile]
+            profile = _profile(connection)
+            found += ["-C", profile] if profile else []
             return found, ["the URL in $KGROUP_SQL_URL"] if is_secret else []
         if connection is None:
             return [], []
-        zookeeper = self.source.zookeeper
+        where, zookeeper = [], self.source.zookeeper
         if zookeeper is not None:
+            where = ["--zookeeper", str(zookeeper)]
             connection = replace(connection, bootstrap_server=None)
-        found, keys = connection.words()
-        where = [] if zookeeper is None else ["--zookeeper", str(zookeeper)]
+        found, keys = connection.words(with_environment=zookeeper is None)
         return where + found, [f"{key} in a file (--command-config)" for key in keys]
 
     def _open_sql(self, text: str) -> "SqlOffsetStore":
@@ -142,7 +144,7 @@ class Store:
 
         environment = dict(os.environ)
         connection = self.source.connection
-        name = (connection and connection.profile) or environment.get("KGROUP_PROFILE")
+        name = _profile(connection)
         file = config_file(environment)
         said = read_sql_profile(name, file) if name else None
         profile = None if said is None else parse_sql_profile(*said, file.parent, environment)
@@ -278,6 +280,11 @@ def _path(text: str, store: str) -> Path:
     if not text:
         raise click.UsageError(f"{store} expected a path, found an empty text")
     return user_path(text, store)
+
+
+def _profile(connection: Connection | None) -> str | None:
+    """Give the name of the profile that is chosen for a database."""
+    return (connection and connection.profile) or os.environ.get("KGROUP_PROFILE")
 
 
 def _names_server(connection: Connection) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kgroup.model.problem import Problem
 from kgroup.word import Word
 
-__all__ = ["LogRange", "LogReading", "OffsetMark"]
+__all__ = ["GONE", "LogRange", "LogReading", "OffsetMark"]
 
 
 class OffsetMark(Word):
@@ -26,6 +26,10 @@ class OffsetMark(Word):
     OWNER_GONE = ("owner-gone", "What owns the partition is no member of the group.")
 
 
+GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
+"""Of partitions that are not there."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogRange:
     """The records that a partition holds.
@@ -40,6 +44,16 @@ class LogRange:
     start: int | None = None
     end: int | None = None
     mark: OffsetMark | None = None
+
+    def mark_of(self, offset: int | None) -> OffsetMark | None:
+        """Say what is wrong with the partition, or else with an offset of it."""
+        if self.mark is not None or offset is None:
+            return self.mark
+        if self.end is not None and offset > self.end:
+            return OffsetMark.PAST_END
+        if self.start is not None and offset < self.start:
+            return OffsetMark.BEFORE_START
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -453,12 +453,13 @@ def _use_offsets(file: OffsetFile, group_ids: tuple[str, ...]) -> None:
     for form in ("json", "kafka-csv"):
         with suppress(KgroupError):
             b"".join(file_lines(shown.data, form))
-    plan = plan_transfer(file, _recorded_groups(), group_ids)
+    groups = _recorded_groups()
+    plan = plan_transfer(file, groups, groups, group_ids)
     _write(plan.report, plan_sheet(plan.rows))
     "".join(plan_text(plan.rows, "table", headers=True, terminal=True))
     plan_totals(plan.rows)
     b"".join(file_lines(plan.backup, "json"))
-    differing = diff_offsets(file, _recorded_groups(), group_ids)
+    differing = diff_offsets(file, groups, group_ids)
     _write(differing, difference_sheet(differing.data))
 
 

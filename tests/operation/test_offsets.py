@@ -71,8 +71,12 @@ def test_what_is_out_of_range_is_marked() -> None:
 
 
 def test_what_is_committed_stays_wherever_it_is() -> None:
-    plan = reset(ResetTo(Goal.CURRENT), offsets={"g": {("orders", 0): 999, ("orders", 1): 2}})
-    assert [(row.target_offset, row.mark) for row in plan.rows] == [(999, None), (2, None)]
+    far = {("orders", 0): 999, ("orders", 1): 2}
+    plan = reset(ResetTo(Goal.CURRENT), offsets={"g": far})
+    past = OffsetMark.PAST_END
+    assert [(row.target_offset, row.mark) for row in plan.rows] == [(999, past), (2, None)]
+    plan = reset(ResetTo(Goal.EARLIEST), offsets={"g": far})
+    assert [(row.target_offset, row.mark) for row in plan.rows] == [(10, past), (0, None)]
 
 
 def test_records_skipped_and_read_again() -> None:
@@ -294,7 +298,7 @@ def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
 
     file = tmp_path / "backup.jsonl"
     file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in plan.backup))
-    undo = plan_transfer(OffsetFile(file), cluster)
+    undo = plan_transfer(OffsetFile(file), cluster, cluster)
     assert carry_out(cluster, undo).exit_status is ExitStatus.DONE
     assert cluster.offsets == before
 
@@ -302,7 +306,7 @@ def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
 def test_transfer() -> None:
     one = Store({"g": {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}, "h": {("t", 0): 1}})
     other = Store({"g": {("t", 0): 5, ("t", 1): 1, ("t", 2): 9}})
-    plan = plan_transfer(one, other, ["g"], topics={"t": None})
+    plan = plan_transfer(one, other, None, ["g"], topics={"t": None})
     assert [(row.partition, row.result) for row in plan.rows] == [
         (0, Result.UNCHANGED),
         (1, Result.PLANNED),
@@ -311,12 +315,61 @@ def test_transfer() -> None:
     assert other.offsets == {"g": commits({("t", 0): 5, ("t", 1): 6, ("t", 2): 9})}
 
 
+def test_what_is_out_of_range_is_transferred_as_it_is_and_marked() -> None:
+    """A change is undone by its backup, wherever the group was before."""
+    offsets = {("orders", 0): 4, ("orders", 1): 99, ("orders", 2): 5}
+    cluster = Cluster({"g": {("orders", 0): 40, ("orders", 1): 50}}, RANGES)
+    plan = plan_transfer(Store({"g": offsets}), cluster, cluster)
+    assert [(row.target_offset, row.mark, row.log_start_offset) for row in plan.rows] == [
+        (4, OffsetMark.BEFORE_START, 10),
+        (99, OffsetMark.PAST_END, 0),
+        (5, None, 5),
+    ]
+    skipped = [(row.skipped, row.read_again) for row in plan.rows]
+    assert skipped == [(0, 30), (0, 0), (None, None)], "only records that the log has"
+    carry_out(cluster, plan)
+    assert cluster.offsets == {"g": commits(offsets)}
+
+
+def test_nothing_is_transferred_to_partitions_that_are_gone(tmp_path: Path) -> None:
+    """But what is committed for them may stay as it is, or go."""
+    ranges = {**RANGES, ("orders", 9): LogRange(mark=OffsetMark.PARTITION_GONE)}
+    cluster = Cluster({"g": {("gone", 0): 4}, "h": {("gone", 0): 4}}, ranges)
+    wanted = {("gone", 0): 4, ("orders", 0): 40, ("orders", 9): 1}
+    plan = plan_transfer(Store({"g": wanted}), cluster, cluster)
+    assert [(row.topic, row.partition, row.mark, row.result) for row in plan.rows] == [
+        ("gone", 0, OffsetMark.TOPIC_GONE, Result.UNCHANGED),
+        ("orders", 0, None, Result.PLANNED),
+        ("orders", 9, OffsetMark.PARTITION_GONE, Result.REFUSED),
+    ]
+    (problem,) = plan.problems
+    assert (problem.kind, problem.group_id) == (ProblemKind.PARTITION_GONE, "g")
+    assert (problem.topic, problem.partition) == ("orders", 9)
+    assert problem.reason.startswith("orders-9: The topic exists")
+    assert carry_out(cluster, plan).exit_status is ExitStatus.PARTLY
+    assert cluster.offsets["g"] == commits({("gone", 0): 4, ("orders", 0): 40})
+
+    file = tmp_path / "backup.jsonl"
+    file.write_text(json.dumps(asdict(StoredOffset("h", "gone", 0, None))) + "\n")
+    carry_out(cluster, plan_transfer(OffsetFile(file), cluster, cluster))
+    assert cluster.offsets["h"] == ()
+
+
+def test_ends_that_are_not_known_keep_nothing_from_being_transferred() -> None:
+    silent = Problem(ProblemKind.SILENT, "No answer.")
+    cluster = FakeSource(ranges={("t", 0): LogRange(mark=OffsetMark.NO_LEADER)}, problems=[silent])
+    store = Store({})
+    plan = plan_transfer(Store({"g": {("t", 0): 1, ("t", 1): 1}}), store, cluster)
+    assert [row.mark for row in plan.rows] == [OffsetMark.NO_LEADER, None]
+    assert [row.result for row in plan.rows] == [Result.PLANNED] * 2
+
+
 def test_transfer_of_topics_leaves_what_a_backup_says_of_others(tmp_path: Path) -> None:
     file = tmp_path / "backup.jsonl"
     rows = [StoredOffset("g", "t", 0, None), StoredOffset("g", "u", 0, None)]
     file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
     store = Store({"g": {("t", 0): 5, ("u", 0): 6}})
-    carry_out(store, plan_transfer(OffsetFile(file), store, topics={"t": None}))
+    carry_out(store, plan_transfer(OffsetFile(file), store, None, topics={"t": None}))
     assert store.offsets == {"g": commits({("u", 0): 6})}
 
 
@@ -338,7 +391,7 @@ def test_a_file_of_another_store_is_told(
     store = {"where": where, "cluster_id": cluster_id}
     row = asdict(StoredOffset("g", "t", 0, 1))
     file.write_text(json.dumps({"schema_version": 1, "store": store, "data": [row]}))
-    notes = plan_transfer(OffsetFile(file), Store({})).notes
+    notes = plan_transfer(OffsetFile(file), Store({}), None).notes
     assert [note.split(", and this is ")[0] for note in notes] == (
         [f"what is read was saved from {where}{f' (id {cluster_id})' if cluster_id else ''}"]
         if is_other
@@ -348,17 +401,17 @@ def test_a_file_of_another_store_is_told(
 
 def test_transfer_under_another_name() -> None:
     one, other = Store({"g": {("t", 0): 5}}), Store({})
-    carry_out(other, plan_transfer(one, other, ["g"], new_id="h"))
+    carry_out(other, plan_transfer(one, other, None, ["g"], new_id="h"))
     assert other.offsets == {"h": commits({("t", 0): 5})}
 
 
 def test_epochs_of_leaders_stay_behind_if_so_wanted() -> None:
     one, other = Store({}), Store({})
     one.offsets["g"] = (CommittedOffset("t", 0, 5, 3, "m", 1),)
-    assert plan_transfer(one, other).changes["g"] == (
+    assert plan_transfer(one, other, None).changes["g"] == (
         OffsetChange("t", 0, None, CommittedOffset("t", 0, 5, 3, "m", 1)),
     )
-    assert plan_transfer(one, other, leader_epochs=False).changes["g"] == (
+    assert plan_transfer(one, other, None, leader_epochs=False).changes["g"] == (
         OffsetChange("t", 0, None, CommittedOffset("t", 0, 5, None, "m", 1)),
     )
 
@@ -372,7 +425,7 @@ def test_metadata_are_part_of_a_commit() -> None:
         (CommittedOffset("t", 0, 5, 2, "m"), Result.PLANNED),
     ):
         other.offsets["g"] = (there,)
-        assert [row.result for row in plan_transfer(one, other).rows] == [result]
+        assert [row.result for row in plan_transfer(one, other, None).rows] == [result]
 
 
 def test_deletion_of_topics() -> None:
@@ -419,7 +472,7 @@ def test_nothing_is_planned_for_groups_that_could_not_be_read() -> None:
     assert plan_deletion(cluster, ["g"], {"orders": None}).is_empty
     named = Selection({"orders": frozenset({0})})
     assert plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named).rows == ()
-    assert plan_transfer(Store({"g": {("orders", 0): 1}}), cluster).rows == ()
+    assert plan_transfer(Store({"g": {("orders", 0): 1}}), cluster, cluster).rows == ()
     one = Store({"g": COMMITTED})
     assert diff_offsets(one, cluster, ["g"]).data == ()
     assert diff_offsets(cluster, one, ["g"]).data == ()

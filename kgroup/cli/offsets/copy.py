@@ -85,8 +85,16 @@ def command(
         documented(name, output),
         parse_store(origin, connection, names).open(tuple(groups)) as source,
         store.open() as target,
+        store.open_cluster(target) as cluster,
     ):
         plan = plan_transfer(
-            source, target, groups, regex, new_id=new_id, topics=topics, leader_epochs=False
+            source,
+            target,
+            cluster,
+            groups,
+            regex,
+            new_id=new_id,
+            topics=topics,
+            leader_epochs=False,
         )
         return execution.run(name, plan, target, store, output)

@@ -70,10 +70,15 @@ def command(
     from kgroup.source.offset_file import OffsetFile
 
     name = "offsets import"
-    with documented(name, output), store.open(tuple(groups)) as target:
+    with (
+        documented(name, output),
+        store.open(tuple(groups)) as target,
+        store.open_cluster(target) as cluster,
+    ):
         plan = plan_transfer(
             OffsetFile(path),
             target,
+            cluster,
             groups,
             regex,
             new_id=new_id,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupState
-from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.log_range import GONE, LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
@@ -25,9 +25,11 @@ __all__ = [
     "Target",
     "active_groups",
     "carry_out",
+    "gone",
     "make_plan",
 ]
 
+_UNKNOWN = LogRange()
 _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
 
 
@@ -58,8 +60,8 @@ class PlannedOffset:
         committed_ms: time of the first record at or behind `committed_offset`; None where it is not
             known, or was not asked for.
         target_ms: likewise of `target_offset`.
-        mark: what is wrong with the partition; or "past-end" or "before-start" where what was asked
-            for is out of the log's range and its end or start is taken.
+        mark: what is wrong with the partition; or "past-end" or "before-start" where what shall be,
+            was asked for, or is, is out of the log's range.
     """
 
     group_id: str
@@ -143,7 +145,7 @@ class Target:
 
     Attributes:
         offset: with its metadata; None: nothing.
-        mark: see `PlannedOffset`.
+        mark: why it is not what was asked for.
     """
 
     offset: CommittedOffset | None
@@ -165,14 +167,15 @@ def make_plan(
     Args:
         committed: what is, by group.
         targets: what shall be, by group, topic and partition; others stay as they are.
-        logs: where partitions begin and end, as far as that is known.
+        logs: where partitions begin and end, as far as that is known. Nothing is committed anew for
+            those that are gone.
         times: of the first records at or behind offsets, by topic, partition and offset, likewise.
         sizes: bytes of partitions, likewise.
         problems: what is missing from the targets, and groups that are active: they stay as they
             are.
         notes: what was assumed for them.
     """
-    problems = tuple(problems)
+    problems = list(problems)
     active = {each.group_id for each in problems if each.kind is ProblemKind.ACTIVE}
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
@@ -180,16 +183,26 @@ def make_plan(
         now = {(each.topic, each.partition): each for each in committed.get(group_id, ())}
         of_group = []
         for at, target in sorted(targets[group_id].items()):
-            before, after = now.get(at), target.offset
-            row = _row(group_id, at, before, target, logs.get(at, LogRange()), times, sizes)
+            before, after, log = now.get(at), target.offset, logs.get(at, _UNKNOWN)
+            row = _row(group_id, at, before, target, log, times, sizes)
             if row.result is Result.PLANNED and group_id in active:
+                row = row.ended(Result.REFUSED)
+            elif row.result is Result.PLANNED and after is not None and log.mark in GONE:
+                problems.append(gone(group_id, at, log.mark))
                 row = row.ended(Result.REFUSED)
             rows.append(row)
             if row.result is Result.PLANNED:
                 of_group.append(OffsetChange(*at, before, after))
         if of_group:
             changes[group_id] = tuple(of_group)
-    return OffsetPlan(tuple(rows), changes, problems, tuple(notes))
+    return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))
+
+
+def gone(group_id: str, at: At, mark: OffsetMark) -> Problem:
+    """Tell of a partition for which nothing can be committed."""
+    topic, partition = at
+    text = f"{topic}-{partition}: {mark.sentence}"
+    return Problem(ProblemKind(mark), text, group_id, topic=topic, partition=partition)
 
 
 def _row(
@@ -222,7 +235,7 @@ def _row(
         log_end_offset=log.end,
         committed_ms=None if now is None else times.get((*at, now)),
         target_ms=None if then is None else times.get((*at, then)),
-        mark=target.mark or log.mark,
+        mark=target.mark or log.mark_of(then) or log.mark_of(now),
         result=Result.UNCHANGED if same else Result.PLANNED,
     )
 

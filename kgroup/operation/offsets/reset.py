@@ -13,7 +13,7 @@ from kgroup.model.next_record import Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
+from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, gone, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import (
     ClusterSource,
@@ -268,8 +268,8 @@ def _no_target(group_id: str, at: At, to: ResetTo, log: LogRange, wanted: int | 
     """Say why there is nowhere to go."""
     topic, partition = at
     if log.mark is not None:
-        kind, text = ProblemKind(log.mark), log.mark.sentence
-    elif wanted is not None:
+        return gone(group_id, at, log.mark)
+    if wanted is not None:
         text = "Nobody tells where the partition begins and ends: the offset cannot be checked."
         kind = ProblemKind.UNREADABLE
     elif to.goal is Goal.SHIFT:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kgroup.errors import ProblemKind
+from kgroup.model.log_range import LogReading
 from kgroup.model.offset import StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -22,6 +23,7 @@ _EVERY: Topics = {}
 def plan_transfer(
     origin: AnyStore,
     store: AnyStore,
+    cluster: GroupSource | None,
     group_ids: Collection[str] = (),
     regex: Pattern | None = None,
     *,
@@ -32,11 +34,13 @@ def plan_transfer(
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
 
     What only the store has stays, but for partitions for which a backup says that nothing was
-    committed.
+    committed. Offsets out of a partition's range are marked and nothing else: what was there before
+    a change, wherever that was, comes back by its backup.
 
     Args:
         origin: where offsets come from.
         store: where they go to.
+        cluster: knows where partitions begin and end there; None: nobody does.
         group_ids: names.
         regex: matches whole group ids.
         new_id: what the only group that is named shall be called in the store.
@@ -63,14 +67,18 @@ def plan_transfer(
     there = _there(store, targets)
     for group_id in unread(there, targets):
         del targets[group_id]
+    every = {at for of_group in targets.values() for at in of_group}
+    logs = cluster.log_ranges(every) if cluster is not None and every else LogReading({})
     return make_plan(
         there.offsets,
         targets,
+        logs=logs.ranges,
         problems=(
             *active_groups(store, targets.keys()),
             *reading.problems,
             *(_not_committed(targets) if topics else ()),
             *there.problems,
+            *logs.problems,
         ),
         notes=(*reading.notes, *there.notes, *_other_store(reading.saved_from, store)),
     )

@@ -14,7 +14,7 @@ from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import ClusterView, Placement
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
-from kgroup.model.log_range import LogReading, OffsetMark
+from kgroup.model.log_range import GONE, LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["Zookeeper"]
 
 T = TypeVar("T")
-
-_GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
 
 
 class Zookeeper:
@@ -244,7 +242,7 @@ class Zookeeper:
 
     def _of_known_topics(self, found: LogReading) -> LogReading:
         """Correct what brokers take for gone: a topic of ZooKeeper that they have not learnt of."""
-        gone = [at for at, log in found.ranges.items() if log.mark in _GONE]
+        gone = [at for at, log in found.ranges.items() if log.mark in GONE]
         if not gone or self._nodes is None:
             return found
         topics = decode_tree(self._part("/brokers/topics/")).topics

@@ -221,6 +221,37 @@ def test_times_of_records() -> None:
     ]
 
 
+def test_offsets_out_of_range_have_no_times() -> None:
+    """A leader would say OFFSET_OUT_OF_RANGE."""
+    far = {("orders", 0): 4, ("orders", 1): 51}
+
+    class Strict(Cluster):
+        def next_records(
+            self, positions: Collection[Position], *, committed: bool = False
+        ) -> NextReading:
+            assert not {(*at, offset) for at, offset in far.items()} & set(positions)
+            return super().next_records(positions)
+
+    cluster = Strict({"g": far}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), with_times=True)
+    assert [(row.committed_ms, row.target_ms) for row in plan.rows] == [
+        (None, 100_000),
+        (None, 50_000),
+    ]
+    report = diff_offsets(cluster, Store({"g": COMMITTED}), first_log=cluster, second_log=cluster)
+    assert [(row.first_ms, row.second_ms) for row in report.data] == [
+        (None, 40_000),
+        (None, 50_000),
+    ]
+
+
+def test_no_bytes_lie_in_an_empty_partition() -> None:
+    """What its segments still have is older than its start."""
+    cluster = Cluster({"g": {("orders", 2): 5}}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.EARLIEST), with_times=True)
+    assert [(row.skipped, row.bytes) for row in plan.rows] == [(0, None)]
+
+
 def test_bytes_are_known_of_whole_partitions_only() -> None:
     cluster = Cluster({"g": {("orders", 0): 100, ("orders", 1): 49}}, RANGES)
     plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.EARLIEST), with_times=True)

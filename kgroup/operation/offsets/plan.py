@@ -58,7 +58,7 @@ class PlannedOffset:
         log_start_offset: where the partition begins; None where that is not known.
         log_end_offset: likewise where it ends.
         committed_ms: time of the first record at or behind `committed_offset`; None where it is not
-            known, or was not asked for.
+            known, as of offsets out of the log's range, or was not asked for.
         target_ms: likewise of `target_offset`.
         mark: what is wrong with the partition; or "past-end" or "before-start" where what shall be,
             was asked for, or is, is out of the log's range.
@@ -220,7 +220,7 @@ def _row(
     if now is not None and then is not None:
         first, last = (_within(each, log) for each in (now, then))
         skipped, read_again = max(last - first, 0), max(first - last, 0)
-        if {first, last} == {log.start, log.end}:
+        if first != last and {first, last} == {log.start, log.end}:
             size = sizes.get(at)
     same = target.offset is None if before is None else _is_same(before, target.offset)
     return PlannedOffset(

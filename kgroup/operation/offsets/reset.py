@@ -138,7 +138,7 @@ def plan_reset(
         reading.offsets,
         targets,
         logs=logs.ranges,
-        times=_times(cluster, committed, targets, problems) if with_times else {},
+        times=_times(cluster, committed, targets, logs.ranges, problems) if with_times else {},
         sizes=_sizes(cluster, every) if with_times else {},
         problems=(*active_groups(cluster or store, targets.keys()), *problems),
         notes=(*reading.notes, *_new_groups(reading, targets)),
@@ -288,9 +288,13 @@ def _times(
     cluster: GroupSource | None,
     committed: Mapping[str, _Offsets],
     targets: Mapping[str, Mapping[At, Target]],
+    logs: Mapping[At, LogRange],
     problems: list[Problem],
 ) -> Mapping[Position, int | None]:
-    """Find out when the records at what is and what shall be committed were made."""
+    """Find out when the records at what is and what shall be committed were made.
+
+    Where an offset is out of a partition's range there is none to be read.
+    """
     if not isinstance(cluster, NextRecordSource):
         return {}
     positions = {
@@ -301,7 +305,7 @@ def _times(
             committed.get(group_id, {}).get(at),
             target.offset and target.offset.committed_offset,
         )
-        if offset is not None
+        if offset is not None and logs.get(at, LogRange()).mark_of(offset) is None
     }
     reading = cluster.next_records(positions)
     problems += reading.problems

@@ -358,7 +358,10 @@ def test_a_topic_of_which_a_file_has_nothing(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("invoice-batch,payments,0,1\n")
     result = cli("offsets", "import", "--sample", path, "--topic", "paymnets")
-    assert (result.status, "There are no offsets of these partitions" in result.err) == (3, True)
+    assert (result.status, "paymnets: There are no offsets of this topic" in result.err) == (
+        3,
+        True,
+    )
 
 
 def test_a_group_that_a_store_has_not(cli: Cli, database: str, tmp_path: Path) -> None:
@@ -372,6 +375,20 @@ def test_a_group_that_a_store_has_not(cli: Cli, database: str, tmp_path: Path) -
         assert (named.status, f"{text}this group." in named.err) == (3, True), named.err
         matching = cli("offsets", "show", *store, "--regex", "no.*")
         assert (matching.status, f"{text}a group that matches" in matching.err) == (3, True)
+
+
+def test_what_matches_nothing_ends_with_3(cli: Cli, database: str, tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text("")
+    for line in (
+        f"import --sample {path}",
+        "reset --sample invoice-batch --to-offset 1 --topic-regex nosuch",
+        "reset --sample invoice-batch --to-offset 1 --topic nosuch",
+        f"reset --sql {database} nosuch --to-offset 1 --topic payments",
+        f"delete --sql {database} invoice-batch --topic nosuch",
+    ):
+        result = cli("offsets", *line.split())
+        assert (result.status, "not-found" in result.err) == (3, True), line
 
 
 def test_a_copy_has_no_differences(cli: Cli, database: str) -> None:

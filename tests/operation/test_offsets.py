@@ -166,7 +166,7 @@ def test_a_topic_that_the_cluster_cannot_tell_of_is_a_problem() -> None:
     assert list(targets(plan)) == [("orders", 0)]
     (problem,) = plan.problems
     assert (problem.kind, problem.topic) == (ProblemKind.NOT_FOUND, "payments")
-    assert problem.reason == "The cluster says TOPIC_AUTHORIZATION_FAILED."
+    assert problem.reason == "payments: The cluster says TOPIC_AUTHORIZATION_FAILED."
 
 
 def test_a_topic_that_does_not_exist_is_a_problem() -> None:
@@ -175,6 +175,60 @@ def test_a_topic_that_does_not_exist_is_a_problem() -> None:
     assert [(each.kind, each.topic) for each in plan.problems] == [
         (ProblemKind.NOT_FOUND, "nosuch")
     ]
+
+
+@pytest.mark.parametrize("selection", [{"gone": None}, {"gone": frozenset({0})}])
+def test_a_partition_that_was_named_and_is_gone_is_not_found(
+    selection: Mapping[str, frozenset[int] | None],
+) -> None:
+    plan = reset(ResetTo(Goal.LATEST), Selection(selection), offsets={"g": {("gone", 0): 4}})
+    assert {each.kind for each in plan.problems} == {ProblemKind.NOT_FOUND}
+    assert "gone-0: The topic does not exist any more." in {each.reason for each in plan.problems}
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
+
+
+def test_selections_that_match_nothing_are_not_found() -> None:
+    store = Store({"g": {("t", 0): 5}, "h": {("u", 0): 6}})
+    for groups, selection, found in (
+        (["g"], Selection({"nosuch": None}), [(None, "nosuch")]),
+        (["g"], Selection(regex=parse_regex("nosuch")), [(None, None)]),
+        (["x"], Selection({"t": None}), [("x", None), (None, "t")]),
+        (["x"], Selection(regex=parse_regex("t")), [("x", None)]),
+    ):
+        plan = plan_reset(store, None, groups, ResetTo(Goal.SHIFT, 1), selection)
+        assert [(each.group_id, each.topic) for each in plan.problems] == found
+        assert plan.report.exit_status is ExitStatus.NOT_FOUND
+    named = Selection({"t": None, "nosuch": None})
+    plan = plan_reset(store, None, ["g", "h", "x"], ResetTo(Goal.SHIFT, 1), named)
+    assert [(each.group_id, each.topic) for each in plan.problems] == [
+        ("x", None),
+        (None, "nosuch"),
+        ("h", None),
+    ]
+    assert plan.report.exit_status is ExitStatus.PARTLY
+    none_left = Selection(only_uncommitted=True)
+    assert plan_reset(store, None, ["g"], ResetTo(Goal.OFFSET, 1), none_left).problems == ()
+
+
+def test_topics_of_which_there_is_nothing_to_take_are_not_found() -> None:
+    one = Store({"g": {("t", 0): 5}, "h": {("u", 0): 6}})
+    plan = plan_transfer(one, Store({}), None, ["g"], topics={"t": None, "nosuch": None})
+    assert [(each.group_id, each.topic) for each in plan.problems] == [(None, "nosuch")]
+    assert plan.report.exit_status is ExitStatus.PARTLY
+    plan = plan_transfer(one, Store({}), None, ["g"], topics={"nosuch": None})
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
+    plan = plan_transfer(one, Store({}), None, ["g", "h"], topics={"t": None})
+    assert [(each.group_id, each.topic) for each in plan.problems] == [("h", None)]
+    assert plan_transfer(one, Store({}), None, topics={"t": None}).problems == (), "nobody named h"
+    numbered = {"t": frozenset({0, 3}), "u": frozenset({1})}
+    plan = plan_transfer(one, Store({}), None, topics=numbered)
+    assert [(each.topic, each.partition) for each in plan.problems] == [("t", 3), ("u", 1)]
+    assert [(row.topic, row.partition) for row in plan.rows] == [("t", 0)]
+
+
+def test_nothing_to_take_is_not_found() -> None:
+    plan = plan_transfer(Store({}), Store({"g": {("t", 0): 5}}), None)
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
 
 
 def test_a_topic_that_has_gone_is_left_alone() -> None:
@@ -462,9 +516,15 @@ def test_metadata_are_part_of_a_commit() -> None:
 def test_deletion_of_topics() -> None:
     store = Store({"g": {("t", 0): 5, ("u", 0): 7}})
     plan = plan_deletion(store, ["g"], {"t": None, "nosuch": None})
-    assert carry_out(store, plan).exit_status is ExitStatus.DONE
+    assert [(each.kind, each.topic) for each in plan.problems] == [
+        (ProblemKind.NOT_FOUND, "nosuch")
+    ]
+    assert carry_out(store, plan).exit_status is ExitStatus.PARTLY
     assert store.offsets == {"g": commits({("u", 0): 7})}
     assert plan_deletion(store, ["g"], {"t": None}).report.exit_status is ExitStatus.NOT_FOUND
+    store.offsets["h"] = commits({("v", 0): 1})
+    plan = plan_deletion(store, ["g", "h"], {"v": None})
+    assert [(each.group_id, each.topic) for each in plan.problems] == [("g", None)]
 
 
 def test_deletion_of_groups() -> None:

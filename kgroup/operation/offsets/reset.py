@@ -5,10 +5,10 @@ which takes the end where no record is as late as a time, and the nearest offset
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgroup.errors import ProblemKind, UsageError
-from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark
 from kgroup.model.next_record import Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
@@ -106,11 +106,15 @@ def plan_reset(
     """
     reading = read_stored(store, group_ids)
     problems = list(reading.problems)
-    if selection.topics:
-        problems = [each for each in problems if each.kind is not ProblemKind.NOT_FOUND]
     unknown = unread(reading, group_ids)
     known_ids = [each for each in group_ids if each not in unknown]
     chosen = _chosen(reading, cluster, known_ids, to, selection, problems)
+    targeted = {group_id for group_id, ats in chosen.items() if ats}
+    problems = [  # a group of which partitions are chosen comes into being
+        each
+        for each in problems
+        if each.kind is not ProblemKind.NOT_FOUND or each.group_id not in targeted
+    ]
     every = {at for ats in chosen.values() for at in ats}
     logs = LogReading({}) if cluster is None else cluster.log_ranges(every)
     problems += logs.problems
@@ -129,7 +133,8 @@ def plan_reset(
                 continue  # a problem says why
             wanted = _wanted(to, now, others.get(at), log, starts.get(at))
             if wanted is None or log.mark is not None or _is_blind(cluster, log, wanted):
-                problems.append(_no_target(group_id, at, to, log, wanted))
+                is_named = at[0] in selection.topics
+                problems.append(_no_target(group_id, at, to, log, wanted, is_named=is_named))
             else:
                 # What is committed stays, wherever that is.
                 known = LogRange() if to.goal is Goal.CURRENT else log
@@ -153,7 +158,7 @@ def _chosen(
     selection: Selection,
     problems: list[Problem],
 ) -> dict[str, set[At]]:
-    """Choose the partitions of each group; topics that do not exist are problems."""
+    """Choose the partitions of each group; what is named and not there is a problem."""
     committed = {
         group_id: {(each.topic, each.partition) for each in reading.offsets.get(group_id, ())}
         for group_id in group_ids
@@ -176,8 +181,43 @@ def _chosen(
                     ats |= {at for at in own if at[0] == topic}
                     numbers = frozenset(counted.get(topic, ()))
                 ats |= {(topic, number) for number in numbers}
-        chosen[group_id] = ats - own if selection.only_uncommitted else ats
+        chosen[group_id] = ats
+    problems += _missing(committed, chosen, selection, problems)
+    if selection.only_uncommitted:
+        return {group_id: ats - committed[group_id] for group_id, ats in chosen.items()}
     return chosen
+
+
+def _missing(
+    committed: Mapping[str, Collection[At]],
+    chosen: Mapping[str, Collection[At]],
+    selection: Selection,
+    problems: Collection[Problem],
+) -> list[Problem]:
+    """Tell topics of which nobody has anything, and groups that have nothing of the others."""
+    told = {each.topic for each in problems} | {
+        topic for ats in chosen.values() for topic, _ in ats
+    }
+    missing = [
+        Problem(
+            ProblemKind.NOT_FOUND,
+            f"{topic}: Nothing is committed for this topic, and it is not known here.",
+            topic=topic,
+        )
+        for topic in selection.topics
+        if topic not in told
+    ]
+    if not any(chosen.values()):
+        if selection.regex is not None and any(committed.values()):
+            text = f"Nothing is committed for a topic that matches {selection.regex.pattern!r}."
+            missing.append(Problem(ProblemKind.NOT_FOUND, text))
+        return missing
+    silent = chosen.keys() - {each.group_id for each in problems}
+    return missing + [
+        Problem(ProblemKind.NOT_FOUND, "Nothing is committed for these topics.", group_id=group_id)
+        for group_id, ats in chosen.items()
+        if not ats and group_id in silent
+    ]
 
 
 def _topics(committed: Collection[At], selection: Selection) -> frozenset[str] | None:
@@ -201,8 +241,9 @@ def _partitions(
     for topic in sorted(topics):
         if topic not in found or not found[topic].partitions:
             error = found[topic].error if topic in found else None
-            text = "The topic does not exist." if error is None else f"The cluster says {error}."
-            problems.append(Problem(ProblemKind.NOT_FOUND, text, topic=topic))
+            is_absent = error in (None, "UNKNOWN_TOPIC_OR_PARTITION")
+            text = "The topic does not exist." if is_absent else f"The cluster says {error}."
+            problems.append(Problem(ProblemKind.NOT_FOUND, f"{topic}: {text}", topic=topic))
     return {topic: sorted(each.partitions) for topic, each in found.items()}
 
 
@@ -264,11 +305,15 @@ def _clamped(at: At, wanted: int, log: LogRange) -> Target:
     return Target(CommittedOffset(*at, offset), mark)
 
 
-def _no_target(group_id: str, at: At, to: ResetTo, log: LogRange, wanted: int | None) -> Problem:
-    """Say why there is nowhere to go."""
+def _no_target(
+    group_id: str, at: At, to: ResetTo, log: LogRange, wanted: int | None, *, is_named: bool
+) -> Problem:
+    """Say why there is nowhere to go; what was named and is gone is not found."""
     topic, partition = at
     if log.mark is not None:
-        return gone(group_id, at, log.mark)
+        problem = gone(group_id, at, log.mark)
+        is_missing = is_named and log.mark in GONE
+        return replace(problem, kind=ProblemKind.NOT_FOUND) if is_missing else problem
     if wanted is not None:
         text = "Nobody tells where the partition begins and ends: the offset cannot be checked."
         kind = ProblemKind.UNREADABLE

@@ -53,6 +53,8 @@ def plan_transfer(
         BrokerError: nobody answers.
     """
     reading = read_stored(origin, group_ids, regex)
+    found = reading.offsets or reading.absent or reading.problems
+    nothing = () if found else (Problem(ProblemKind.NOT_FOUND, "There is no offset to take."),)
     targets: dict[str, dict[At, Target]] = {}
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(new_id or group_id, {})
@@ -76,7 +78,8 @@ def plan_transfer(
         problems=(
             *active_groups(store, targets.keys()),
             *reading.problems,
-            *(_not_committed(targets) if topics else ()),
+            *nothing,
+            *_not_committed(targets, topics, group_ids),
             *there.problems,
             *logs.problems,
         ),
@@ -117,7 +120,7 @@ def plan_deletion(
         if group_id not in unknown
     }
     if topics:
-        problems = (*reading.problems, *_not_committed(targets))
+        problems = (*reading.problems, *_not_committed(targets, topics, group_ids))
         return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
     there = set(targets)
     if isinstance(store, GroupSource):  # which knows of groups that have committed nothing, too
@@ -144,9 +147,24 @@ def _is_chosen(at: At, topics: Topics) -> bool:
     return not topics or numbers is None or partition in numbers
 
 
-def _not_committed(targets: Mapping[str, Mapping[At, Target]]) -> Iterable[Problem]:
+def _not_committed(
+    targets: Mapping[str, Mapping[At, Target]], topics: Topics, group_ids: Collection[str]
+) -> Iterable[Problem]:
+    """Tell what no group has of what is chosen, and named groups that have nothing of the rest."""
+    if not topics or not targets:
+        return
+    known = {at for ats in targets.values() for at in ats}
+    known_topics = {topic for topic, _ in known}
+    for topic, numbers in topics.items():
+        if numbers is None and topic not in known_topics:
+            text = f"{topic}: There are no offsets of this topic."
+            yield Problem(ProblemKind.NOT_FOUND, text, topic=topic)
+        for number in sorted(numbers or ()):
+            if (topic, number) not in known:
+                text = f"{topic}-{number}: There is no offset of this partition."
+                yield Problem(ProblemKind.NOT_FOUND, text, topic=topic, partition=number)
     for group_id, ats in targets.items():
-        if not ats:
+        if known and not ats and group_id in group_ids:
             reason = "There are no offsets of these partitions."
             yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
 

@@ -11,6 +11,7 @@ __all__ = [
     "ShareOffset",
     "StoreName",
     "StoredOffset",
+    "is_same",
 ]
 
 
@@ -127,14 +128,23 @@ class OffsetChange:
         return f"{self.topic}-{self.partition}: expected {expected}, found {found}"
 
     def is_done(self, now: CommittedOffset | None) -> bool:
-        """Tell whether what is committed now is what shall be."""
-        after = self.after
-        if after is None or now is None:
-            return after is now
-        return (after.committed_offset, after.metadata or "") == (
-            now.committed_offset,
-            now.metadata or "",
-        )
+        """Tell whether what is committed now is what shall be; see `is_same`."""
+        return is_same(now, self.after)
+
+
+def is_same(now: CommittedOffset | None, after: CommittedOffset | None) -> bool:
+    """Tell whether a commit of `after` would change nothing of what is committed now.
+
+    Metadata and leader epoch that `after` does not say stay open, and an epoch that is not known
+    now may be the same: brokers before 2.1 keep none.
+    """
+    if now is None or after is None:
+        return now is after
+    return (
+        now.committed_offset == after.committed_offset
+        and (after.metadata is None or (now.metadata or "") == after.metadata)
+        and not _differ(now.leader_epoch, after.leader_epoch)
+    )
 
 
 def _said(offset: CommittedOffset | None) -> str:

@@ -343,6 +343,16 @@ class WritableOffsetStore(OffsetStore, Protocol):
         """What to call it; nothing is asked for that."""
         ...
 
+    @property
+    def keeps_metadata(self) -> bool:
+        """Whether metadata can be stored with an offset; else none shall be."""
+        ...
+
+    @property
+    def keeps_leader_epochs(self) -> bool:
+        """Likewise epochs of leaders, though not every server may know them."""
+        ...
+
     def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
         """Change what is committed, by group: all changes of a group or none, as far as one can.
 

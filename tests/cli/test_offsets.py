@@ -473,6 +473,18 @@ def test_a_backup_of_another_store_is_told(cli: Cli, database: str, tmp_path: Pa
     assert "store" not in json.loads(cli("offsets", "export", "--sample", "--all", "-f", "-").out)
 
 
+def test_a_second_copy_changes_nothing(cli: Cli, tmp_path: Path, database: str) -> None:
+    """Though the plain table keeps neither metadata nor epochs."""
+    file = tmp_path / "full.jsonl"
+    file.write_text(
+        '{"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5, '
+        '"leader_epoch": 3, "metadata": "m"}\n'
+    )
+    line = ["offsets", "import", "--sql", database, file, "-o", "json"]
+    assert cli(*line, "--execute", "--backup", "b.json").status == 0
+    assert {row["result"] for row in rows(cli(*line))} == {"unchanged"}
+
+
 def test_undoing_a_copy_deletes_what_was_not_there(cli: Cli, database: str) -> None:
     line = ["offsets", "import", "--sql", database, "first.json", "--all"]
     done = cli(*line, "--execute", "--backup", "x")

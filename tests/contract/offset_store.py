@@ -68,6 +68,8 @@ class OffsetStoreContract:
 
     def test_can_be_written(self, store: object) -> None:
         assert isinstance(store, WritableOffsetStore)
+        assert store.keeps_metadata == self.keeps_metadata
+        assert store.keeps_leader_epochs >= self.keeps_leader_epochs
 
     def test_reads_back_what_was_written(self, store: WritableOffsetStore, group_id: str) -> None:
         wanted = {("payments", 0): 0, ("orders", 2): 7, ("orders", 0): 1}

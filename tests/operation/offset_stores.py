@@ -36,6 +36,8 @@ class Store:
     """
 
     store_name = StoreName("the cluster b", "c")
+    keeps_metadata = True
+    keeps_leader_epochs = True
 
     def __init__(self, offsets: Mapping[str, Mapping[At, int]]) -> None:
         self.offsets = {group_id: commits(each) for group_id, each in offsets.items()}

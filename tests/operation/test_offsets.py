@@ -501,6 +501,19 @@ def test_epochs_of_leaders_stay_behind_if_so_wanted() -> None:
     )
 
 
+def test_what_a_store_has_no_place_for_stays_behind() -> None:
+    """Else a second import would find everything changed."""
+    one, other = Store({}), Store({})
+    one.offsets["g"] = (CommittedOffset("t", 0, 5, 3, "m", 1),)
+    other.keeps_metadata = other.keeps_leader_epochs = False
+    plan = plan_transfer(one, other, None)
+    assert plan.changes["g"] == (
+        OffsetChange("t", 0, None, CommittedOffset("t", 0, 5, commit_timestamp_ms=1)),
+    )
+    carry_out(other, plan)
+    assert plan_transfer(one, other, None).is_empty
+
+
 def test_metadata_are_part_of_a_commit() -> None:
     one, other = Store({}), Store({})
     one.offsets["g"] = (CommittedOffset("t", 0, 5, 3, "m"),)

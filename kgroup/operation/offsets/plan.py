@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import GONE, LogRange, OffsetMark
-from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_same
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report
@@ -222,7 +222,6 @@ def _row(
         skipped, read_again = max(last - first, 0), max(first - last, 0)
         if first != last and {first, last} == {log.start, log.end}:
             size = sizes.get(at)
-    same = target.offset is None if before is None else _is_same(before, target.offset)
     return PlannedOffset(
         group_id,
         *at,
@@ -236,7 +235,7 @@ def _row(
         committed_ms=None if now is None else times.get((*at, now)),
         target_ms=None if then is None else times.get((*at, then)),
         mark=target.mark or log.mark_of(then) or log.mark_of(now),
-        result=Result.UNCHANGED if same else Result.PLANNED,
+        result=Result.UNCHANGED if is_same(before, target.offset) else Result.PLANNED,
     )
 
 
@@ -244,15 +243,6 @@ def _within(offset: int, log: LogRange) -> int:
     """Take an offset for the nearest one that the log has: no other records can be read."""
     offset = offset if log.start is None else max(offset, log.start)
     return offset if log.end is None else min(offset, log.end)
-
-
-def _is_same(before: CommittedOffset, after: CommittedOffset | None) -> bool:
-    """Tell whether a commit would change nothing; what the new one does not say stays open."""
-    if after is None or before.committed_offset != after.committed_offset:
-        return False
-    return (after.metadata is None or (before.metadata or "") == after.metadata) and (
-        after.leader_epoch is None or before.leader_epoch == after.leader_epoch
-    )
 
 
 def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, ...]:

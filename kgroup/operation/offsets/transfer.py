@@ -55,13 +55,18 @@ def plan_transfer(
     reading = read_stored(origin, group_ids, regex)
     found = reading.offsets or reading.absent or reading.problems
     nothing = () if found else (Problem(ProblemKind.NOT_FOUND, "There is no offset to take."),)
+    # What a store has no place for, it would never be found to have.
+    metadata = not isinstance(store, WritableOffsetStore) or store.keeps_metadata
+    leader_epochs &= not isinstance(store, WritableOffsetStore) or store.keeps_leader_epochs
     targets: dict[str, dict[At, Target]] = {}
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
             if _is_chosen((each.topic, each.partition), topics):
-                keeps = leader_epochs or each.leader_epoch is None
-                offset = each if keeps else replace(each, leader_epoch=None)
+                epoch = each.leader_epoch if leader_epochs else None
+                text = each.metadata if metadata else None
+                is_kept = epoch == each.leader_epoch and text == each.metadata
+                offset = each if is_kept else replace(each, leader_epoch=epoch, metadata=text)
                 of_group[each.topic, each.partition] = Target(offset)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(new_id or group_id, {})

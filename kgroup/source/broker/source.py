@@ -72,6 +72,8 @@ class Cluster:
             Capability.SHARE_START_OFFSETS,
         }
     )
+    keeps_metadata = True
+    keeps_leader_epochs = True
 
     def __init__(
         self,

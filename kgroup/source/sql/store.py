@@ -85,6 +85,16 @@ class SqlOffsetStore:
         database = self._address.shown if path is None else f"sqlite:///{path.absolute()}"
         return StoreName(f"{database}, table {self._layout.shown}")
 
+    @property
+    def keeps_metadata(self) -> bool:
+        """Whether the table has a column for them; see `WritableOffsetStore`."""
+        return self._layout.metadata is not None
+
+    @property
+    def keeps_leader_epochs(self) -> bool:
+        """Likewise for them."""
+        return self._layout.leader_epoch is not None
+
     def create_table(self) -> None:
         """Make the table, where there is none; one that is there must be fit to be written.
 

@@ -52,6 +52,8 @@ class Zookeeper:
     """
 
     capabilities = ZOOKEEPER_CAPABILITIES
+    keeps_metadata = False
+    keeps_leader_epochs = False
 
     def __init__(
         self,

@@ -222,3 +222,31 @@ def test_a_plan_of_the_tool_is_carried_out_and_undone(
 def unquoted(lines: set[str]) -> set[str]:
     """Take the quotes away that older versions do not write."""
     return {line.replace('"', "") for line in lines}
+
+
+def test_groups_in_zookeeper_go_to_the_same_places(
+    cli: Cli,  # noqa: F811
+    logs: Logs,
+    tmp_path: Path,
+) -> None:
+    """Which ZooKeeper does not know: brokers are asked."""
+    if logs.server.zookeeper is None:
+        return
+    connect, bootstrap = logs.server.zookeeper.connect, logs.server.bootstrap
+    line = ["offsets", "copy", f"kafka:{bootstrap}", f"zookeeper:{connect}", "--group", "billing"]
+    backup = tmp_path / "backup.json"
+    copied = cli(*line, "-o", "json", "--execute", "--backup", backup)
+    assert copied.status == 0
+    marks = {row["partition"]: row["mark"] for row in json.loads(copied.out)["data"]}
+    assert marks == {0: None, 1: None, 2: "past-end"}
+    for theirs in ("--by-duration PT40M", "--to-earliest", "--to-latest"):
+        line = ["offsets", "reset", "--zookeeper", connect, "billing", *GOALS[theirs].split()]
+        result = cli(*line, "--times", "-o", "json")
+        assert result.status == 0, result.err
+        rows = json.loads(result.out)["data"]
+        found = {f"{row['topic']},{row['partition']},{row['target_offset']}" for row in rows}
+        assert found == unquoted(logs.plan(*theirs.split()))
+    undone = cli(
+        "offsets", "import", "--zookeeper", connect, backup, "--execute", "--backup", tmp_path / "u"
+    )
+    assert undone.status == 0

@@ -144,6 +144,25 @@ class Zookeeper:
         )
         return NextReading({}, problems) if found is None else found
 
+    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
+        """Ask the brokers; see `TimedSource`."""
+        if not partitions:
+            return LogReading({})
+        found, problems = self._of_brokers(
+            "offsets of a time are not known",
+            lambda cluster: cluster.offsets_at(partitions, time_ms),
+        )
+        return LogReading({}, problems) if found is None else found
+
+    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Ask the brokers; see `SizedSource`. That none answers, `log_ranges` tells."""
+        if not partitions:
+            return {}
+        found, _ = self._of_brokers(
+            "sizes of partitions are not known", lambda cluster: cluster.log_sizes(partitions)
+        )
+        return found or {}
+
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
         """Ask the brokers; see `KafkaOffsetSource`."""
         question = Question(log_budget=0, commit_times=False)

@@ -24,6 +24,10 @@ class OffsetMark(Word):
     )
     NO_OWNER = ("no-owner", "The group has members, and none of them owns the partition.")
     OWNER_GONE = ("owner-gone", "What owns the partition is no member of the group.")
+    NO_RECORD_SINCE = (
+        "no-record-since",
+        "The partition has no record of the time that was asked for, or later: its end is taken.",
+    )
 
 
 GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)

@@ -92,11 +92,12 @@ def test_records_skipped_and_read_again() -> None:
 
 
 def test_a_time() -> None:
+    """A partition without a record so late is marked, and goes to its end as with Kafka's tool."""
     times = {("orders", 0, 7_000): 77, ("orders", 1, 7_000): None}
-    assert targets(reset(ResetTo(Goal.TIME, 7_000), times=times)) == {
-        ("orders", 0): 77,
-        ("orders", 1): 50,
-    }
+    plan = reset(ResetTo(Goal.TIME, 7_000), times=times)
+    assert targets(plan) == {("orders", 0): 77, ("orders", 1): 50}
+    assert [row.mark for row in plan.rows] == [None, OffsetMark.NO_RECORD_SINCE]
+    assert plan.notes == ("the time is 1970-01-01T00:00:07.000Z, in UTC",)
 
 
 def test_a_partition_that_tells_no_times_is_left_alone() -> None:

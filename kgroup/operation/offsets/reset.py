@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kgroup.errors import ProblemKind, UsageError
+from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark
 from kgroup.model.next_record import Position
 from kgroup.model.offset import CommittedOffset
@@ -138,7 +139,11 @@ def plan_reset(
             else:
                 # What is committed stays, wherever that is.
                 known = LogRange() if to.goal is Goal.CURRENT else log
-                targets.setdefault(group_id, {})[at] = _clamped(at, wanted, known)
+                target = _clamped(at, wanted, known)
+                if to.goal is Goal.TIME and starts[at].start is None:
+                    target = replace(target, mark=OffsetMark.NO_RECORD_SINCE)
+                targets.setdefault(group_id, {})[at] = target
+    time = (f"the time is {rfc3339(to.number)}, in UTC",) if to.goal is Goal.TIME else ()
     return make_plan(
         reading.offsets,
         targets,
@@ -146,7 +151,7 @@ def plan_reset(
         times=_times(cluster, committed, targets, logs.ranges, problems) if with_times else {},
         sizes=_sizes(cluster, every) if with_times else {},
         problems=(*active_groups(cluster or store, targets.keys()), *problems),
-        notes=(*reading.notes, *_new_groups(reading, targets)),
+        notes=(*reading.notes, *time, *_new_groups(reading, targets)),
     )
 
 

@@ -159,7 +159,8 @@ def test_active_groups_are_refused(cli: Cli) -> None:
             "expected partitions below 2147483648",
         ),
         ("reset g --to-latest", "where do the groups come from?"),
-        ("reset --sample --to-latest", "Missing argument 'GROUP...'"),
+        ("reset --sample --to-latest", "which groups? Name them, or choose --regex RE, or --all"),
+        ("reset --sample g --all --to-latest", "--all is every group"),
         ("reset --sample invoice-batch --to-time 2h", "a reset to a time needs a live cluster"),
         (
             "reset --sample invoice-batch --to-offset 1 --execute",
@@ -189,7 +190,8 @@ def test_active_groups_are_refused(cli: Cli) -> None:
         ),
         ("diff sample sample --all --times", "--times asks a cluster, and neither of the two is"),
         ("import --sample", "Missing argument 'FILE'"),
-        ("delete --sample", "Missing argument 'GROUP...'"),
+        ("delete --sample", "which groups? Name them, or choose --regex RE"),
+        ("delete --sample --all", "No such option '--all'"),
         ("shwo", "Did you mean show?"),
     ],
 )
@@ -389,6 +391,18 @@ def test_what_matches_nothing_ends_with_3(cli: Cli, database: str, tmp_path: Pat
     ):
         result = cli("offsets", *line.split())
         assert (result.status, "not-found" in result.err) == (3, True), line
+
+
+def test_many_groups_at_once(cli: Cli, database: str) -> None:
+    line = ["offsets", "reset", "--sql", database, "-o", "json"]
+    some = cli(*line, "--regex", "invoice.*|shipping", "--shift-by", "1")
+    assert {row["group_id"] for row in rows(some)} == {"invoice-batch", "shipping"}
+    every = cli("offsets", "show", "--sql", database, "--all", "-o", "json")
+    names = {row["group_id"] for row in rows(every)}
+    like_another = cli(*line, "--all", "--to-group", "shipping")
+    assert {row["group_id"] for row in rows(like_another)} == names
+    gone = cli("offsets", "delete", "--sql", database, "--regex", "s.*", "-o", "json")
+    assert {row["group_id"] for row in rows(gone)} == {each for each in names if each[0] == "s"}
 
 
 def test_a_copy_has_no_differences(cli: Cli, database: str) -> None:

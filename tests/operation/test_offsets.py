@@ -252,6 +252,31 @@ def test_groups_that_do_not_exist() -> None:
     assert cluster.offsets == {"new": commits({("payments", 0): 8})}
 
 
+def test_groups_that_match_and_all_of_them() -> None:
+    cluster = Cluster({"a1": COMMITTED, "a2": {("payments", 0): 1}, "b": COMMITTED}, RANGES)
+    to = ResetTo(Goal.LATEST)
+    plan = plan_reset(cluster, cluster, ["b"], to, regex=parse_regex("a."))
+    assert {row.group_id for row in plan.rows} == {"a1", "a2", "b"}
+    plan = plan_reset(cluster, cluster, [], to, regex=parse_regex("a1|b"))
+    assert {row.group_id for row in plan.rows} == {"a1", "b"}
+    orders = Selection({"orders": frozenset({0})})
+    plan = plan_reset(cluster, cluster, [], to, orders)
+    assert {row.group_id for row in plan.rows} == {"a1", "a2", "b"}
+    of_topics = Selection(regex=parse_regex("orders"))
+    plan = plan_reset(cluster, cluster, [], to, of_topics)
+    assert {row.group_id for row in plan.rows} == {"a1", "b"}
+    assert plan.problems == (), "nobody named a2"
+    plan = plan_reset(cluster, cluster, [], to, regex=parse_regex("nobody"))
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
+    elsewhere = ResetTo(Goal.OTHER, same=commits({("orders", 1): 7}))
+    plan = plan_reset(cluster, cluster, [], elsewhere)
+    assert [(row.group_id, row.target_offset) for row in plan.rows] == [
+        ("a1", 7),
+        ("a2", 7),
+        ("b", 7),
+    ]
+
+
 def test_active_groups_are_left_alone() -> None:
     cluster = Cluster({"g": COMMITTED, "idle": COMMITTED}, RANGES, {"g": 2})
     plan = plan_reset(cluster, cluster, ["g", "idle"], ResetTo(Goal.LATEST))
@@ -529,15 +554,17 @@ def test_metadata_are_part_of_a_commit() -> None:
 
 def test_deletion_of_topics() -> None:
     store = Store({"g": {("t", 0): 5, ("u", 0): 7}})
-    plan = plan_deletion(store, ["g"], {"t": None, "nosuch": None})
+    plan = plan_deletion(store, ["g"], topics={"t": None, "nosuch": None})
     assert [(each.kind, each.topic) for each in plan.problems] == [
         (ProblemKind.NOT_FOUND, "nosuch")
     ]
     assert carry_out(store, plan).exit_status is ExitStatus.PARTLY
     assert store.offsets == {"g": commits({("u", 0): 7})}
-    assert plan_deletion(store, ["g"], {"t": None}).report.exit_status is ExitStatus.NOT_FOUND
+    assert (
+        plan_deletion(store, ["g"], topics={"t": None}).report.exit_status is ExitStatus.NOT_FOUND
+    )
     store.offsets["h"] = commits({("v", 0): 1})
-    plan = plan_deletion(store, ["g", "h"], {"v": None})
+    plan = plan_deletion(store, ["g", "h"], topics={"v": None})
     assert [(each.group_id, each.topic) for each in plan.problems] == [("g", None)]
 
 
@@ -554,6 +581,20 @@ def test_deletion_of_groups() -> None:
     carry_out(cluster, plan)
     assert cluster.deleted == ["bare", "g"]
     assert cluster.written == []
+
+
+def test_deletion_of_groups_that_match() -> None:
+    """Only of those that have committed something, which rows show."""
+    cluster = Cluster({"g1": COMMITTED, "g2": COMMITTED, "h": COMMITTED, "g3": {}}, RANGES)
+    cluster.offsets.pop("g3")
+    plan = plan_deletion(cluster, [], parse_regex("g."))
+    assert plan.deleted == ("g1", "g2")
+    assert {row.group_id for row in plan.rows} == {"g1", "g2"}
+    plan = plan_deletion(cluster, ["g3"], parse_regex("h"))
+    assert plan.deleted == ("g3", "h")
+    assert plan_deletion(cluster, [], parse_regex("x")).report.exit_status is ExitStatus.NOT_FOUND
+    plan = plan_deletion(cluster, [], parse_regex("g."), topics={"orders": None})
+    assert plan.changes.keys() == {"g1", "g2"}
 
 
 class Silent(Cluster):
@@ -574,7 +615,7 @@ def test_nothing_is_planned_for_groups_that_could_not_be_read() -> None:
     deletion = plan_deletion(cluster, ["g", "h"])
     assert (deletion.deleted, {row.group_id for row in deletion.rows}) == (("h",), {"h"})
     assert [each.group_id for each in deletion.problems] == ["g"]
-    assert plan_deletion(cluster, ["g"], {"orders": None}).is_empty
+    assert plan_deletion(cluster, ["g"], topics={"orders": None}).is_empty
     named = Selection({"orders": frozenset({0})})
     assert plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named).rows == ()
     assert plan_transfer(Store({"g": {("orders", 0): 1}}), cluster, cluster).rows == ()

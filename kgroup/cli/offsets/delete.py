@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.common import ID, examples, output_options, regex_option
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.store import Store, store_options, topic_option
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
+from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.operation.offsets.transfer import Topics
@@ -26,25 +27,31 @@ __all__ = ["command"]
         "kgroup offsets delete -b kafka-1:9092 billing --execute",
     ),
 )
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
-)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@regex_option
 @topic_option
 @store_options
 @execution_options()
 @output_options
 def command(
-    groups: Sequence[str], topics: "Topics", store: Store, execution: Execution, output: Output
+    groups: Sequence[str],
+    regex: Pattern | None,
+    topics: "Topics",
+    store: Store,
+    execution: Execution,
+    output: Output,
 ) -> ExitStatus:
     """Delete groups, or what they have committed for topics.
 
-    Without --topic groups go as a whole. Groups with members are left alone; of one of the consumer
-    protocol the broker lets topics be deleted that no member reads. Without --execute only the plan
-    is shown.
+    Without --topic groups go as a whole; --regex takes those that have committed something. Groups
+    with members are left alone; of one of the consumer protocol the broker lets topics be deleted
+    that no member reads. Without --execute only the plan is shown.
     """
+    if not groups and regex is None:
+        raise click.UsageError("which groups? Name them, or choose --regex RE")
     from kgroup.operation.offsets.transfer import plan_deletion
 
     name = "offsets delete"
     with documented(name, output), store.open(tuple(groups)) as target:
-        plan = plan_deletion(target, groups, topics)
+        plan = plan_deletion(target, groups, regex, topics=topics)
         return execution.run(name, plan, target, store, output)

@@ -52,12 +52,19 @@ class ResetTo:
     Attributes:
         goal: what kind of place.
         number: the offset, the epoch milliseconds, or how far to shift.
-        offsets: of another group or a file, by group that is reset.
+        offsets: of a file, by group.
+        same: of another group, for every group that is reset.
     """
 
     goal: Goal
     number: int = 0
     offsets: Mapping[str, tuple[CommittedOffset, ...]] = field(default_factory=dict)
+    same: tuple[CommittedOffset, ...] = ()
+
+    def of_group(self, group_id: str) -> _Offsets:
+        """Give the offsets where a group shall go on, by topic and partition."""
+        offsets = self.offsets.get(group_id, self.same)
+        return {(each.topic, each.partition): each.committed_offset for each in offsets}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ def plan_reset(
     to: ResetTo,
     selection: Selection = EVERYTHING,
     *,
+    regex: Pattern | None = None,
     with_times: bool = False,
 ) -> OffsetPlan:
     """Plan a reset.
@@ -97,6 +105,8 @@ def plan_reset(
         group_ids: of groups, which need not exist if topics are named.
         to: where to.
         selection: of which partitions.
+        regex: also groups that have committed something whose whole id matches; where no ids are
+            given, these only, or all without it.
         with_times: find out when the records were made that would be read next, before and after,
             and how many bytes lie between.
 
@@ -105,11 +115,9 @@ def plan_reset(
         InputError: there is nothing to read.
         BrokerError: nobody answers.
     """
-    reading = read_stored(store, group_ids)
+    reading = read_stored(store, group_ids, regex)
     problems = list(reading.problems)
-    unknown = unread(reading, group_ids)
-    known_ids = [each for each in group_ids if each not in unknown]
-    chosen = _chosen(reading, cluster, known_ids, to, selection, problems)
+    chosen = _chosen(reading, cluster, group_ids, to, selection, problems)
     targeted = {group_id for group_id, ats in chosen.items() if ats}
     problems = [  # a group of which partitions are chosen comes into being
         each
@@ -126,7 +134,7 @@ def plan_reset(
     }
     targets: dict[str, dict[At, Target]] = {}
     for group_id, ats in chosen.items():
-        others = {(e.topic, e.partition): e.committed_offset for e in to.offsets.get(group_id, ())}
+        others = to.of_group(group_id)
         for at in sorted(ats):
             log = logs.ranges.get(at, LogRange())
             now = committed.get(group_id, {}).get(at)
@@ -164,9 +172,12 @@ def _chosen(
     problems: list[Problem],
 ) -> dict[str, set[At]]:
     """Choose the partitions of each group; what is named and not there is a problem."""
+    every_id = dict.fromkeys((*group_ids, *reading.offsets))
+    unknown = unread(reading, every_id)
     committed = {
         group_id: {(each.topic, each.partition) for each in reading.offsets.get(group_id, ())}
-        for group_id in group_ids
+        for group_id in every_id
+        if group_id not in unknown
     }
     topics = {group_id: _topics(ats, selection) for group_id, ats in committed.items()}
     counted = _partitions(
@@ -176,8 +187,7 @@ def _chosen(
     for group_id, own in committed.items():
         names = topics[group_id]
         if names is None:
-            others = {(each.topic, each.partition) for each in to.offsets.get(group_id, ())}
-            ats = others if to.goal is Goal.OTHER else own
+            ats = set(to.of_group(group_id)) if to.goal is Goal.OTHER else own
         else:
             ats = set()
             for topic in names:
@@ -187,7 +197,7 @@ def _chosen(
                     numbers = frozenset(counted.get(topic, ()))
                 ats |= {(topic, number) for number in numbers}
         chosen[group_id] = ats
-    problems += _missing(committed, chosen, selection, problems)
+    problems += _missing(committed, chosen, selection, problems, group_ids)
     if selection.only_uncommitted:
         return {group_id: ats - committed[group_id] for group_id, ats in chosen.items()}
     return chosen
@@ -198,8 +208,9 @@ def _missing(
     chosen: Mapping[str, Collection[At]],
     selection: Selection,
     problems: Collection[Problem],
+    named: Collection[str],
 ) -> list[Problem]:
-    """Tell topics of which nobody has anything, and groups that have nothing of the others."""
+    """Tell topics of which nobody has anything, and named groups that have none of the others."""
     told = {each.topic for each in problems} | {
         topic for ats in chosen.values() for topic, _ in ats
     }
@@ -217,11 +228,11 @@ def _missing(
             text = f"Nothing is committed for a topic that matches {selection.regex.pattern!r}."
             missing.append(Problem(ProblemKind.NOT_FOUND, text))
         return missing
-    silent = chosen.keys() - {each.group_id for each in problems}
+    told_groups = {each.group_id for each in problems}
     return missing + [
         Problem(ProblemKind.NOT_FOUND, "Nothing is committed for these topics.", group_id=group_id)
-        for group_id, ats in chosen.items()
-        if not ats and group_id in silent
+        for group_id in named
+        if group_id in chosen and not chosen[group_id] and group_id not in told_groups
     ]
 
 

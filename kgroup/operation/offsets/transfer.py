@@ -105,16 +105,27 @@ def _other_store(saved_from: StoreName | None, store: AnyStore) -> Iterable[str]
 
 
 def plan_deletion(
-    store: AnyStore, group_ids: Collection[str], topics: Topics = _EVERY
+    store: AnyStore,
+    group_ids: Collection[str],
+    regex: Pattern | None = None,
+    *,
+    topics: Topics = _EVERY,
 ) -> OffsetPlan:
     """Plan to delete what groups have committed for these partitions, or the groups as a whole.
+
+    Args:
+        store: where they are.
+        group_ids: names.
+        regex: also groups whose whole id matches, if they have committed anything: others would go
+            without a row that shows them.
+        topics: only what is committed for these partitions.
 
     Raises:
         InputError: there is nothing to read.
         BrokerError: nobody answers.
     """
-    reading = read_stored(store, group_ids)
-    unknown = unread(reading, group_ids)
+    reading = read_stored(store, group_ids, regex)
+    unknown = unread(reading, {*group_ids, *reading.offsets})
     targets = {
         group_id: {
             (each.topic, each.partition): Target(None)
@@ -128,7 +139,9 @@ def plan_deletion(
         problems = (*reading.problems, *_not_committed(targets, topics, group_ids))
         return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
     there = set(targets)
-    if isinstance(store, GroupSource):  # which knows of groups that have committed nothing, too
+    if group_ids and isinstance(
+        store, GroupSource
+    ):  # which knows of groups that have committed nothing, too
         found = store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups
         there |= found.keys() - unknown
     active = active_groups(store, there)

@@ -96,8 +96,8 @@ def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, S
             )
         topic, partition, offset = fields[-3:]
         numbers = (
-            _number(partition, _MOST_PARTITION, f"{where}: partition"),
-            _number(offset, _MOST_OFFSET, f"{where}: offset"),
+            _number(partition, _MOST_PARTITION, where, "partition"),
+            _number(offset, _MOST_OFFSET, where, "offset"),
         )
         yield where, StoredOffset(group, topic, *numbers)
 
@@ -125,8 +125,10 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _number(text: str, most: int, where: str) -> int:
+def _number(text: str, most: int, where: str, what: str) -> int:
     digits = text.strip()
     if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(digits) <= most:
         return int(digits)
-    raise InputError(f"{where}: expected a whole number from 0 to {most}, found {text[:80]!r}")
+    raise InputError(
+        f"{where}: {what}: expected a whole number from 0 to {most}, found {text[:80]!r}"
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from kgroup.errors import UsageError
 from kgroup.render.cell import Column, Kind, cell, cells, visible
@@ -29,7 +29,8 @@ class Sheet:
     @classmethod
     def of(cls, columns: tuple[Column, ...], items: Iterable[object]) -> "Sheet":
         """Make a row of each item."""
-        return cls(columns, [[column.of(item) for column in columns] for item in items])
+        values = [column.value or attrgetter(column.name) for column in columns]
+        return cls(columns, [[value(item) for value in values] for item in items])
 
     def select(self, names: Sequence[str]) -> "Sheet":
         """Keep the named columns, in that order; all where none is named."""

@@ -218,31 +218,35 @@ def _row(
     then = None if target.offset is None else target.offset.committed_offset
     skipped = read_again = size = None
     if now is not None and then is not None:
-        first, last = (_within(each, log) for each in (now, then))
-        skipped, read_again = max(last - first, 0), max(first - last, 0)
-        if first != last and {first, last} == {log.start, log.end}:
+        first, last = _within(now, log), _within(then, log)
+        skipped, read_again = (0, first - last) if first > last else (last - first, 0)
+        if sizes and first != last and {first, last} == {log.start, log.end}:
             size = sizes.get(at)
-    return PlannedOffset(
+    return PlannedOffset(  # by position, as in `ended`: of hundreds of thousands
         group_id,
-        *at,
-        committed_offset=now,
-        target_offset=then,
-        skipped=skipped,
-        read_again=read_again,
-        bytes=size,
-        log_start_offset=log.start,
-        log_end_offset=log.end,
-        committed_ms=None if now is None else times.get((*at, now)),
-        target_ms=None if then is None else times.get((*at, then)),
-        mark=target.mark or log.mark_of(then) or log.mark_of(now),
-        result=Result.UNCHANGED if is_same(before, target.offset) else Result.PLANNED,
+        at[0],
+        at[1],
+        now,
+        then,
+        skipped,
+        read_again,
+        size,
+        log.start,
+        log.end,
+        times.get((*at, now)) if times and now is not None else None,
+        times.get((*at, then)) if times and then is not None else None,
+        target.mark or log.mark_of(then) or log.mark_of(now),
+        Result.UNCHANGED if is_same(before, target.offset) else Result.PLANNED,
     )
 
 
 def _within(offset: int, log: LogRange) -> int:
     """Take an offset for the nearest one that the log has: no other records can be read."""
-    offset = offset if log.start is None else max(offset, log.start)
-    return offset if log.end is None else min(offset, log.end)
+    if log.start is not None and offset < log.start:
+        return log.start
+    if log.end is not None and offset > log.end:
+        return log.end
+    return offset
 
 
 def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, ...]:

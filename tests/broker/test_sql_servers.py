@@ -235,6 +235,40 @@ def test_a_key_is_needed_and_the_statement_said(server: SqlServer, table: str) -
     assert store.write_offsets({"g": new({("t", 0): 1})}) == ()
 
 
+def test_changes_leave_other_columns_alone(server: SqlServer, table: str) -> None:
+    """And whatever a table has beside the key is none of the ways in which rows are changed."""
+    names = {name: quoted(server, name) for name in ("partition", "offset")}
+    number = "SERIAL" if isinstance(server, PostgreSql) else "INT AUTO_INCREMENT"
+    server.run(
+        f"CREATE TABLE {table} (id {number} PRIMARY KEY, group_id VARCHAR(99), topic VARCHAR(99), "
+        f"{names['partition']} INT, {names['offset']} BIGINT, "
+        f"UNIQUE (group_id, topic, {names['partition']}))"
+    )
+    store = SqlOffsetStore(server.url(), TableLayout(table))
+    assert store.write_offsets({"g": new({("t", 0): 1, ("t", 1): 1})}) == ()
+    for now in range(1, 5):
+        again = [change("t", partition, now, now + 1) for partition in (0, 1)]
+        assert store.write_offsets({"g": again}) == ()
+    assert store.write_offsets({"g": new({("t", 2): 5})}) == ()
+    assert [row[0] for row in rows(server, table)] == [1, 2, 3], "no number was used up"
+
+
+@pytest.mark.parametrize("default", ["", " DEFAULT 0"])
+def test_changes_leave_generations_alone(server: SqlServer, table: str, default: str) -> None:
+    names = {name: quoted(server, name) for name in ("partition", "offset")}
+    server.run(
+        f"CREATE TABLE {table} (group_id VARCHAR(99), topic VARCHAR(99), "
+        f"{names['partition']} INT, {names['offset']} BIGINT, "
+        f"generation BIGINT NOT NULL{default}, "
+        f"PRIMARY KEY (group_id, topic, {names['partition']}))",
+        f"INSERT INTO {table} VALUES ('g', 't', 0, 5, 7), ('g', 't', 1, 5, 7)",
+    )
+    store = SqlOffsetStore(server.url(), TableLayout(table, generation="generation"))
+    changes = [change("t", 0, 5, 6), change("t", 1, 5, None)]
+    assert store.write_offsets({"g": changes}) == ()
+    assert rows(server, table) == [("g", "t", 0, 6, 7), ("g", "t", 1, None, 7)]
+
+
 def test_a_collation_that_takes_ids_for_one(mariadb_server: MariaDb, table: str) -> None:
     mariadb_server.run(
         f"CREATE TABLE {table} (group_id VARCHAR(99), topic VARCHAR(99), `partition` INT, "

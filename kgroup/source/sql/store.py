@@ -155,7 +155,7 @@ class SqlOffsetStore:
             check_collisions(connection, facts, set(wanted), found.names, self.where)
             work = work_of(changes, found, facts, now_ms=time.time_ns() // 1_000_000)
             delete_rows(connection, self._table, work.deleted)
-            update_rows(connection, self._table, work.updated)
+            update_rows(connection, self._table, work.updated, is_plain=facts.is_plain)
             insert_rows(connection, self._table, work.inserted)
             return work.problems
 

@@ -14,6 +14,7 @@ import pytest
 from kgroup.cli.option.execution import Execution
 from kgroup.cli.option.store import Store as ChosenStore
 from kgroup.cli.output.form import Output
+from kgroup.model.log_range import LogRange
 from kgroup.model.next_record import NextReading, Position
 from kgroup.operation.offsets.plan import OffsetPlan
 from tests.cli.conftest import Cli, Result
@@ -497,6 +498,52 @@ def test_a_second_copy_changes_nothing(cli: Cli, tmp_path: Path, database: str) 
     line = ["offsets", "import", "--sql", database, file, "-o", "json"]
     assert cli(*line, "--execute", "--backup", "b.json").status == 0
     assert {row["result"] for row in rows(cli(*line))} == {"unchanged"}
+
+
+@pytest.mark.parametrize(
+    ("line", "epoch"),
+    [
+        ("copy all.jsonl sql:o.db --group g", None),
+        ("import --sql o.db all.jsonl", 3),
+        ("import --sql o.db all.jsonl --without-epochs", None),
+    ],
+)
+def test_epochs_go_with_a_file_unless_it_is_copied(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, epoch: int | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = {"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5, "leader_epoch": 3}
+    (tmp_path / "all.jsonl").write_text(json.dumps(row))
+    more = ["--sql-column", "leader-epoch=epoch", "--create-table"]
+    assert cli("offsets", *line.split(), *more, "--execute", "--backup", "b.json").status == 0
+    shown = cli("offsets", "show", "--sql", "o.db", "g", "-o", "json", *more)
+    assert [each["leader_epoch"] for each in rows(shown)] == [epoch]
+
+
+def test_a_cluster_beside_a_database_knows_its_log(
+    cli: Cli, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Beside(Cluster):
+        def __init__(self, bootstrap: list[str], **options: object) -> None:
+            super().__init__({}, {("payments", number): LogRange(2, 7) for number in range(3)})
+
+        def __enter__(self) -> Beside:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr("kgroup.source.broker.source.Cluster", Beside)
+    (tmp_path / "plan.csv").write_text("invoice-batch,payments,0,3\n")
+    where = f"--sql {database} -b h:1"
+    for line, marks in (
+        (f"reset {where} invoice-batch --shift-by -7", ["before-start"] * 3),
+        (f"import {where} plan.csv", ["past-end"]),
+        (f"copy plan.csv sql:{database} -b h:1 --all", ["past-end"]),
+    ):
+        found = rows(cli("offsets", *line.split(), "-o", "json"))
+        assert [row["mark"] for row in found] == marks, line
+        assert {row["log_end_offset"] for row in found} == {7}
 
 
 def test_undoing_a_copy_deletes_what_was_not_there(cli: Cli, database: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from kgroup.errors import ExitStatus, ProblemKind, UsageError
 from kgroup.model.cluster import ClusterView, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member
-from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.pattern import Pattern, parse_regex
@@ -68,6 +68,28 @@ def test_what_is_out_of_range_is_marked() -> None:
     assert [row.mark for row in rows] == [None, OffsetMark.PAST_END]
     rows = reset(ResetTo(Goal.SHIFT, -35)).rows
     assert [row.mark for row in rows] == [OffsetMark.BEFORE_START, None]
+
+
+def test_the_end_and_the_start_are_in_range() -> None:
+    edges = {("orders", 0): 100, ("orders", 1): 0}
+    for to in (ResetTo(Goal.LATEST), ResetTo(Goal.EARLIEST)):
+        plan = reset(to, offsets={"g": edges})
+        assert [row.mark for row in plan.rows] == [None, None]
+
+
+def test_partitions_end_behind_open_transactions() -> None:
+    """As for Kafka's tool; readers of committed records wait there."""
+
+    class Transactional(Cluster):
+        def log_ranges(self, partitions: Collection[At], *, committed: bool = False) -> LogReading:
+            assert not committed
+            return super().log_ranges(partitions)
+
+    cluster = Transactional({"g": COMMITTED}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST))
+    assert targets(plan) == {("orders", 0): 100, ("orders", 1): 50}
+    plan = plan_transfer(Store({"h": COMMITTED}), cluster, cluster)
+    assert [row.log_end_offset for row in plan.rows] == [100, 50]
 
 
 def test_what_is_committed_stays_wherever_it_is() -> None:
@@ -440,6 +462,14 @@ def test_what_is_out_of_range_is_transferred_as_it_is_and_marked() -> None:
     assert skipped == [(0, 30), (0, 0), (None, None)], "only records that the log has"
     carry_out(cluster, plan)
     assert cluster.offsets == {"g": commits(offsets)}
+
+
+def test_nothing_is_transferred_to_active_groups() -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES, {"g": 1})
+    plan = plan_transfer(Store({"g": {("orders", 0): 41}}), cluster, cluster)
+    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.ACTIVE, "g")]
+    assert [row.result for row in plan.rows] == [Result.REFUSED]
+    assert plan.is_empty
 
 
 def test_nothing_is_transferred_to_partitions_that_are_gone(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "Capability",
     "ClusterSource",
     "CoordinatorSource",
+    "GroupRemover",
     "GroupSource",
     "KafkaOffsetSource",
     "KafkaOffsets",
@@ -366,6 +367,11 @@ class WritableOffsetStore(OffsetStore, Protocol):
             BrokerError: nobody answers, before anything was changed.
         """
         ...
+
+
+@runtime_checkable
+class GroupRemover(Protocol):
+    """Where groups are more than what they have committed, and can be deleted as a whole."""
 
     def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
         """Delete groups with all that is committed; only those without members.

@@ -24,6 +24,7 @@ from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
 from kgroup.operation.offsets.transfer import plan_deletion, plan_transfer
 from kgroup.source.base import OffsetReading
 from kgroup.source.offset_file import OffsetFile
+from kgroup.source.sql.store import SqlOffsetStore
 from tests.operation.offset_stores import At, Cluster, Store, commits
 from tests.operation.sources import FakeSource
 
@@ -666,6 +667,35 @@ def test_a_group_that_has_committed_since_is_not_deleted() -> None:
         ("g", Result.REFUSED),
         ("h", Result.DONE),
     }
+
+
+def test_a_table_is_compared_in_the_transaction_that_deletes(tmp_path: Path) -> None:
+    """An application that commits after the last look keeps what it has committed."""
+
+    class Late(SqlOffsetStore):
+        is_late = False
+
+        def read_offsets(
+            self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+        ) -> OffsetReading:
+            reading = super().read_offsets(group_ids, regex)
+            if self.is_late:
+                (change,) = plan.changes["g"]
+                after = CommittedOffset("t", 0, 6)
+                super().write_offsets({"g": [replace(change, after=after)]})
+            return reading
+
+    store = Late(str(tmp_path / "o.db"))
+    store.create_table()
+    new = {each: [OffsetChange("t", 0, None, CommittedOffset("t", 0, 5))] for each in ("g", "h")}
+    assert store.write_offsets(new) == ()
+    plan = plan_deletion(store, ["g", "h"])
+    store.is_late = True
+    report = carry_out(store, plan)
+    store.is_late = False
+    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.CHANGED, "g")]
+    assert [row.result for row in report.data] == [Result.REFUSED, Result.DONE]
+    assert store.read_offsets().offsets == {"g": commits({("t", 0): 6})}
 
 
 @pytest.mark.parametrize("to", [ResetTo(Goal.OFFSET, 10**15), ResetTo(Goal.SHIFT, 2)])

@@ -14,7 +14,7 @@ from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report
-from kgroup.source.base import GroupSource, Question, WritableOffsetStore
+from kgroup.source.base import GroupRemover, GroupSource, Question, WritableOffsetStore
 from kgroup.source.offset_change import At
 from kgroup.word import Word
 
@@ -287,7 +287,7 @@ def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOff
     if plan.deleted:
         changed = _changed(store, plan)
         names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
-        problems = (*changed, *(store.delete_groups(names) if names else ()))
+        problems = (*changed, *(_delete(store, plan, names) if names else ()))
     else:
         problems = store.write_offsets(plan.changes) if plan.changes else ()
     refused = {(each.group_id, each.topic, each.partition) for each in problems}
@@ -300,6 +300,15 @@ def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOff
         return row.ended(Result.REFUSED if is_refused else Result.DONE)
 
     return Report(tuple(map(outcome, plan.rows)), (*plan.problems, *problems), plan.notes)
+
+
+def _delete(
+    store: WritableOffsetStore, plan: OffsetPlan, group_ids: Collection[str]
+) -> tuple[Problem, ...]:
+    """Delete groups; where they are nothing but offsets, these, compared in the same step."""
+    if isinstance(store, GroupRemover):
+        return store.delete_groups(group_ids)
+    return store.write_offsets({each: plan.changes[each] for each in group_ids})
 
 
 def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:

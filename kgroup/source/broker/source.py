@@ -57,7 +57,7 @@ _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 class Cluster:
     """A source of groups, and a store of what they commit; a context manager.
 
-    Implements `GroupSource`, `WritableOffsetStore` and `MemberRemover`, among others.
+    Implements `GroupSource`, `WritableOffsetStore`, `GroupRemover`, `MemberRemover`, and others.
     """
 
     capabilities = frozenset(
@@ -226,7 +226,7 @@ class Cluster:
         return client.run(write_offsets(client, changes))
 
     def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
-        """Delete groups of any type (Kafka 1.1 and later); see `WritableOffsetStore`."""
+        """Delete groups of any type (Kafka 1.1 and later); see `GroupRemover`."""
         from kgroup.source.broker.write.group_remover import delete_groups
 
         client = self._connected()

@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kgroup.errors import ProblemKind
 from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem, ProblemLog
@@ -14,7 +13,7 @@ from kgroup.source.sql.address import SqlAddress, check_file, parse_address
 from kgroup.source.sql.compare import work_of
 from kgroup.source.sql.engine import open_engine, transaction
 from kgroup.source.sql.fit import check_collisions, check_table, check_values
-from kgroup.source.sql.layout import KEY_ROLES, TableLayout
+from kgroup.source.sql.layout import TableLayout
 from kgroup.source.sql.row_reader import Found, read_rows
 from kgroup.source.sql.rows import delete_rows, insert_rows, select_rows, update_rows
 from kgroup.source.sql.sql_error import is_conflict, sql_errors
@@ -160,28 +159,6 @@ class SqlOffsetStore:
             return work.problems
 
         return self._retried(change)
-
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
-        """Delete all rows of these groups, in one transaction; see `WritableOffsetStore`."""
-        check_file(self._address)
-        wanted = frozenset(group_ids)
-
-        def delete(connection: "Connection") -> tuple[Problem, ...]:
-            self._facts(connection, write=True)
-            rows = select_rows(connection, self._table, sorted(wanted), lock=True)
-            gone = [dict(zip(KEY_ROLES, row[:3], strict=True)) for row in rows if row[0] in wanted]
-            delete_rows(connection, self._table, gone)
-            absent = wanted - {row["group_id"] for row in gone}
-            return tuple(
-                Problem(
-                    ProblemKind.NOT_FOUND,
-                    f"Expected rows of group {group_id} in {self.where}, found none.",
-                    group_id,
-                )
-                for group_id in sorted(absent)
-            )
-
-        return self._retried(delete)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -31,7 +31,7 @@ _ACTIVE = "The group has {} (nodes below {}); nothing of it was changed: stop it
 
 
 def delete_groups(client: ZookeeperClient, group_ids: Collection[str]) -> tuple[Problem, ...]:
-    """Remove all nodes of groups; see `WritableOffsetStore.delete_groups`.
+    """Remove all nodes of groups; see `GroupRemover.delete_groups`.
 
     Raises:
         BrokerError: no server answers, before anything was deleted.

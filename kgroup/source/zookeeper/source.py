@@ -45,7 +45,7 @@ T = TypeVar("T")
 class Zookeeper:
     """A source of groups, and a store of what they commit; a context manager.
 
-    Implements `GroupSource`, `NodeSource` and `WritableOffsetStore`.
+    Implements `GroupSource`, `NodeSource`, `WritableOffsetStore` and `GroupRemover`.
 
     Attributes:
         store_name: what to call it.
@@ -235,7 +235,7 @@ class Zookeeper:
         return write_offsets(self._client, changes)
 
     def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
-        """Remove groups with all their nodes; see `WritableOffsetStore`.
+        """Remove groups with all their nodes; see `GroupRemover`.
 
         Raises:
             BrokerError: no server answers, before anything was deleted.

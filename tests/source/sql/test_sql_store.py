@@ -108,13 +108,6 @@ def test_nothing_after_deletes_the_row(store: SqlOffsetStore, file: Path) -> Non
     assert query(file) == [("a", "t", 1, 1)]
 
 
-def test_groups_are_deleted_and_absent_ones_named(store: SqlOffsetStore, file: Path) -> None:
-    store.write_offsets({g: new({("t", 0): 1, ("u", 0): 1}) for g in ("a", "A", "b")})
-    (problem,) = store.delete_groups(["a", "none"])
-    assert (problem.kind, problem.group_id) == (ProblemKind.NOT_FOUND, "none")
-    assert [row[0] for row in query(file)] == ["A", "A", "b", "b"]
-
-
 def test_all_columns(file: Path) -> None:
     store = SqlOffsetStore(f"sqlite:///{file}", EVERY_COLUMN)
     store.create_table()
@@ -143,7 +136,7 @@ def test_any_name_of_table_and_columns(name: str, file: Path) -> None:
     assert store.write_offsets({"g": new({("t", 0): 1})}) == ()
     assert store.write_offsets({"g": [change("t", 0, 1, 2), change("t", 1, None, 3)]}) == ()
     assert [o.committed_offset for o in store.read_offsets().offsets["g"]] == [2, 3]
-    assert store.delete_groups(["g"]) == ()
+    assert store.write_offsets({"g": [change("t", 0, 2, None), change("t", 1, 3, None)]}) == ()
     assert store.read_offsets().offsets == {}
 
 
@@ -190,11 +183,7 @@ def test_rows_that_are_no_offsets_are_problems(store: SqlOffsetStore, file: Path
 
 def test_a_table_that_is_missing(file: Path) -> None:
     store = SqlOffsetStore(str(file))
-    for call in (
-        store.read_offsets,
-        lambda: store.write_offsets({}),
-        lambda: store.delete_groups([]),
-    ):
+    for call in (store.read_offsets, lambda: store.write_offsets({})):
         with pytest.raises(InputError, match="found no such file; correct the path"):
             call()
     assert not file.exists()
@@ -299,7 +288,8 @@ def test_ids_that_a_collation_takes_for_one(file: Path) -> None:
             store.write_offsets(changes)
     assert len(query(file)) == 2
     assert list(store.read_offsets(["group", "OTHER", "other"]).offsets) == ["other"]
-    assert [problem.group_id for problem in store.delete_groups(["group"])] == ["group"]
+    with pytest.raises(InputError, match="to tell 'Group' from 'group'; its collation"):
+        store.write_offsets({"group": [change("t", 0, 1, None)]})
     assert len(query(file)) == 2
 
 
@@ -314,7 +304,7 @@ def test_a_column_that_compares_otherwise_than_the_key(file: Path) -> None:
     assert store.write_offsets({"a": new({("t", 0): 1}), "A": new({("t", 0): 2})}) == ()
     assert store.write_offsets({"a": [change("t", 0, 1, 7)]}) == ()
     assert sorted(query(file)) == [("A", "t", 0, 2), ("a", "t", 0, 7)]
-    assert store.delete_groups(["A"]) == ()
+    assert store.write_offsets({"A": [change("t", 0, 2, None)]}) == ()
     assert query(file) == [("a", "t", 0, 7)]
 
 

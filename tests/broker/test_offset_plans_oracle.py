@@ -224,6 +224,29 @@ def unquoted(lines: set[str]) -> set[str]:
     return {line.replace('"', "") for line in lines}
 
 
+def test_what_a_cluster_does_not_have(cli: Cli, logs: Logs, tmp_path: Path) -> None:  # noqa: F811
+    line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", "--to-latest"]
+    for topic, text in (
+        ("nosuch", "nosuch: The topic does not exist."),
+        ("orders:9999", "orders-9999: The topic exists, and has no partition of that number."),
+    ):
+        result = cli(*line, "--topic", topic, "-o", "json")
+        assert result.status == 3, result.out
+        assert text in {each["reason"] for each in json.loads(result.out)["errors"]}
+    plan = tmp_path / "plan.csv"
+    plan.write_text("orders,0,4\norders,9,1\nnosuch,0,1\n")
+    result = cli("offsets", "import", "-b", logs.server.bootstrap, plan, "billing", "-o", "json")
+    assert result.status == 4
+    found = {
+        (row["topic"], row["partition"]): row["mark"] for row in json.loads(result.out)["data"]
+    }
+    assert found == {
+        ("nosuch", 0): "topic-gone",
+        ("orders", 0): None,
+        ("orders", 9): "partition-gone",
+    }
+
+
 def test_groups_in_zookeeper_go_to_the_same_places(
     cli: Cli,  # noqa: F811
     logs: Logs,

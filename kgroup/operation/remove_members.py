@@ -73,7 +73,7 @@ def plan_removal(
 def carry_out_removal(
     cluster: LiveGroups, plan: Report[RemovedMember], reason: str | None
 ) -> Report[RemovedMember]:
-    """Remove the members of a plan, static ones by their instances, and look who is there then.
+    """Remove the members of a plan and no others, and look who is there then.
 
     Who runs on joins again, under another id.
 
@@ -83,12 +83,8 @@ def carry_out_removal(
     if not plan.data:
         return plan
     (group_id,) = {row.group_id for row in plan.data}
-    problems = cluster.remove_members(
-        group_id,
-        [row.member_id for row in plan.data if row.instance_id is None],
-        [row.instance_id for row in plan.data if row.instance_id is not None],
-        reason,
-    )
+    members = {row.member_id: row.instance_id for row in plan.data}
+    problems = cluster.remove_members(group_id, members, reason)
     question = Question(offsets=False, log_budget=0)
     group = cluster.read([group_id], question).image.groups.get(group_id)
     left = {each.member_id for each in (group.members if group is not None else ())}

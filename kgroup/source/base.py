@@ -379,16 +379,14 @@ class MemberRemover(Protocol):
         ...
 
     def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
     ) -> tuple[Problem, ...]:
-        """Remove members by their ids or, static ones, by `group.instance.id`.
+        """Remove members, each by its id and `group.instance.id`, None of dynamic members.
+
+        A static member whose place another one has taken is not there any more: the other stays.
 
         Returns:
-            Who was not removed, and why; the reason begins with the id.
+            Who was not removed, and why; the reason begins with the instance's id or the member's.
 
         Raises:
             BrokerError: nobody answers; no member was removed.

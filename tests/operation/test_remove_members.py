@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -45,26 +45,18 @@ class Live:
         return self._source().read(group_ids, question)
 
     def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
     ) -> tuple[Problem, ...]:
-        self.asked.append((group_id, list(member_ids), list(instance_ids), reason))
-        gone = {*member_ids} - {*self.stubborn}
-        self.members = tuple(
-            each
-            for each in self.members
-            if each.member_id not in gone and each.instance_id not in instance_ids
-        )
+        self.asked.append((group_id, members, reason))
+        gone = members.keys() - self.stubborn
+        self.members = tuple(each for each in self.members if each.member_id not in gone)
         return tuple(Problem(ProblemKind.DENIED, f"{each}: No.", "g") for each in self.stubborn)
 
     def _source(self) -> FakeSource:
         return FakeSource(Group("g", GroupType.CLASSIC, GroupState.STABLE, members=self.members))
 
 
-def test_static_members_go_by_their_instances() -> None:
+def test_members_go_by_both_their_ids() -> None:
     cluster = Live(PLAIN, STATIC, OTHER)
     plan = plan_removal(cluster, "g", ["p-1"], ["i-1"])  # type: ignore[arg-type]
     assert [(row.member_id, row.partition_count) for row in plan.data] == [
@@ -74,7 +66,7 @@ def test_static_members_go_by_their_instances() -> None:
     assert {row.result for row in plan.data} == {Result.PLANNED}
     assert cluster.asked == []
     done = carry_out_removal(cluster, plan, "moved")  # type: ignore[arg-type]
-    assert cluster.asked == [("g", ["p-1"], ["i-1"], "moved")]
+    assert cluster.asked == [("g", {"p-1": None, "s-1": "i-1"}, "moved")]
     assert [row.result for row in done.data] == [Result.DONE, Result.DONE]
     assert done.exit_status is ExitStatus.DONE
 

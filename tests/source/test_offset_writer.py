@@ -214,7 +214,7 @@ def test_a_static_member_whose_place_was_taken(broker: FakeBroker) -> None:
     broker.handlers["LeaveGroup"] = left
     broker.newest["LeaveGroup"] = 3
     with Cluster(broker.bootstrap) as store:
-        (problem,) = store.remove_members("g", ["m"], ["pod-1"])
+        (problem,) = store.remove_members("g", {"m": None, "s": "pod-1"})
     assert problem.kind is ProblemKind.CHANGED
     assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
 
@@ -228,6 +228,6 @@ def test_a_member_that_is_gone_though_nobody_heard(broker: FakeBroker) -> None:
 
     broker.handlers["LeaveGroup"] = left
     with Cluster(broker.bootstrap) as store:
-        assert store.remove_members("g", ["m"]) == ()
-        (problem,) = store.remove_members("g", ["m"])
+        assert store.remove_members("g", {"m": None}) == ()
+        (problem,) = store.remove_members("g", {"m": None})
     assert problem.kind is ProblemKind.NOT_FOUND

@@ -231,21 +231,17 @@ class Cluster:
         return client.run(delete_groups(client, group_ids))
 
     def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
     ) -> tuple[Problem, ...]:
         """Remove members from a group; see `MemberRemover`.
 
-        A dynamic member that still runs joins again at once. Before 2.4 there is a request for each
-        member, and no instance ids; the reason, for the broker's log, is told to 3.2 and later.
+        A member that still runs joins again at once. Before 2.4 there is a request for each member,
+        without instance ids; the reason, for the broker's log, is told to 3.2 and later.
         """
         from kgroup.source.broker.write.group_remover import remove_members
 
         client = self._connected()
-        return client.run(remove_members(client, group_id, member_ids, instance_ids, reason))
+        return client.run(remove_members(client, group_id, members, reason))
 
     # --- what only the log tells ---
 

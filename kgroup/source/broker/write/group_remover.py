@@ -1,6 +1,6 @@
 """Removal of whole groups, and of members from a group."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kafka.protocol.admin.groups import DeleteGroupsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest
@@ -22,12 +22,9 @@ _OLD = (
     "Kafka before 1.1 cannot delete groups; what they have committed expires after "
     "offsets.retention.minutes."
 )
-_OLD_MEMBERS = (
-    "Kafka before 2.4 cannot remove members by their group.instance.id; name them by their id."
-)
 _NO_SUCH_GROUP = "There is no such group."
-_BY_INSTANCE = 3
-"""Version of LeaveGroup from which on it names many members, by id or instance id (KIP-345)."""
+_MANY = 3
+"""Version of LeaveGroup from which on it names many members, and their instances (KIP-345)."""
 _REASON = 5
 """Version from which on it takes a reason (KIP-800)."""
 _LONGEST_REASON = 255
@@ -80,11 +77,7 @@ def _deleted(group_id: str, code: int, *, was_lost: bool) -> Outcome | Refusal:
 
 
 async def remove_members(
-    client: BrokerClient,
-    group_id: str,
-    member_ids: Collection[str],
-    instance_ids: Collection[str],
-    reason: str | None,
+    client: BrokerClient, group_id: str, members: Mapping[str, str | None], reason: str | None
 ) -> tuple[Problem, ...]:
     """Remove members; see `Cluster.remove_members`.
 
@@ -94,12 +87,8 @@ async def remove_members(
     lost: set[str] = set()
 
     async def remove(node: int, _: list[GroupCoordinator]) -> dict[str, Outcome | Refusal]:
-        version = await client.version(node, LeaveGroupRequest) or 0
         try:
-            if version >= _BY_INSTANCE:
-                codes = await _leave(client, node, group_id, member_ids, instance_ids, reason)
-            else:
-                codes = await _leave_one_by_one(client, node, group_id, member_ids)
+            codes = await _leave(client, node, group_id, members, reason)
         except BrokerError as error:
             if error.kind in BROKEN:
                 lost.add(group_id)
@@ -108,48 +97,43 @@ async def remove_members(
         if move is not None:
             lost.add(group_id)
             return {group_id: Refusal(move)}
-        unknown = [] if version >= _BY_INSTANCE else list(instance_ids)
-        problems = [
-            Problem(ProblemKind.UNSUPPORTED, f"{name}: {_OLD_MEMBERS}", group_id=group_id)
-            for name in unknown
-        ]
-        for name, code in codes.items():
+        problems = []
+        for member_id, code in codes.items():
             is_gone = code == ErrorCode.UNKNOWN_MEMBER_ID
             if code and not (is_gone and group_id in lost):
-                problems.append(_not_removed(group_id, name, code))
+                problems.append(_not_removed(group_id, members[member_id] or member_id, code))
         return {group_id: Outcome(tuple(problems))}
 
-    if not (member_ids or instance_ids):
-        return ()
-    return await _change(client, [group_id], remove)
+    return await _change(client, [group_id] if members else [], remove)
 
 
 async def _leave(
     client: BrokerClient,
     node: int,
     group_id: str,
-    member_ids: Collection[str],
-    instance_ids: Collection[str],
+    members: Mapping[str, str | None],
     reason: str | None,
 ) -> dict[str, int]:
-    """Ask for members to be removed all at once; return the error code of each, 0 where it was."""
-    version = await client.version(node, LeaveGroupRequest) or 0
+    """Ask for members to be removed; return the error code of each by its id, 0 where it was.
+
+    Static members are named by both ids. By their instance alone (as Kafka's own tool does it) who
+    has taken the place of a member since would be removed instead of it.
+    """
+    version = await client.version(node, LeaveGroupRequest)
+    if version is None or version < _MANY:
+        return await _leave_one_by_one(client, node, group_id, members)
     identity = LeaveGroupRequest.MemberIdentity
     # A reason that is too long is cut here, as Kafka's own client cuts it.
     why = {"reason": reason[:_LONGEST_REASON]} if reason and version >= _REASON else {}
-    dynamic = [identity(version=version, member_id=each, **why) for each in member_ids]
-    static = [
-        identity(version=version, member_id="", group_instance_id=each, **why)
-        for each in instance_ids
+    leaving = [
+        identity(version=version, member_id=member_id, group_instance_id=instance_id, **why)
+        for member_id, instance_id in members.items()
     ]
-    answer = await client.ask_once(
-        node, LeaveGroupRequest, group_id=group_id, members=[*dynamic, *static]
-    )
-    names = [*member_ids, *instance_ids]
+    answer = await client.ask_once(node, LeaveGroupRequest, group_id=group_id, members=leaving)
     if answer.error_code:
-        return dict.fromkeys(names, answer.error_code)
-    codes = {each.group_instance_id or each.member_id: each.error_code for each in answer.members}
-    return only_asked(codes, names, "LeaveGroup", node)
+        return dict.fromkeys(members, answer.error_code)
+    codes = {each.member_id: each.error_code for each in answer.members}
+    return only_asked(codes, members, "LeaveGroup", node)
 
 
 async def _leave_one_by_one(

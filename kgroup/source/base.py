@@ -350,10 +350,12 @@ class WritableOffsetStore(OffsetStore, Protocol):
         committed by now, or that has members.
 
         Returns:
-            What was not done, and why: problems of a whole group have no topic. All else was.
+            What was not done, and why: problems of a whole group have no topic. All else was. Of
+            what has a problem of kind "unknown-end" it is not known whether it was done.
 
         Raises:
-            BrokerError: nobody answers, before anything was changed.
+            BrokerError: nobody answers, before anything was changed; or (`was_sent`) it is not
+                known whether all was changed, or nothing.
         """
         ...
 
@@ -361,10 +363,10 @@ class WritableOffsetStore(OffsetStore, Protocol):
         """Delete groups with all that is committed; only those without members.
 
         Returns:
-            What was not done, and why, each with its group.
+            What was not done, and why, each with its group; likewise.
 
         Raises:
-            BrokerError: nobody answers, before anything was deleted.
+            BrokerError: likewise.
         """
         ...
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import ExitStatus, ProblemKind, UsageError
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind, UsageError
 from kgroup.model.cluster import ClusterView, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, OffsetMark
@@ -277,6 +277,54 @@ def test_what_the_store_refuses_is_said_by_partition() -> None:
     ]
     assert report.exit_status is ExitStatus.PARTLY
     assert report.errors == cluster.refuses
+
+
+def test_what_may_have_been_written_is_unknown() -> None:
+    cluster = Cluster({"a": COMMITTED, "b": COMMITTED}, RANGES)
+    plan = plan_reset(cluster, cluster, ["a", "b"], ResetTo(Goal.OFFSET, 45))
+    cluster.refuses = (
+        Problem(ProblemKind.UNKNOWN_END, "No answer.", "a"),
+        Problem(ProblemKind.UNKNOWN_END, "No answer.", "b", topic="orders", partition=1),
+    )
+    assert [row.result for row in carry_out(cluster, plan).data] == [
+        *(Result.UNKNOWN, Result.UNKNOWN),
+        *(Result.DONE, Result.UNKNOWN),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("was_sent", "result", "kind", "text"),
+    [
+        (False, Result.REFUSED, ProblemKind.SILENT, "b-1 is silent; nothing was changed."),
+        (
+            *(True, Result.UNKNOWN, ProblemKind.UNKNOWN_END),
+            "b-1 is silent; whether anything was changed is not known: read it again.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("deletes", [False, True])
+def test_nobody_answers_when_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+    deletes: bool,
+    was_sent: bool,
+    result: Result,
+    kind: ProblemKind,
+    text: str,
+) -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES)
+
+    def silent(_: object) -> tuple[Problem, ...]:
+        raise BrokerError(ProblemKind.SILENT, "b-1 is silent", 1, was_sent=was_sent)
+
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 50))
+    if deletes:
+        plan = plan_deletion(cluster, ["g"])
+    for name in ("write_offsets", "delete_groups"):
+        monkeypatch.setattr(cluster, name, silent)
+    report = carry_out(cluster, plan)
+    assert [row.result for row in report.data] == [result, result if deletes else Result.UNCHANGED]
+    assert report.errors == (Problem(kind, text, broker=1),)
+    assert report.exit_status is ExitStatus.FAILED
 
 
 def test_a_backup_undoes_a_change(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.source.base import MemberRemover
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.write import offset_request
 from tests.contract.offset_store import changes_to
 from tests.source.broker_answers import committed, coordinator, described
 from tests.source.fake_broker import FakeBroker
@@ -163,8 +164,8 @@ def test_deletions_behind_a_commit_that_fail_are_told_by_partition(
 def test_an_answer_that_leaves_a_partition_out(broker: FakeBroker, state: State) -> None:
     broker.handlers["OffsetCommit"] = lambda _: {"topics": []}
     (problem,) = write(broker, changes_to(WANTED, THERE))
-    assert problem.kind is ProblemKind.UNUSABLE
-    assert "answered OffsetCommit without orders-0" in problem.reason
+    assert problem.kind is ProblemKind.UNKNOWN_END
+    assert "answered OffsetCommit without orders-0; whether the group was" in problem.reason
 
 
 def test_a_broker_that_falls_silent_in_a_commit(broker: FakeBroker, state: State) -> None:
@@ -176,9 +177,103 @@ def test_a_broker_that_falls_silent_in_a_commit(broker: FakeBroker, state: State
     broker.handlers["OffsetCommit"] = silent
     (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=0.6)
     over.set()
-    assert problem.kind is ProblemKind.SILENT
+    assert problem.kind is ProblemKind.UNKNOWN_END
+    assert "did not answer OffsetCommit within" in problem.reason
     assert "whether the group was changed is not known" in problem.reason
     assert broker.names.count("OffsetCommit") == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "takes", "kind"),
+    [
+        ([None] * 9, True, ProblemKind.UNKNOWN_END),
+        ([TIMED_OUT] * 9, False, ProblemKind.UNKNOWN_END),
+        ([LOADING] * 9, False, ProblemKind.DISCONNECTED),
+    ],
+    ids=["disconnected", "too few replicas", "loading"],
+)
+def test_a_broker_that_is_lost_behind_a_commit(
+    broker: FakeBroker, state: State, errors: list[int | None], takes: bool, kind: ProblemKind
+) -> None:
+    """What was sent may have been written, unless the coordinator had not loaded the group."""
+    state.errors, state.takes = errors, takes
+
+    def reads(_: Any) -> dict[str, Any] | None:
+        return None if "OffsetCommit" in broker.names else committed(("orders", 0, 7))
+
+    broker.handlers["OffsetFetch"] = reads
+    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=0.5)
+    assert (problem.kind, problem.group_id, problem.topic) == (kind, "g", None)
+    is_unknown = kind is ProblemKind.UNKNOWN_END
+    assert ("whether the group was changed is not known" in problem.reason) is is_unknown
+
+
+def test_a_broker_that_is_lost_before_the_commit(broker: FakeBroker, state: State) -> None:
+    broker.handlers["OffsetFetch"] = lambda _: None
+    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=0.5)
+    assert problem.kind is ProblemKind.DISCONNECTED
+    assert "not known" not in problem.reason
+    assert "OffsetCommit" not in broker.names
+
+
+@pytest.mark.parametrize("error", [NOT_FOUND, LOADING, None])
+def test_the_first_of_two_requests_was_done(
+    broker: FakeBroker, state: State, monkeypatch: pytest.MonkeyPatch, error: int | None
+) -> None:
+    """What is told of the second is told of its partition, also where it was sent again."""
+    monkeypatch.setattr(offset_request, "PARTITIONS_PER_REQUEST", 1)
+    second = {"partition_index": 1, "error_code": NOT_FOUND}
+    offsets = {0: 7, 1: 7}
+    broker.handlers["OffsetFetch"] = lambda _: committed(
+        *(("orders", each, offset) for each, offset in offsets.items())
+    )
+    errors = [0, error]
+
+    def commits(request: Any) -> dict[str, Any] | None:
+        ((row,),) = (topic.partitions for topic in request.topics)
+        code = errors.pop(0) if errors else NOT_FOUND
+        if code is None:
+            return None
+        if not code:
+            offsets[row.partition_index] = row.committed_offset
+        partition = {"partition_index": row.partition_index, "error_code": code}
+        return {"topics": [{"name": "orders", "partitions": [partition]}]}
+
+    broker.handlers["OffsetCommit"] = commits
+    both = {("orders", 0): 7, ("orders", 1): 7}
+    (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): 9}, both))
+    assert (problem.topic, problem.partition) == ("orders", second["partition_index"])
+    assert problem.kind is ProblemKind.NOT_FOUND
+
+
+def test_what_was_not_sent_is_not_taken_for_done(
+    broker: FakeBroker, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has deleted a group that is not there when it is first asked for."""
+    state.errors = [NOT_FOUND]
+    ask_once = client.BrokerClient.ask_once
+    tries: list[object] = []
+
+    async def fails_first(self: Any, *args: Any, **fields: Any) -> Any:
+        tries.append(fields)
+        if len(tries) == 1:
+            raise BrokerError(ProblemKind.THROTTLED, "broker 1 is holding requests back", 1)
+        return await ask_once(self, *args, **fields)
+
+    monkeypatch.setattr(client.BrokerClient, "ask_once", fails_first)
+    with Cluster(broker.bootstrap) as store:
+        (problem,) = store.delete_groups(["g"])
+    assert (problem.kind, len(tries)) == (ProblemKind.NOT_FOUND, 2)
+
+
+def test_a_deletion_without_an_answer(broker: FakeBroker, state: State) -> None:
+    state.errors = [None]
+    broker.handlers["FindCoordinator"] = lambda _: (
+        None if "DeleteGroups" in broker.names else coordinator(broker)
+    )
+    with Cluster(broker.bootstrap, timeout_s=0.5) as store:
+        (problem,) = store.delete_groups(["g"])
+    assert (problem.kind, problem.group_id) == (ProblemKind.UNKNOWN_END, "g")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ carried out, the store writes a group's part only if what is committed is still 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
@@ -25,6 +25,7 @@ __all__ = [
     "Target",
     "active_groups",
     "carry_out",
+    "failed",
     "make_plan",
 ]
 
@@ -38,6 +39,15 @@ class Result(Word):
     UNCHANGED = ("unchanged", "There is nothing to do: it is committed already.")
     DONE = ("done", "It was carried out.")
     REFUSED = ("refused", "It was not, or would not be, carried out; `errors` says why.")
+    UNKNOWN = (
+        "unknown",
+        "It was sent, and may have been carried out or not; `errors` says why that is not known.",
+    )
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Result":
+        """Give what a problem made of a change."""
+        return cls.UNKNOWN if problem.kind is ProblemKind.UNKNOWN_END else cls.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,27 +282,42 @@ def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOff
     """Write what a plan says; see `WritableOffsetStore` for what is left out.
 
     Returns:
-        The rows of the plan with what became of them, and the problems met.
-
-    Raises:
-        BrokerError: nobody answers, before anything was written.
+        The rows of the plan with what became of them, and the problems met. Where nobody answers
+        the report says so, and that the command has failed.
     """
-    if plan.deleted:
-        changed = _changed(store, plan)
-        names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
-        problems = (*changed, *(store.delete_groups(names) if names else ()))
-    else:
-        problems = store.write_offsets(plan.changes) if plan.changes else ()
-    refused = {(each.group_id, each.topic, each.partition) for each in problems}
+    verdict = None
+    try:
+        problems = _carried_out(store, plan)
+    except BrokerError as error:
+        problems, verdict = (failed(error),), ExitStatus.FAILED
+    ends = {(each.group_id, each.topic, each.partition): each for each in problems}
 
     def outcome(row: PlannedOffset) -> PlannedOffset:
         if row.result is not Result.PLANNED:
             return row
-        keys = ((row.group_id, None, None), (row.group_id, row.topic, row.partition))
-        is_refused = bool(refused) and not refused.isdisjoint(keys)
-        return row.ended(Result.REFUSED if is_refused else Result.DONE)
+        of_row = (row.group_id, row.topic, row.partition)
+        keys = (of_row, (row.group_id, None, None), (None, None, None)) if ends else ()
+        problem = next((ends[key] for key in keys if key in ends), None)
+        return row.ended(Result.DONE if problem is None else Result.of(problem))
 
-    return Report(tuple(map(outcome, plan.rows)), (*plan.problems, *problems), plan.notes)
+    rows = tuple(map(outcome, plan.rows))
+    return Report(rows, (*plan.problems, *problems), plan.notes, verdict)
+
+
+def failed(error: BrokerError) -> Problem:
+    """Tell of a store that did not answer when a change was begun."""
+    if error.was_sent:
+        text = f"{error}; whether anything was changed is not known: read it again."
+        return Problem(ProblemKind.UNKNOWN_END, text, broker=error.broker_id)
+    return Problem(error.kind, f"{error}; nothing was changed.", broker=error.broker_id)
+
+
+def _carried_out(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:
+    if not plan.deleted:
+        return store.write_offsets(plan.changes) if plan.changes else ()
+    changed = _changed(store, plan)
+    names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
+    return (*changed, *(store.delete_groups(names) if names else ()))
 
 
 def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem, ProblemLog
@@ -34,6 +34,8 @@ __all__ = ["SqlOffsetStore"]
 
 _ATTEMPTS = 5
 """Times that a transaction is begun anew because another one was in its way."""
+_CUT_OFF = frozenset({ProblemKind.DISCONNECTED, ProblemKind.SILENT, ProblemKind.UNREACHABLE})
+"""Kinds of errors behind which the server may have done what it was told last: a COMMIT."""
 
 
 class SqlOffsetStore:
@@ -130,7 +132,7 @@ class SqlOffsetStore:
 
         Raises:
             BrokerError: the server cannot be asked, or others are in the way; nothing was changed,
-                unless it says that the connection broke at the end.
+                unless the connection broke at the end (`was_sent`).
             InputError: the table is not fit for this, or cannot hold a value; nothing was changed.
         """
         if self._creates:
@@ -182,15 +184,24 @@ class SqlOffsetStore:
         """Run a transaction; begin it anew, from its comparison, where another was in its way."""
         from sqlalchemy.exc import DBAPIError
 
-        with self._errors():
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    with transaction(self._engine, write=True) as connection:
-                        return work(connection)
-                except DBAPIError as error:
-                    if attempt == _ATTEMPTS or not is_conflict(error):
-                        raise
-                    time.sleep(0.02 * attempt)
+        is_at_the_end = False
+        try:
+            with self._errors():
+                for attempt in range(1, _ATTEMPTS + 1):
+                    is_at_the_end = False
+                    try:
+                        with transaction(self._engine, write=True) as connection:
+                            problems = work(connection)
+                            is_at_the_end = True
+                        return problems
+                    except DBAPIError as error:
+                        if attempt == _ATTEMPTS or not is_conflict(error):
+                            raise
+                        time.sleep(0.02 * attempt)
+        except BrokerError as error:
+            # Else the server, or the library, has taken the transaction back.
+            error.was_sent = is_at_the_end and error.kind in _CUT_OFF
+            raise
         raise AssertionError("the last attempt returns or raises")
 
     def _has_table(self, connection: "Connection") -> bool:

@@ -1,6 +1,7 @@
 """Removal of whole groups, and of members from a group."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from kafka.protocol.admin.groups import DeleteGroupsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest
@@ -10,10 +11,9 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.connection_error import BROKEN
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC, GroupCoordinator, Refusal, is_missing
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name
-from kgroup.source.broker.write.outcome import Change, Outcome, change_groups
+from kgroup.source.broker.write.outcome import NOT_BEGUN, Change, Outcome, change_groups
 from kgroup.source.broker.write.refused import refused
 
 __all__ = ["delete_groups", "remove_members"]
@@ -37,7 +37,7 @@ async def delete_groups(client: BrokerClient, group_ids: Collection[str]) -> tup
     Raises:
         BrokerError: no broker answers; nothing was deleted.
     """
-    lost: set[str] = set()
+    unsettled: set[str] = set()
 
     async def delete(
         node: int, coordinators: list[GroupCoordinator]
@@ -50,25 +50,27 @@ async def delete_groups(client: BrokerClient, group_ids: Collection[str]) -> tup
             }
         try:
             answer = await client.ask_once(node, DeleteGroupsRequest, groups_names=names)
+            codes = only_asked(
+                {each.group_id: each.error_code for each in answer.results},
+                *(names, "DeleteGroups", node),
+            )
         except BrokerError as error:
-            if error.kind in BROKEN:
-                lost.update(names)
+            if error.was_sent:
+                unsettled.update(names)
             raise
-        codes = {each.group_id: each.error_code for each in answer.results}
-        return {
-            name: _deleted(name, code, was_lost=name in lost)
-            for name, code in only_asked(codes, names, "DeleteGroups", node).items()
-        }
+        return {name: _deleted(name, code, unsettled) for name, code in codes.items()}
 
-    return await _change(client, group_ids, delete)
+    return await _change(client, group_ids, delete, unsettled)
 
 
-def _deleted(group_id: str, code: int, *, was_lost: bool) -> Outcome | Refusal:
+def _deleted(group_id: str, code: int, unsettled: set[str]) -> Outcome | Refusal:
     """Read the answer for one group; one that was asked for before may be gone already."""
     if code in COORDINATOR_MOVES:
+        if code != NOT_BEGUN:
+            unsettled.add(group_id)
         return Refusal(code)
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
-        if was_lost:
+        if group_id in unsettled:
             return Outcome()
         return Outcome((Problem(ProblemKind.NOT_FOUND, _NO_SUCH_GROUP, group_id=group_id),))
     if code:
@@ -84,27 +86,28 @@ async def remove_members(
     Raises:
         BrokerError: no broker answers; nobody was removed.
     """
-    lost: set[str] = set()
+    unsettled: set[str] = set()
 
     async def remove(node: int, _: list[GroupCoordinator]) -> dict[str, Outcome | Refusal]:
         try:
             codes = await _leave(client, node, group_id, members, reason)
         except BrokerError as error:
-            if error.kind in BROKEN:
-                lost.add(group_id)
+            if error.was_sent:
+                unsettled.add(group_id)
             raise
         move = next((code for code in codes.values() if code in COORDINATOR_MOVES), None)
         if move is not None:
-            lost.add(group_id)
+            if set(codes.values()) != {NOT_BEGUN}:
+                unsettled.add(group_id)
             return {group_id: Refusal(move)}
         problems = []
         for member_id, code in codes.items():
             is_gone = code == ErrorCode.UNKNOWN_MEMBER_ID
-            if code and not (is_gone and group_id in lost):
+            if code and not (is_gone and group_id in unsettled):
                 problems.append(_not_removed(group_id, members[member_id] or member_id, code))
         return {group_id: Outcome(tuple(problems))}
 
-    return await _change(client, [group_id] if members else [], remove)
+    return await _change(client, [group_id] if members else [], remove, unsettled)
 
 
 async def _leave(
@@ -139,10 +142,15 @@ async def _leave(
 async def _leave_one_by_one(
     client: BrokerClient, node: int, group_id: str, member_ids: Collection[str]
 ) -> dict[str, int]:
-    answers = await client.gather_all(
+    answers: list[Any] = await client.gather(
         client.ask_once(node, LeaveGroupRequest, group_id=group_id, member_id=each)
         for each in member_ids
     )
+    errors = [each for each in answers if isinstance(each, BrokerError)]
+    if errors:
+        was_sent = len(errors) < len(answers) or any(each.was_sent for each in errors)
+        first = errors[0]
+        raise BrokerError(first.kind, str(first), first.broker_id, was_sent=was_sent)
     return {name: answer.error_code for name, answer in zip(member_ids, answers, strict=True)}
 
 
@@ -158,7 +166,7 @@ def _not_removed(group_id: str, name: str, code: int) -> Problem:
 
 
 async def _change(
-    client: BrokerClient, group_ids: Collection[str], change: Change
+    client: BrokerClient, group_ids: Collection[str], change: Change, unsettled: Collection[str]
 ) -> tuple[Problem, ...]:
     """Change groups, if there may be any: to look for coordinators creates the topic of groups."""
     names = list(dict.fromkeys(group_ids))
@@ -169,4 +177,4 @@ async def _change(
         return tuple(
             Problem(ProblemKind.NOT_FOUND, _NO_SUCH_GROUP, group_id=name) for name in names
         )
-    return await change_groups(client, names, change)
+    return await change_groups(client, names, change, unsettled)

@@ -382,13 +382,14 @@ class MemberRemover(Protocol):
 
     def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
-    ) -> tuple[Problem, ...]:
+    ) -> Mapping[str, Problem]:
         """Remove members, each by its id and `group.instance.id`, None of dynamic members.
 
         A static member whose place another one has taken is not there any more: the other stays.
 
         Returns:
-            Who was not removed, and why; the reason begins with the instance's id or the member's.
+            Why a member was not removed, by its id; all others were. Of those with a problem of
+            kind "unknown-end" that is not known.
 
         Raises:
             BrokerError: nobody answers; no member was removed.

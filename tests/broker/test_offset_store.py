@@ -112,13 +112,13 @@ def test_members_alone_commit(server: Broker, store: Cluster) -> None:
         del there[("payments", 0)]
         assert essence(store.read_offsets(["busy"]).offsets["busy"]) == there
 
-    (problem,) = store.remove_members("busy", {"nobody": None})
+    (problem,) = store.remove_members("busy", {"nobody": None}).values()
     assert (problem.kind, problem.reason) == (
         ProblemKind.NOT_FOUND,
         "nobody: The group has no such member.",
     )
     reason = "kgroup takes over " + "." * 300
-    assert store.remove_members("busy", {member.member_id: None}, reason) == ()
+    assert store.remove_members("busy", {member.member_id: None}, reason) == {}
     if version_tuple(server.version) >= (3, 2):
         assert "kgroup takes over" in server.server_log.read_text()
     assert store.write_offsets({"busy": changes_to({("orders", 0): 9}, there)}) == ()
@@ -134,14 +134,14 @@ def test_who_has_taken_the_place_of_a_static_member_stays(server: Broker, store:
     assignment = consumer_protocol(["orders"], 0)
     join(first, "static", subscription, assignment, instance_id="pod-1")
     join(second, "static", subscription, assignment, instance_id="pod-1")
-    (problem,) = store.remove_members("static", {first.member_id: "pod-1"})
+    (problem,) = store.remove_members("static", {first.member_id: "pod-1"}).values()
     assert problem.kind is ProblemKind.CHANGED
     assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
     rows = consumer_groups(
         server.version, server.bootstrap, "--describe", "--group", "static", "--members"
     )
     assert [row["consumer-id"] for row in rows] == [second.member_id]
-    (problem,) = store.remove_members("static", {second.member_id: "pod-1", "m": "pod-2"})
+    (problem,) = store.remove_members("static", {second.member_id: "pod-1", "m": "pod-2"}).values()
     assert problem.reason == "pod-2: The group has no such member."
     assert store.write_offsets({"static": changes_to({("orders", 0): 1})}) == ()
     first.close()

@@ -174,7 +174,7 @@ def test_who_may_only_describe_writes_nothing(server: SecureBroker) -> None:
         gone = changes_to({("orders", 0): None}, {("orders", 0): 1})
         (problem,) = store.write_offsets({"theirs": gone})
         assert "it needs DELETE on the group" in problem.reason
-        (problem,) = store.remove_members("theirs", {"somebody": None})
+        (problem,) = store.remove_members("theirs", {"somebody": None}).values()
         assert "it needs READ on the group" in problem.reason
         offsets = store.read_offsets(["theirs", "mine"]).offsets
     assert [essence(each) for each in offsets.values()] == [dict.fromkeys(BOTH, 1)] * 2
@@ -209,7 +209,7 @@ def test_members_are_not_removed_without_the_right(server: SecureBroker) -> None
     subscription = {"range": consumer_protocol(["orders"])}
     join(member, "guarded", subscription, consumer_protocol(["orders"], 0))
     with _logged_in(server, "reader") as store:
-        (problem,) = store.remove_members("guarded", {member.member_id: None})
+        (problem,) = store.remove_members("guarded", {member.member_id: None}).values()
         assert problem.kind is ProblemKind.DENIED
     with Cluster(server.bootstrap) as store:
         assert store.read(["guarded"]).image.groups["guarded"].members

@@ -33,9 +33,9 @@ class Live(Cluster):
 
     def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
-    ) -> tuple[Problem, ...]:
+    ) -> Mapping[str, Problem]:
         self.told += members
-        return ()
+        return {}
 
 
 @pytest.fixture

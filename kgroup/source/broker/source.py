@@ -232,7 +232,7 @@ class Cluster:
 
     def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
-    ) -> tuple[Problem, ...]:
+    ) -> Mapping[str, Problem]:
         """Remove members from a group; see `MemberRemover`.
 
         A member that still runs joins again at once. Before 2.4 there is a request for each member,

@@ -80,13 +80,14 @@ def _deleted(group_id: str, code: int, unsettled: set[str]) -> Outcome | Refusal
 
 async def remove_members(
     client: BrokerClient, group_id: str, members: Mapping[str, str | None], reason: str | None
-) -> tuple[Problem, ...]:
+) -> dict[str, Problem]:
     """Remove members; see `Cluster.remove_members`.
 
     Raises:
         BrokerError: no broker answers; nobody was removed.
     """
     unsettled: set[str] = set()
+    left: dict[str, Problem] = {}
 
     async def remove(node: int, _: list[GroupCoordinator]) -> dict[str, Outcome | Refusal]:
         try:
@@ -100,14 +101,14 @@ async def remove_members(
             if set(codes.values()) != {NOT_BEGUN}:
                 unsettled.add(group_id)
             return {group_id: Refusal(move)}
-        problems = []
         for member_id, code in codes.items():
             is_gone = code == ErrorCode.UNKNOWN_MEMBER_ID
             if code and not (is_gone and group_id in unsettled):
-                problems.append(_not_removed(group_id, members[member_id] or member_id, code))
-        return {group_id: Outcome(tuple(problems))}
+                left[member_id] = _not_removed(group_id, members[member_id] or member_id, code)
+        return {group_id: Outcome()}
 
-    return await _change(client, [group_id] if members else [], remove, unsettled)
+    of_all = await _change(client, [group_id] if members else [], remove, unsettled)
+    return dict.fromkeys(members, of_all[0]) if of_all else left
 
 
 async def _leave(

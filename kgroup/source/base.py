@@ -4,7 +4,7 @@ Which questions a source answers, its methods tell (`isinstance` of a protocol);
 have, its capabilities do.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -343,11 +343,16 @@ class WritableOffsetStore(OffsetStore, Protocol):
         """What to call it; nothing is asked for that."""
         ...
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Change what is committed, by group: all changes of a group or none, as far as one can.
 
         Nothing is changed of a group for which something else than `OffsetChange.before` is
-        committed by now, or that has members.
+        committed by now, or that has members. `on_done` is called with each group that was written
+        as a whole, perhaps more than once, for those who interrupt this.
 
         Returns:
             What was not done, and why: problems of a whole group have no topic. All else was. Of
@@ -359,7 +364,9 @@ class WritableOffsetStore(OffsetStore, Protocol):
         """
         ...
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
         """Delete groups with all that is committed; only those without members.
 
         Returns:

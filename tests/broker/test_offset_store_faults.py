@@ -70,7 +70,8 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
             problems = store.write_offsets(dict.fromkeys(names, changes_to(wanted)))
         failed = [problem.group_id for problem in problems]
         assert len(failed) == len(set(failed))
-        assert all("whether the group was changed is not known" in each.reason for each in problems)
+        unknown = {each.group_id for each in problems if each.kind is ProblemKind.UNKNOWN_END}
+        assert 0 < len(unknown) <= 100, "what was on its way"
         assert 0 < len(failed) <= GROUPS - KILLED_AT + 10
 
         server.restart()
@@ -79,7 +80,7 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
         with Cluster(server.bootstrap, of_silence=True) as store:
             there = store.read_offsets(regex=re.compile("import-.*")).offsets
             assert all(essence(each) == wanted for each in there.values()), "half written"
-            assert set(names) - set(failed) <= set(there)
+            assert set(names) - set(failed) <= set(there) <= (set(names) - set(failed)) | unknown
             left = {name: changes_to(wanted) for name in names if name not in there}
             assert left
             assert store.write_offsets(left) == ()

@@ -313,7 +313,7 @@ def test_nobody_answers_when_it_begins(
 ) -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
 
-    def silent(_: object) -> tuple[Problem, ...]:
+    def silent(*_: object) -> tuple[Problem, ...]:
         raise BrokerError(ProblemKind.SILENT, "b-1 is silent", 1, was_sent=was_sent)
 
     plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 50))

@@ -6,7 +6,13 @@ from functools import partial
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.execution import Execution, execution_options, planned
+from kgroup.cli.option.execution import (
+    Execution,
+    execution_options,
+    planned,
+    telling_of_interrupts,
+    telling_results,
+)
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members
 from kgroup.cli.output.context import documented, show, warn
@@ -14,6 +20,8 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, UsageError
 
 __all__ = ["command"]
+
+_INTERRUPTED = "interrupted: whether members were removed is not known; describe the group"
 
 
 @click.command(
@@ -83,8 +91,11 @@ def command(
                 f"Remove {count} member{'' if count == 1 else 's'} of group {group} in "
                 f"{found.store_name}?",
             )
-            plan = carry_out_removal(found, plan, reason)
+            with telling_of_interrupts(lambda: _INTERRUPTED):
+                report = carry_out_removal(found, plan, reason)
+            with telling_results(report):
+                return show(name, report, output, removal_sheet)
     status = show(name, plan, output, removal_sheet)
-    if plan.data and not execution.is_wanted:
+    if plan.data:
         warn(planned(found.store_name if isinstance(found, MemberRemover) else None))
     return status

@@ -4,7 +4,7 @@ A plan is made of what is committed now and what shall be. Nothing is written by
 carried out, the store writes a group's part only if what is committed is still what the plan says.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
@@ -278,8 +278,12 @@ def _members(group: Group) -> str:
     return f" and has {count} member{'' if count == 1 else 's'}" if count else ""
 
 
-def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOffset]:
-    """Write what a plan says; see `WritableOffsetStore` for what is left out.
+def carry_out(
+    store: WritableOffsetStore,
+    plan: OffsetPlan,
+    on_done: Callable[[str], object] = lambda group_id: None,
+) -> Report[PlannedOffset]:
+    """Write what a plan says; see `WritableOffsetStore` for what is left out, and for `on_done`.
 
     Returns:
         The rows of the plan with what became of them, and the problems met. Where nobody answers
@@ -287,7 +291,7 @@ def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOff
     """
     verdict = None
     try:
-        problems = _carried_out(store, plan)
+        problems = _carried_out(store, plan, on_done)
     except BrokerError as error:
         problems, verdict = (failed(error),), ExitStatus.FAILED
     ends = {(each.group_id, each.topic, each.partition): each for each in problems}
@@ -312,12 +316,14 @@ def failed(error: BrokerError) -> Problem:
     return Problem(error.kind, f"{error}; nothing was changed.", broker=error.broker_id)
 
 
-def _carried_out(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:
+def _carried_out(
+    store: WritableOffsetStore, plan: OffsetPlan, on_done: Callable[[str], object]
+) -> tuple[Problem, ...]:
     if not plan.deleted:
-        return store.write_offsets(plan.changes) if plan.changes else ()
+        return store.write_offsets(plan.changes, on_done) if plan.changes else ()
     changed = _changed(store, plan)
     names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
-    return (*changed, *(store.delete_groups(names) if names else ()))
+    return (*changed, *(store.delete_groups(names, on_done) if names else ()))
 
 
 def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:

@@ -1,7 +1,7 @@
 """A table of offsets as a store: read in batches, changed in one transaction, compared before."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -125,7 +125,11 @@ class SqlOffsetStore:
         }
         return OffsetReading(offsets, problems.problems())
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Change what is stored, in one transaction; see `WritableOffsetStore`.
 
         A group of which anything else is stored than was expected is left out as a whole.
@@ -151,9 +155,11 @@ class SqlOffsetStore:
             insert_rows(connection, self._table, work.inserted)
             return work.problems
 
-        return self._retried(change)
+        return self._retried(change, changes, on_done)
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
         """Delete all rows of these groups, in one transaction; see `WritableOffsetStore`."""
         check_file(self._address)
         wanted = frozenset(group_ids)
@@ -173,14 +179,19 @@ class SqlOffsetStore:
                 for group_id in sorted(absent)
             )
 
-        return self._retried(delete)
+        return self._retried(delete, group_ids, on_done)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         with sql_errors(self._address, self._layout.shown):
             yield
 
-    def _retried(self, work: Callable[["Connection"], tuple[Problem, ...]]) -> tuple[Problem, ...]:
+    def _retried(
+        self,
+        work: Callable[["Connection"], tuple[Problem, ...]],
+        group_ids: Iterable[str],
+        on_done: Callable[[str], object],
+    ) -> tuple[Problem, ...]:
         """Run a transaction; begin it anew, from its comparison, where another was in its way."""
         from sqlalchemy.exc import DBAPIError
 
@@ -193,6 +204,8 @@ class SqlOffsetStore:
                         with transaction(self._engine, write=True) as connection:
                             problems = work(connection)
                             is_at_the_end = True
+                        for group_id in set(group_ids) - {each.group_id for each in problems}:
+                            on_done(group_id)
                         return problems
                     except DBAPIError as error:
                         if attempt == _ATTEMPTS or not is_conflict(error):

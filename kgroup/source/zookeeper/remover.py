@@ -1,6 +1,6 @@
 """Removal of whole groups from ZooKeeper, each in one transaction as far as that may be."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kazoo.protocol.serialization import Delete
 
@@ -29,7 +29,9 @@ _TOPIC_DEPTH = 4
 _ACTIVE = "The group has {} (nodes below {}): stop its consumers first."
 
 
-def delete_groups(client: ZookeeperClient, group_ids: Collection[str]) -> tuple[Problem, ...]:
+def delete_groups(
+    client: ZookeeperClient, group_ids: Collection[str], on_done: Callable[[str], object]
+) -> tuple[Problem, ...]:
     """Remove all nodes of groups; see `WritableOffsetStore.delete_groups`.
 
     Raises:
@@ -45,7 +47,9 @@ def delete_groups(client: ZookeeperClient, group_ids: Collection[str]) -> tuple[
                 raise
             problem = Problem(error.kind, f"{error}.", group_id=group_id)
         has_changed = has_changed or problem is None or problem.kind is ProblemKind.UNKNOWN_END
-        if problem is not None:
+        if problem is None:
+            on_done(group_id)
+        else:
             problems.append(problem)
     return tuple(problems)
 

@@ -18,7 +18,7 @@ topic; those of groups stay.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kazoo.protocol.serialization import Create, Delete, SetData
@@ -60,7 +60,9 @@ Transaction = list[Operation]
 
 
 def write_offsets(
-    client: ZookeeperClient, changes: Mapping[str, Sequence[OffsetChange]]
+    client: ZookeeperClient,
+    changes: Mapping[str, Sequence[OffsetChange]],
+    on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
     """Write offsets; see `WritableOffsetStore.write_offsets`.
 
@@ -69,7 +71,7 @@ def write_offsets(
         InputError: there is nothing of Kafka.
     """
     wanted = {group_id: each for group_id, each in changes.items() if each}
-    writer = _Writer(client, wanted)
+    writer = _Writer(client, wanted, on_done)
     names = list(wanted)
     for start in range(0, len(names), _GROUPS_AT_ONCE):
         writer.write(names[start : start + _GROUPS_AT_ONCE])
@@ -84,11 +86,15 @@ class _Writer:
     """
 
     def __init__(
-        self, client: ZookeeperClient, changes: Mapping[str, Sequence[OffsetChange]]
+        self,
+        client: ZookeeperClient,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object],
     ) -> None:
         self.problems: dict[str, tuple[Problem, ...]] = {}
         self._client = client
         self._changes = changes
+        self._on_done = on_done
         self._acls: dict[str, list[Any] | None] = {}
         self._rest: dict[str, list[OffsetChange]] = {}
         """What is to be done of groups that are sent."""
@@ -140,6 +146,7 @@ class _Writer:
                 rest = self._rest[group_id] = remaining(rest, now)
             trouble = self._obstacle(group_id, rest, tree, now, denied.get(group_id))
             if not rest:
+                self._on_done(group_id)
                 continue
             if trouble is not None:
                 self._refuse(group_id, *trouble)
@@ -241,6 +248,8 @@ class _Writer:
                 again[group_id] = reason_of(error)
             elif error:
                 self._refuse(group_id, *reason_of(error))
+            else:
+                self._on_done(group_id)
         return again
 
 

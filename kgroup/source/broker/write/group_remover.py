@@ -1,6 +1,6 @@
 """Removal of whole groups, and of members from a group."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafka.protocol.admin.groups import DeleteGroupsRequest
@@ -31,7 +31,9 @@ _LONGEST_REASON = 255
 """Characters; `JoinGroupRequest.maybeTruncateReason`."""
 
 
-async def delete_groups(client: BrokerClient, group_ids: Collection[str]) -> tuple[Problem, ...]:
+async def delete_groups(
+    client: BrokerClient, group_ids: Collection[str], on_done: Callable[[str], object]
+) -> tuple[Problem, ...]:
     """Delete groups; see `Cluster.delete_groups`.
 
     Raises:
@@ -58,7 +60,11 @@ async def delete_groups(client: BrokerClient, group_ids: Collection[str]) -> tup
             if error.was_sent:
                 unsettled.update(names)
             raise
-        return {name: _deleted(name, code, unsettled) for name, code in codes.items()}
+        results = {name: _deleted(name, code, unsettled) for name, code in codes.items()}
+        for name, result in results.items():
+            if result == Outcome():
+                on_done(name)
+        return results
 
     return await _change(client, group_ids, delete, unsettled)
 

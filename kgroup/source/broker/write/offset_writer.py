@@ -10,7 +10,7 @@ is where a connection broke before the answer: what the group has by then tells 
 was taken, and nothing is sent twice that was.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kafka.protocol.consumer.group import OffsetDeleteRequest
 
@@ -50,7 +50,9 @@ Offsets = Sequence[CommittedOffset]
 
 
 async def write_offsets(
-    client: BrokerClient, changes: Mapping[str, Sequence[OffsetChange]]
+    client: BrokerClient,
+    changes: Mapping[str, Sequence[OffsetChange]],
+    on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
     """Write offsets; see `Cluster.write_offsets`.
 
@@ -61,7 +63,7 @@ async def write_offsets(
     if not wanted:
         return ()
     await client.metadata([])
-    writer = _Writer(client, wanted)
+    writer = _Writer(client, wanted, on_done)
     return await change_groups(client, wanted, writer.write, writer.unsettled)
 
 
@@ -73,10 +75,16 @@ class _Writer:
             end is not known yet.
     """
 
-    def __init__(self, client: BrokerClient, changes: Mapping[str, Sequence[OffsetChange]]) -> None:
+    def __init__(
+        self,
+        client: BrokerClient,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object],
+    ) -> None:
         self.unsettled: set[str] = set()
         self._client = client
         self._changes = changes
+        self._on_done = on_done
         self._was_sent: set[str] = set()
         self._reader = GroupReader(client, Coordinators(client, named=True), None)
         self._fetcher = OffsetFetcher(client)
@@ -131,12 +139,15 @@ class _Writer:
         if group_id in self._was_sent:
             rest = remaining(changes, now)
         obstacle = self._obstacle(group, rest, deletes)
+        if not rest:
+            self._on_done(group_id)
+            return Outcome()
         if obstacle is None:
             changed = conflict(rest, now)
             if changed is None:
                 return [each for each in rest if each.after or each.before]
             obstacle = ProblemKind.CHANGED, changed
-        return Outcome(unwritten(*obstacle, group_id, rest, changes) if rest else ())
+        return Outcome(unwritten(*obstacle, group_id, rest, changes))
 
     def _obstacle(
         self, group: Group | None, changes: Collection[OffsetChange], deletes: bool
@@ -206,6 +217,8 @@ class _Writer:
                 return Refusal(ErrorCode.NETWORK_EXCEPTION, str(error))
             problem = Problem(error.kind, f"{sentence(error)}.", group_id, broker=error.broker_id)
             return rest(with_unknown_end(problem) if error.was_sent else problem)
+        if not problems:
+            self._on_done(group_id)
         return Outcome(tuple(problems))
 
 

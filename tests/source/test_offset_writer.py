@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.offset import OffsetChange, StoreName
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.source.base import MemberRemover
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
@@ -210,6 +210,45 @@ def test_a_broker_that_is_lost_before_the_commit(broker: FakeBroker, state: Stat
     assert problem.kind is ProblemKind.DISCONNECTED
     assert "not known" not in problem.reason
     assert "OffsetCommit" not in broker.names
+
+
+@pytest.mark.parametrize("newest", [6, 8])
+@pytest.mark.parametrize(
+    ("topic", "metadata", "reason"),
+    [
+        ("t" * 32_768, "", "The topic cannot be sent: expected 32,767 bytes at most"),
+        ("orders", "ü" * 16_384, "The metadata cannot be sent: expected 32,767 bytes at most"),
+        ("orders", "\ud800", "The metadata cannot be sent: expected Unicode characters"),
+    ],
+    ids=["topic", "metadata", "half a character"],
+)
+def test_what_no_request_can_have_keeps_no_other_waiting(
+    broker: FakeBroker, state: State, newest: int, topic: str, metadata: str, reason: str
+) -> None:
+    broker.newest["OffsetCommit"] = newest
+    unfit = CommittedOffset(topic, 1, 1, metadata=metadata)
+    changes = [*changes_to(WANTED, THERE), OffsetChange(topic, 1, None, unfit)]
+    (problem,) = write(broker, changes)
+    assert (problem.kind, problem.topic) == (ProblemKind.UNSUPPORTED, topic)
+    assert (problem.partition, problem.reason.startswith(reason)) == (1, True)
+    assert state.offset == 9
+
+
+def test_the_longest_texts_are_sent(broker: FakeBroker, state: State) -> None:
+    longest = CommittedOffset("orders", 0, 9, metadata="ü" * 16_383 + "u")
+    there = CommittedOffset("orders", 0, 7)
+    assert write(broker, [OffsetChange("orders", 0, there, longest)]) == ()
+    assert state.offset == 9
+
+
+def test_a_group_that_can_have_no_such_name(broker: FakeBroker, state: State) -> None:
+    group_id = "g" * 32_768
+    with Cluster(broker.bootstrap) as store:
+        (problem,) = store.write_offsets({group_id: changes_to(WANTED), "g": []})
+        assert (problem.kind, problem.group_id) == (ProblemKind.UNSUPPORTED, group_id)
+        assert problem.reason.startswith("No group can have this id: expected 32,767 bytes")
+        (problem,) = store.read_offsets([group_id]).problems
+        assert problem.kind is ProblemKind.UNSUPPORTED
 
 
 @pytest.mark.parametrize("error", [NOT_FOUND, LOADING, None])

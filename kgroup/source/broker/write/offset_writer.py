@@ -10,7 +10,7 @@ is where a connection broke before the answer: what the group has by then tells 
 was taken, and nothing is sent twice that was.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kafka.protocol.consumer.group import OffsetDeleteRequest
 
@@ -19,6 +19,7 @@ from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.message.primitives import no_string
 from kgroup.source.broker.client import BrokerClient, Window
 from kgroup.source.broker.connection_error import BROKEN
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
@@ -175,9 +176,14 @@ class _Writer:
         self, node: int, group_id: str, changes: list[OffsetChange]
     ) -> Outcome | Refusal:
         """Send what one group needs, in as few requests as may be, one after the other."""
-        commits = [change.after for change in changes if change.after is not None]
+        problems = [problem for change in changes for problem in _unsendable(group_id, change)]
+        left_out = {(problem.topic, problem.partition) for problem in problems}
+        commits = [
+            change.after
+            for change in changes
+            if change.after is not None and place_of(change) not in left_out
+        ]
         deletions = [place_of(change) for change in changes if change.after is None]
-        problems: list[Problem] = []
         done: set[At] = set()
         self._was_sent.add(group_id)
 
@@ -220,6 +226,22 @@ class _Writer:
         if not problems:
             self._on_done(group_id)
         return Outcome(tuple(problems))
+
+
+def _unsendable(group_id: str, change: OffsetChange) -> Iterator[Problem]:
+    """Tell of a commit that no request can have; the others of its group need not wait for it."""
+    if change.after is None:
+        return
+    for what, text in (("topic", change.topic), ("metadata", change.after.metadata or "")):
+        if (reason := no_string(text)) is not None:
+            yield Problem(
+                ProblemKind.UNSUPPORTED,
+                f"The {what} cannot be sent: {reason}.",
+                group_id=group_id,
+                topic=change.topic,
+                partition=change.partition,
+            )
+            return
 
 
 def _problems(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
-from kgroup.model.group import Group, Member
+from kgroup.model.group import Group, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import Result, failed
 from kgroup.operation.report import Report
@@ -13,6 +13,9 @@ from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, MemberRemover, Question
 
 __all__ = ["LiveGroups", "RemovedMember", "carry_out_removal", "plan_removal"]
+
+_REMOVABLE = (GroupType.CLASSIC, GroupType.CONSUMER)
+"""Types of groups for which coordinators take LeaveGroup (`classicGroupLeave`)."""
 
 
 class LiveGroups(GroupSource, MemberRemover, Protocol):
@@ -62,6 +65,10 @@ def plan_removal(
         if every or each.member_id in member_ids or each.instance_id in instance_ids
     )
     problems = [*missing, *reading.problems]
+    if group is not None and rows and group.type not in _REMOVABLE:
+        rows = tuple(replace(row, result=Result.REFUSED) for row in rows)
+        text = f"Only a member itself leaves a {group.type} group: stop it, or let its session end."
+        problems.append(Problem(ProblemKind.UNSUPPORTED, text, group_id=group_id))
     if group is not None:
         problems += _not_there(group, member_ids, instance_ids)
         if every and not members:
@@ -80,7 +87,7 @@ def carry_out_removal(
         has removed, whether they are there again: who runs on joins again, by the consumer protocol
         under the same id. Where nobody answers the report says so, and that the command has failed.
     """
-    if not plan.data:
+    if not any(row.result is Result.PLANNED for row in plan.data):
         return plan
     (group_id,) = {row.group_id for row in plan.data}
     try:

@@ -188,3 +188,15 @@ def test_a_group_without_members() -> None:
     plan = plan_removal(Live(), "g", every=True)  # type: ignore[arg-type]
     assert [each.reason for each in plan.errors] == ["The group has no members."]
     assert plan.exit_status is ExitStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize("type_", [GroupType.SHARE, GroupType.STREAMS, GroupType.ZOOKEEPER])
+def test_groups_that_only_their_members_leave(type_: GroupType) -> None:
+    """Kafka 4.3.1 answers LeaveGroup of streams groups as if the member were not there."""
+    source = FakeSource(Group("g", type_, GroupState.STABLE, members=(PLAIN,)))
+    plan = plan_removal(source, "g", every=True)
+    assert [row.result for row in plan.data] == [Result.REFUSED]
+    (problem,) = plan.errors
+    assert problem.kind is ProblemKind.UNSUPPORTED
+    assert problem.reason.startswith(f"Only a member itself leaves a {type_} group")
+    assert carry_out_removal(Live(PLAIN), plan, None) is plan  # type: ignore[arg-type]

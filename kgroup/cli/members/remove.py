@@ -72,6 +72,7 @@ def command(
     """
     if every == bool(member_ids or instance_ids):
         raise click.UsageError("whom? Choose --member ID, --instance ID, or --all")
+    from kgroup.operation.offsets.plan import Result
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
     from kgroup.render.group.offsets import removal_sheet
     from kgroup.render.sheet import sheet_text
@@ -80,7 +81,8 @@ def command(
     name = "members remove"
     with documented(name, output), source.open() as found:
         plan = plan_removal(found, group, member_ids, instance_ids, every=every)
-        if execution.is_wanted and plan.data:
+        is_empty = not any(row.result is Result.PLANNED for row in plan.data)
+        if execution.is_wanted and not is_empty:
             if not isinstance(found, MemberRemover):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
             sheet = removal_sheet(plan.data)
@@ -96,6 +98,6 @@ def command(
             with telling_results(report):
                 return show(name, report, output, removal_sheet)
     status = show(name, plan, output, removal_sheet)
-    if plan.data:
+    if not is_empty:
         warn(planned(found.store_name if isinstance(found, MemberRemover) else None))
     return status

@@ -27,6 +27,7 @@ __all__ = [
     "carry_out",
     "failed",
     "make_plan",
+    "why_active",
 ]
 
 _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
@@ -55,6 +56,7 @@ class PlannedOffset:
     """What a plan does to one partition.
 
     Attributes:
+        topic: None where a group is deleted that has committed nothing, and so is `partition`.
         committed_offset: what is committed; None: nothing.
         target_offset: what shall be; None: nothing.
         skipped: records between the two that the group would not read; None where that is not
@@ -73,8 +75,8 @@ class PlannedOffset:
     """
 
     group_id: str
-    topic: str
-    partition: int
+    topic: str | None
+    partition: int | None
     committed_offset: int | None
     target_offset: int | None
     skipped: int | None
@@ -86,6 +88,12 @@ class PlannedOffset:
     target_ms: int | None
     mark: OffsetMark | None
     result: Result
+
+    @classmethod
+    def of_group(cls, group_id: str, result: Result) -> "PlannedOffset":
+        """Make the row of a group that has committed nothing."""
+        nothing = (None, None, None, None)
+        return cls(group_id, *nothing, *nothing, *nothing, result)
 
     def ended(self, result: Result) -> "PlannedOffset":
         """Say what became of it, in a third of the time that `dataclasses.replace` takes."""
@@ -178,12 +186,16 @@ def make_plan(
         logs: where partitions begin and end, as far as that is known.
         times: of the first records at or behind offsets, by topic, partition and offset, likewise.
         sizes: bytes of partitions, likewise.
-        problems: what is missing from the targets, and groups that are active: they stay as they
-            are.
+        problems: what is missing from the targets, and groups, or partitions of them, that are
+            active: they stay as they are.
         notes: what was assumed for them.
     """
     problems = tuple(problems)
-    active = {each.group_id for each in problems if each.kind is ProblemKind.ACTIVE}
+    active = {
+        (each.group_id, each.topic, each.partition)
+        for each in problems
+        if each.kind is ProblemKind.ACTIVE
+    }
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
     for group_id in sorted(targets):
@@ -192,7 +204,8 @@ def make_plan(
         for at, target in sorted(targets[group_id].items()):
             before, after = now.get(at), target.offset
             row = _row(group_id, at, before, target, logs.get(at, LogRange()), times, sizes)
-            if row.result is Result.PLANNED and group_id in active:
+            keys = ((group_id, None, None), (group_id, *at))
+            if active and row.result is Result.PLANNED and not active.isdisjoint(keys):
                 row = row.ended(Result.REFUSED)
             rows.append(row)
             if row.result is Result.PLANNED:
@@ -261,14 +274,19 @@ def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, 
     if not group_ids or not isinstance(source, GroupSource):
         return ()
     reading = source.read(group_ids, Question(offsets=False, log_budget=0))
+    return why_active(reading.image.groups.values())
+
+
+def why_active(groups: Iterable[Group]) -> tuple[Problem, ...]:
+    """Tell which of these groups have members."""
     return tuple(
         Problem(
             ProblemKind.ACTIVE,
             f"The group is {group.state or 'in no state that is known'}{_members(group)}; stop its "
             "members first: others may only change offsets of a group without members.",
-            group_id=group_id,
+            group_id=group.group_id,
         )
-        for group_id, group in reading.image.groups.items()
+        for group in groups
         if group.members or (group.state is not None and group.state not in _INACTIVE)
     )
 
@@ -331,7 +349,7 @@ def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...
     reading = store.read_offsets(plan.deleted)
     planned: dict[str, dict[At, int | None]] = {group_id: {} for group_id in plan.deleted}
     for row in plan.rows:
-        if row.group_id in planned:
+        if row.group_id in planned and row.topic is not None and row.partition is not None:
             planned[row.group_id][row.topic, row.partition] = row.committed_offset
     text = "Something else is committed than when that was planned; plan it anew."
     return tuple(

@@ -1,22 +1,18 @@
 """Plan to have in one store what another one has: copies, imports, and the undoing of a change."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import StoreName
 from kgroup.model.pattern import Pattern
-from kgroup.model.problem import Problem
+from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
 from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
-from kgroup.source.base import GroupSource, OffsetReading, Question, WritableOffsetStore
+from kgroup.source.base import OffsetReading, WritableOffsetStore
 from kgroup.source.offset_change import At
 
-__all__ = ["Topics", "plan_deletion", "plan_transfer"]
-
-Topics = Mapping[str, Collection[int] | None]
-"""Which partitions, by topic: those of these numbers, None for all; no topic at all: every one."""
-_EVERY: Topics = {}
+__all__ = ["plan_transfer"]
 
 
 def plan_transfer(
@@ -26,7 +22,7 @@ def plan_transfer(
     regex: Pattern | None = None,
     *,
     new_id: str | None = None,
-    topics: Topics = _EVERY,
+    topics: Topics = EVERY,
     leader_epochs: bool = True,
 ) -> OffsetPlan:
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
@@ -53,13 +49,13 @@ def plan_transfer(
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
-            if _is_chosen((each.topic, each.partition), topics):
+            if is_chosen((each.topic, each.partition), topics):
                 keeps = leader_epochs or each.leader_epoch is None
                 offset = each if keeps else replace(each, leader_epoch=None)
                 of_group[each.topic, each.partition] = Target(offset)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(new_id or group_id, {})
-        of_group.update({at: Target(None) for at in ats if _is_chosen(at, topics)})
+        of_group.update({at: Target(None) for at in ats if is_chosen(at, topics)})
     there = _there(store, targets)
     for group_id in unread(there, targets):
         del targets[group_id]
@@ -69,7 +65,7 @@ def plan_transfer(
         problems=(
             *active_groups(store, targets.keys()),
             *reading.problems,
-            *(_not_committed(targets) if topics else ()),
+            *(not_committed(targets) if topics else ()),
             *there.problems,
         ),
         notes=(*reading.notes, *there.notes, *_other_store(reading.saved_from, store)),
@@ -86,61 +82,6 @@ def _other_store(saved_from: StoreName | None, store: AnyStore) -> Iterable[str]
             f"what is read was saved from {saved_from}, and this is {name}; in another cluster "
             "these offsets are other records, and epochs of leaders mean nothing (--without-epochs)"
         )
-
-
-def plan_deletion(
-    store: AnyStore, group_ids: Collection[str], topics: Topics = _EVERY
-) -> OffsetPlan:
-    """Plan to delete what groups have committed for these partitions, or the groups as a whole.
-
-    Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
-    """
-    reading = read_stored(store, group_ids)
-    unknown = unread(reading, group_ids)
-    targets = {
-        group_id: {
-            (each.topic, each.partition): Target(None)
-            for each in offsets
-            if _is_chosen((each.topic, each.partition), topics)
-        }
-        for group_id, offsets in reading.offsets.items()
-        if group_id not in unknown
-    }
-    if topics:
-        problems = (*reading.problems, *_not_committed(targets))
-        return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
-    there = set(targets)
-    if isinstance(store, GroupSource):  # which knows of groups that have committed nothing, too
-        found = store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups
-        there |= found.keys() - unknown
-    active = active_groups(store, there)
-    missing = (each for each in reading.problems if each.group_id not in there)
-    plan = make_plan(
-        reading.offsets,
-        targets,
-        problems=(*active, *missing),
-        notes=(
-            *reading.notes,
-            *(f"{name} has committed nothing" for name in sorted(there - set(targets))),
-        ),
-    )
-    idle = there - {each.group_id for each in active}
-    return replace(plan, deleted=tuple(sorted(idle)))
-
-
-def _is_chosen(at: At, topics: Topics) -> bool:
-    topic, partition = at
-    numbers = topics.get(topic, ())
-    return not topics or numbers is None or partition in numbers
-
-
-def _not_committed(targets: Mapping[str, Mapping[At, Target]]) -> Iterable[Problem]:
-    for group_id, ats in targets.items():
-        if not ats:
-            reason = "There are no offsets of these partitions."
-            yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
 
 
 def _there(store: AnyStore, group_ids: Collection[str]) -> OffsetReading:

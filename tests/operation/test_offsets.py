@@ -280,6 +280,20 @@ def test_what_the_store_refuses_is_said_by_partition() -> None:
     assert report.errors == cluster.refuses
 
 
+def test_who_joins_behind_the_plan_of_a_table_is_noticed() -> None:
+    """A table knows no members: the cluster that they read from does."""
+    table = Store({"g": COMMITTED, "h": COMMITTED})
+    idle, busy = (Cluster({"g": {}, "h": {}}, RANGES, members) for members in ({}, {"g": 1}))
+    plan = plan_reset(table, idle, ["g", "h"], ResetTo(Goal.OFFSET, 50))
+    report = carry_out(table, plan, cluster=busy)
+    assert table.written == ["h"]
+    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.ACTIVE, "g")]
+    assert [row.result for row in report.data] == [
+        *(Result.REFUSED, Result.UNCHANGED),
+        *(Result.DONE, Result.UNCHANGED),
+    ]
+
+
 def test_what_may_have_been_written_is_unknown() -> None:
     cluster = Cluster({"a": COMMITTED, "b": COMMITTED}, RANGES)
     plan = plan_reset(cluster, cluster, ["a", "b"], ResetTo(Goal.OFFSET, 45))

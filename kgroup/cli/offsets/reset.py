@@ -142,7 +142,7 @@ def command(
     ):
         to = _reset_to(goal, groups, target)
         plan = plan_reset(target, cluster, groups, to, selection, with_times=times)
-        return execution.run(name, plan, target, store, output)
+        return execution.run(name, plan, target, store, output, cluster)
 
 
 def _reset_to(goal: tuple[str, Any], groups: Sequence[str], store: "AnyStore") -> "ResetTo":

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
 __all__ = [
     "FORM_OPTION",
@@ -64,7 +65,13 @@ class Execution:
         self._backup = backup
 
     def run(
-        self, command: str, plan: "OffsetPlan", store: "AnyStore", chosen: "Store", output: Output
+        self,
+        command: str,
+        plan: "OffsetPlan",
+        store: "AnyStore",
+        chosen: "Store",
+        output: Output,
+        cluster: "GroupSource | None" = None,
     ) -> ExitStatus:
         """Show the plan, or carry it out and show what became of it.
 
@@ -74,6 +81,7 @@ class Execution:
             store: where to do it, and
             chosen: what the command line says of it.
             output: form, columns and heads.
+            cluster: where groups of a store read that does not know their members.
 
         Raises:
             UsageError: the store cannot be changed.
@@ -109,7 +117,10 @@ class Execution:
         groups = len(plan.deleted or plan.changes)
         with telling_of_interrupts(lambda: _interrupted(command, list(done), groups, file)):
             report = carry_out(
-                store, replace(plan, notes=()), lambda group_id: done.update({group_id: None})
+                store,
+                replace(plan, notes=()),
+                lambda group_id: done.update({group_id: None}),
+                cluster,
             )
         with telling_results(report):
             return _show(command, report, output)

@@ -300,8 +300,12 @@ def carry_out(
     store: WritableOffsetStore,
     plan: OffsetPlan,
     on_done: Callable[[str], object] = lambda group_id: None,
+    cluster: GroupSource | None = None,
 ) -> Report[PlannedOffset]:
     """Write what a plan says; see `WritableOffsetStore` for what is left out, and for `on_done`.
+
+    A store that knows no members cannot look for them: `cluster` is where its groups read, and is
+    asked before.
 
     Returns:
         The rows of the plan with what became of them, and the problems met. Where nobody answers
@@ -309,7 +313,7 @@ def carry_out(
     """
     verdict = None
     try:
-        problems = _carried_out(store, plan, on_done)
+        problems = _carried_out(store, plan, on_done, cluster)
     except BrokerError as error:
         problems, verdict = (failed(error),), ExitStatus.FAILED
     ends = {(each.group_id, each.topic, each.partition): each for each in problems}
@@ -335,10 +339,16 @@ def failed(error: BrokerError) -> Problem:
 
 
 def _carried_out(
-    store: WritableOffsetStore, plan: OffsetPlan, on_done: Callable[[str], object]
+    store: WritableOffsetStore,
+    plan: OffsetPlan,
+    on_done: Callable[[str], object],
+    cluster: GroupSource | None,
 ) -> tuple[Problem, ...]:
     if not plan.deleted:
-        return store.write_offsets(plan.changes, on_done) if plan.changes else ()
+        active = () if isinstance(store, GroupSource) else active_groups(cluster, plan.changes)
+        busy = {each.group_id for each in active}
+        changes = {name: each for name, each in plan.changes.items() if name not in busy}
+        return (*active, *(store.write_offsets(changes, on_done) if changes else ()))
     changed = _changed(store, plan)
     names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
     return (*changed, *(store.delete_groups(names, on_done) if names else ()))

@@ -11,7 +11,9 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import ExitStatus, ProblemKind
+from kgroup.operation.offsets.deletion import plan_deletion
+from kgroup.operation.offsets.plan import Result, carry_out
 from kgroup.source.broker.source import Cluster
 from tests.broker.process import HOST, running
 from tests.broker.proxy import RecordingProxy, Request
@@ -41,6 +43,10 @@ RIGHTS: Mapping[str, Sequence[tuple[ResourceType, str, ACLOperation]]] = {
         (ResourceType.GROUP, "*", ACLOperation.READ),
         (ResourceType.TOPIC, "orders", ACLOperation.READ),
         (ResourceType.TOPIC, "payments", ACLOperation.DESCRIBE),
+    ),
+    "group-only": (
+        (ResourceType.GROUP, "*", ACLOperation.ALL),
+        (ResourceType.TOPIC, "orders", ACLOperation.READ),
     ),
     "no-group": (
         (ResourceType.GROUP, "mine", ACLOperation.ALL),
@@ -193,6 +199,19 @@ def test_a_topic_that_may_not_be_read_is_told_of(server: SecureBroker) -> None:
         )
         offsets = store.read_offsets(["rows"]).offsets["rows"]
         assert essence(offsets) == {("orders", 0): 2, ("payments", 0): 1}
+
+
+def test_what_may_not_be_described_is_deleted_unseen(server: SecureBroker) -> None:
+    """Brokers leave such topics out without a word: no plan and no backup can have them."""
+    with Wire(VERSION, server.bootstrap) as wire:
+        commit(wire, "hidden", dict.fromkeys(BOTH, 1))
+    with _logged_in(server, "group-only") as store:
+        plan = plan_deletion(store, ["hidden"])
+        assert [(row.topic, row.result) for row in plan.rows] == [("orders", Result.PLANNED)]
+        assert plan.problems == ()
+        assert carry_out(store, plan).exit_status is ExitStatus.DONE
+    with Cluster(server.bootstrap) as store:
+        assert store.read_offsets(["hidden"]).offsets == {}
 
 
 def test_groups_that_are_denied_keep_no_other_waiting(server: SecureBroker) -> None:

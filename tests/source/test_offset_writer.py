@@ -19,6 +19,7 @@ from tests.source.fake_broker import FakeBroker
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, TIMED_OUT, UNKNOWN = 14, 15, 16, 7, -1
 NOT_FOUND, UNKNOWN_MEMBER, FENCED_INSTANCE = 69, 25, 82
+UNKNOWN_TOPIC, DENIED = 3, 29
 THERE, WANTED = {("orders", 0): 7}, {("orders", 0): 9}
 
 
@@ -249,6 +250,97 @@ def test_a_group_that_can_have_no_such_name(broker: FakeBroker, state: State) ->
         assert problem.reason.startswith("No group can have this id: expected 32,767 bytes")
         (problem,) = store.read_offsets([group_id]).problems
         assert problem.kind is ProblemKind.UNSUPPORTED
+
+
+@pytest.mark.parametrize("state_name", ["PreparingRebalance", "CompletingRebalance", "Stable"])
+def test_a_group_that_is_not_empty_is_left_alone(
+    broker: FakeBroker, state: State, state_name: str
+) -> None:
+    """Also where no members are told, as of one in a rebalance: they would commit over it."""
+    broker.handlers["DescribeGroups"] = lambda request: {
+        "groups": [described(group_id, state_name) | {"members": []} for group_id in request.groups]
+    }
+    (problem,) = write(broker, changes_to(WANTED, THERE))
+    assert problem.kind is ProblemKind.ACTIVE
+    assert problem.reason == (
+        f"The group is {state_name}, with 0 members; only they may commit: stop or remove them "
+        "first."
+    )
+    assert "OffsetCommit" not in broker.names
+
+
+def test_offsets_that_cannot_be_deleted_keep_the_group_from_being_written(
+    broker: FakeBroker, state: State
+) -> None:
+    """Kafka before 2.4 has no OffsetDelete: half of the plan would be done."""
+    del broker.handlers["OffsetDelete"]
+    rows = [("orders", 0, 7), ("orders", 1, 7)]
+    broker.handlers["OffsetFetch"] = lambda _: committed(*rows)
+    there = {(topic, partition): offset for topic, partition, offset in rows}
+    (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
+    assert (problem.kind, problem.topic) == (ProblemKind.UNSUPPORTED, None)
+    assert "OffsetCommit" not in broker.names
+    (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
+    assert write(broker, changes_to(WANTED, THERE)) == (), "commits alone can be"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "version", "sent"), [(None, 6, -1), (0, 6, 0), (3, 6, 3), (3, 5, None)]
+)
+def test_leader_epochs_go_along_where_they_can(
+    broker: FakeBroker, state: State, epoch: int | None, version: int, sent: int | None
+) -> None:
+    """-1 is Kafka's word for none (`OffsetCommitRequest.json`, versions 6 and later)."""
+    broker.newest["OffsetCommit"] = version
+    after = CommittedOffset("orders", 0, 9, epoch)
+    assert write(broker, [OffsetChange("orders", 0, CommittedOffset("orders", 0, 7), after)]) == ()
+    (request,) = [request for name, _, request in broker.asked if name == "OffsetCommit"]
+    ((row,),) = (topic.partitions for topic in request.topics)
+    if sent is not None:
+        assert row.committed_leader_epoch == sent
+
+
+def test_how_a_group_is_divided_into_requests() -> None:
+    """Each of 5,000 partitions, and of 900,000 bytes of records with 80 beside names, at most."""
+
+    def sizes(count: int, group_id: str, topic: str, metadata: str | None) -> list[int]:
+        offsets = [CommittedOffset(topic, n, n, metadata=metadata) for n in range(count)]
+        return [len(part) for part in offset_request.requests_of(group_id, offsets)]
+
+    assert sizes(0, "g", "t", None) == []
+    assert sizes(5_000, "g", "t", None) == [5_000]
+    assert sizes(5_001, "g", "t", None) == [5_000, 1]
+    assert sizes(901, "g" * 100, "t" * 100, "m" * 720) == [900, 1], "1,000 bytes each"
+    assert sizes(901, "g" * 100, "t" * 100, "ü" * 360) == [900, 1], "bytes, not characters"
+    assert sizes(900, "g" * 100, "t" * 100, "m" * 720) == [900]
+    assert sizes(2, "g", "t", "m" * 1_000_000) == [1, 1], "one is never divided"
+
+
+def test_a_problem_that_was_mended_is_not_told(broker: FakeBroker, state: State) -> None:
+    """Who is found at last, and written, has no problem with how it was looked for."""
+    errors = [NOT_AVAILABLE]
+    broker.handlers["FindCoordinator"] = lambda _: coordinator(
+        broker, errors.pop() if errors else 0
+    )
+    assert write(broker, changes_to(WANTED, THERE)) == ()
+    assert state.offset == 9
+
+
+@pytest.mark.parametrize(("code", "is_read"), [(0, True), (UNKNOWN_TOPIC, True), (DENIED, False)])
+def test_a_partition_whose_offset_is_not_told(
+    broker: FakeBroker, state: State, code: int, is_read: bool
+) -> None:
+    """Of one that may not be read nobody knows that nothing is committed: nothing is written."""
+    answer = committed(("orders", 0, 7), ("orders", 1, -1))
+    answer["topics"][1]["partitions"][0]["error_code"] = code
+    broker.handlers["OffsetFetch"] = lambda _: answer
+    with Cluster(broker.bootstrap, timeout_s=5) as store:
+        reading = store.read_offsets(["g"])
+    assert ([each.committed_offset for each in reading.offsets.get("g", ())] == [7]) is is_read
+    assert [each.kind for each in reading.problems] == ([] if is_read else [ProblemKind.DENIED])
+    problems = write(broker, changes_to(WANTED, THERE))
+    assert [each.kind for each in problems] == ([] if is_read else [ProblemKind.DENIED])
+    assert ("OffsetCommit" in broker.names) is is_read
 
 
 @pytest.mark.parametrize("error", [NOT_FOUND, LOADING, None])

@@ -49,7 +49,6 @@ _ANY_VERSION = -1
 _HEADER = struct.Struct(">iqi")
 _IN_FLIGHT = 32
 _BYTES_IN_FLIGHT = 8 << 20
-_BEHIND_THE_FIRST = -2  # `KeeperException.Code.RUNTIMEINCONSISTENCY`
 
 
 class LostError(Exception):
@@ -175,7 +174,7 @@ def _error(error: int, body: bytes, who: str) -> int:
             ProblemKind.UNUSABLE, f"{who} gives an answer that cannot be read"
         ) from None
     codes = [int(getattr(each, "code", 0)) for each in results if isinstance(each, Exception)]
-    return next((code for code in codes if code not in (0, _BEHIND_THE_FIRST)), NO_ERROR)
+    return next((code for code in codes if code), NO_ERROR)  # all behind that one have -2
 
 
 def _size(operation: Operation) -> int:

@@ -219,6 +219,24 @@ def test_a_broker_that_is_lost_behind_a_commit(
 
 
 @pytest.mark.usefixtures("two_attempts")
+def test_what_was_still_to_be_sent_over_a_connection_that_broke(
+    broker: FakeBroker, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two groups one was on its way, and the other waited for its turn."""
+    monkeypatch.setattr(client, "IN_FLIGHT", 1)
+    state.errors = [None]
+    broker.handlers["FindCoordinator"] = lambda _: (
+        None if "OffsetCommit" in broker.names else coordinator(broker)
+    )
+    with Cluster(broker.bootstrap, timeout_s=60) as store:
+        problems = store.write_offsets(dict.fromkeys("gh", changes_to(WANTED, THERE)))
+    assert [each.group_id for each in problems] == ["g", "h"]
+    assert problems[0].kind is ProblemKind.UNKNOWN_END
+    assert problems[1].kind is not ProblemKind.UNKNOWN_END
+    assert broker.names.count("OffsetCommit") == 1
+
+
+@pytest.mark.usefixtures("two_attempts")
 def test_a_broker_that_is_lost_before_the_commit(broker: FakeBroker, state: State) -> None:
     broker.handlers["OffsetFetch"] = lambda _: None
     (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=60)

@@ -95,8 +95,9 @@ def carry_out_removal(
             group_id, {row.member_id: row.instance_id for row in plan.data}, reason
         )
     except BrokerError as error:
-        rows = tuple(replace(row, result=Result.REFUSED) for row in plan.data)
-        return Report(rows, (*plan.errors, failed(error)), plan.notes, ExitStatus.FAILED)
+        problem = failed(error)
+        rows = tuple(replace(row, result=Result.of(problem)) for row in plan.data)
+        return Report(rows, (*plan.errors, problem), plan.notes, ExitStatus.FAILED)
     there, why_not = _look(cluster, group_id)
 
     def end(row: RemovedMember) -> Problem | None:

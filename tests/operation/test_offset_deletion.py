@@ -38,7 +38,7 @@ def member(*topics: str, regex: str | None = None) -> Member:
 
 
 CLASSIC, STABLE = GroupType.CLASSIC, GroupState.STABLE
-TOPOLOGY = Topology(0, (Subtopology("0", ("orders",), (), ("again",), (), ()),))
+TOPOLOGY = Topology(0, (Subtopology("0", ("orders",), (), ("kept",), (), ()),))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,10 @@ TOPOLOGY = Topology(0, (Subtopology("0", ("orders",), (), ("again",), (), ()),))
         (Group("g", CLASSIC, STABLE, "consumer", members=(member("orders"),)), {READ}),
         (Group("g", CLASSIC, STABLE, "consumer", members=(Member("m"), member("kept"))), {KEPT}),
         (
-            Group("g", CLASSIC, GroupState.PREPARING_REBALANCE, "consumer", members=(member(),)),
+            Group(
+                *("g", CLASSIC, GroupState.PREPARING_REBALANCE, "consumer"),
+                members=(member("orders"),),
+            ),
             set(),
         ),
         (Group("g", CLASSIC, STABLE, "connect", members=(Member("m"),)), {READ, KEPT}),
@@ -57,7 +60,10 @@ TOPOLOGY = Topology(0, (Subtopology("0", ("orders",), (), ("again",), (), ()),))
             {READ},
         ),
         (Group("g", GroupType.CONSUMER, STABLE, members=(member(regex="orders"),)), set()),
-        (Group("g", GroupType.STREAMS, STABLE, topology=TOPOLOGY, members=(Member("m"),)), {READ}),
+        (
+            Group("g", GroupType.STREAMS, STABLE, topology=TOPOLOGY, members=(Member("m"),)),
+            {READ, KEPT},
+        ),
         (Group("g", GroupType.STREAMS, GroupState.EMPTY, topology=TOPOLOGY), set()),
         (Group("g", GroupType.ZOOKEEPER, STABLE, members=(member("orders"),)), {READ, KEPT}),
     ],

@@ -4,7 +4,7 @@ Which questions a source answers, its methods tell (`isinstance` of a protocol);
 have, its capabilities do.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -354,17 +354,24 @@ class WritableOffsetStore(OffsetStore, Protocol):
         """Likewise epochs of leaders, though not every server may know them."""
         ...
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Change what is committed, by group: all changes of a group or none, as far as one can.
 
         Nothing is changed of a group for which something else than `OffsetChange.before` is
-        committed by now, or that has members.
+        committed by now, or that has members. `on_done` is called with each group that was written
+        as a whole, perhaps more than once, for those who interrupt this.
 
         Returns:
-            What was not done, and why: problems of a whole group have no topic. All else was.
+            What was not done, and why: problems of a whole group have no topic. All else was. Of
+            what has a problem of kind "unknown-end" it is not known whether it was done.
 
         Raises:
-            BrokerError: nobody answers, before anything was changed.
+            BrokerError: nobody answers, before anything was changed; or (`was_sent`) it is not
+                known whether all was changed, or nothing.
         """
         ...
 
@@ -373,14 +380,16 @@ class WritableOffsetStore(OffsetStore, Protocol):
 class GroupRemover(Protocol):
     """Where groups are more than what they have committed, and can be deleted as a whole."""
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
         """Delete groups with all that is committed; only those without members.
 
         Returns:
-            What was not done, and why, each with its group.
+            What was not done, and why, each with its group; likewise.
 
         Raises:
-            BrokerError: nobody answers, before anything was deleted.
+            BrokerError: likewise.
         """
         ...
 
@@ -395,16 +404,15 @@ class MemberRemover(Protocol):
         ...
 
     def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
-    ) -> tuple[Problem, ...]:
-        """Remove members by their ids or, static ones, by `group.instance.id`.
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
+    ) -> Mapping[str, Problem]:
+        """Remove members, each by its id and `group.instance.id`, None of dynamic members.
+
+        A static member whose place another one has taken is not there any more: the other stays.
 
         Returns:
-            Who was not removed, and why; the reason begins with the id.
+            Why a member was not removed, by its id; all others were. Of those with a problem of
+            kind "unknown-end" that is not known.
 
         Raises:
             BrokerError: nobody answers; no member was removed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import pytest
 
@@ -15,7 +15,7 @@ class Live(Cluster):
     """A cluster with a group "g" of two members.
 
     Attributes:
-        told: ids of members, or of their instances, that were to be removed.
+        told: ids of members that were to be removed.
     """
 
     def __init__(self) -> None:
@@ -32,14 +32,10 @@ class Live(Cluster):
         pass
 
     def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
-    ) -> tuple[Problem, ...]:
-        self.told += [*member_ids, *instance_ids]
-        return ()
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
+    ) -> Mapping[str, Problem]:
+        self.told += members
+        return {}
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Collection
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,11 @@ from kgroup.cli.option.store import Store as ChosenStore
 from kgroup.cli.output.form import Output
 from kgroup.model.log_range import LogRange
 from kgroup.model.next_record import NextReading, Position
+from kgroup.model.offset import OffsetChange
+from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan
+from kgroup.operation.offsets.transfer import plan_transfer
+from kgroup.source.sql.store import SqlOffsetStore
 from tests.cli.conftest import Cli, Result
 from tests.operation.offset_stores import Cluster, Store
 
@@ -325,6 +331,64 @@ def test_where_nothing_was_committed_nothing_is_saved(
     assert store.deleted == ["idle"]
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
+
+
+class Interrupted(Store):
+    """Its first group is written when Ctrl-C is pressed."""
+
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
+        on_done(next(iter(changes)))
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        ("offsets import", "the same command does what is left"),
+        ("offsets reset", "look before you reset again, which goes on from where they are now"),
+    ],
+)
+def test_how_far_a_change_had_come_when_it_was_interrupted(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, command: str, again: str
+) -> None:
+    store = Interrupted({name: {("t", 0): 1} for name in ("a", "b", "c")})
+    plan = plan_transfer(Store({name: {("t", 0): 2} for name in ("a", "b", "c")}), store, None)
+    backup = tmp_path / "before.json"
+    with pytest.raises(KeyboardInterrupt):
+        Execution(True, True, backup).run(
+            command, plan, store, ChosenStore(), Output("json", (), True)
+        )
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1] == (
+        "kgroup: interrupted: 1 of 3 groups were changed for certain (a), others perhaps; "
+        f"{again}; what was committed before is in {backup}; to undo this: kgroup offsets import "
+        f"{backup} --all --execute"
+    )
+
+
+@pytest.mark.slow
+def test_that_a_change_was_made_is_told_where_its_report_cannot_be(database: str) -> None:
+    line = ["offsets", "reset", "--sql", database, "invoice-batch", "--shift-by", "-1", "--execute"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kgroup", *line],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    *_, note, error = done.stderr.decode().splitlines()
+    count = len(SqlOffsetStore(database).read_offsets(["invoice-batch"]).offsets["invoice-batch"])
+    assert note == (
+        "kgroup: note: the report could not be written; what was to be changed is over: "
+        f"{count} done"
+    )
+    assert error == "kgroup: error: standard output: No space left on device"
+    assert done.returncode == 1
 
 
 def test_a_plan_makes_no_table(cli: Cli, tmp_path: Path) -> None:

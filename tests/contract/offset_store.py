@@ -178,9 +178,11 @@ class OffsetStoreContract:
         other = f"{group_id}-other"
         store.write_offsets({group_id: changes_to(there)})
         wanted = {("orders", 0): 11, ("orders", 1): 12, ("orders", 2): 13}
+        done: list[str] = []
         problems = store.write_offsets(
-            {group_id: changes_to(wanted, before), other: changes_to(wanted)}
+            {group_id: changes_to(wanted, before), other: changes_to(wanted)}, done.append
         )
+        assert done == [other]
         assert [(each.kind, each.group_id) for each in problems] == [
             (ProblemKind.CHANGED, group_id)
         ]
@@ -264,7 +266,9 @@ class OffsetStoreContract:
             dict.fromkeys(names, changes_to({("orders", 0): 1, ("payments", 0): 2}))
         )
         assert store.delete_groups([]) == ()
-        (problem,) = store.delete_groups([names[0], "nobody", names[2]])
+        done: list[str] = []
+        (problem,) = store.delete_groups([names[0], "nobody", names[2]], done.append)
+        assert sorted(done) == [names[0], names[2]]
         assert (problem.kind, problem.group_id) == (ProblemKind.NOT_FOUND, "nobody")
         assert list(store.read_offsets(names).offsets) == [names[1]]
         again = changes_to({("orders", 0): 7})

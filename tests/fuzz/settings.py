@@ -37,9 +37,10 @@ from kgroup.model.zookeeper import Node, Stat
 from kgroup.operation.assign.assign import AssignRequest, assign_specs
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.describe import describe
+from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.diff import diff_offsets
 from kgroup.operation.offsets.read import show_offsets
-from kgroup.operation.offsets.transfer import plan_deletion, plan_transfer
+from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.operation.report import Report
 from kgroup.operation.simulate import read_scenario, scenario_names, shipped_scenario, simulate
 from kgroup.operation.take_snapshot import take_snapshot

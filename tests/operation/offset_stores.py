@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kgroup.errors import ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
@@ -57,7 +57,11 @@ class Store:
             {each: self.offsets[each] for each in sorted(self.offsets) if wanted(each)}
         )
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         refused = {each.group_id for each in self.refuses if each.topic is None}
         for group_id, of_group in changes.items():
             if group_id in refused:
@@ -72,7 +76,9 @@ class Store:
             self.offsets[group_id] = tuple(now[at] for at in sorted(now))
         return self.refuses
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
         self.deleted += group_ids
         return self.refuses
 

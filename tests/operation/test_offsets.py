@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import ExitStatus, ProblemKind, UsageError
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind, UsageError
 from kgroup.model.cluster import ClusterView, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
@@ -17,11 +17,12 @@ from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.problem import Problem
+from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.diff import OffsetDifference, diff_offsets
 from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups, carry_out
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
-from kgroup.operation.offsets.transfer import plan_deletion, plan_transfer
+from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.source.base import OffsetReading
 from kgroup.source.offset_file import OffsetFile
 from kgroup.source.sql.store import SqlOffsetStore
@@ -43,7 +44,7 @@ def reset(to: ResetTo, selection: Selection = Selection(), **more: object) -> Of
     return plan_reset(cluster, cluster, ["g"], to, selection)
 
 
-def targets(plan: OffsetPlan) -> dict[At, int | None]:
+def targets(plan: OffsetPlan) -> dict[tuple[str | None, int | None], int | None]:
     return {(row.topic, row.partition): row.target_offset for row in plan.rows}
 
 
@@ -417,6 +418,68 @@ def test_what_the_store_refuses_is_said_by_partition() -> None:
     assert report.errors == cluster.refuses
 
 
+def test_who_joins_behind_the_plan_of_a_table_is_noticed() -> None:
+    """A table knows no members: the cluster that they read from does."""
+    table = Store({"g": COMMITTED, "h": COMMITTED})
+    idle, busy = (Cluster({"g": {}, "h": {}}, RANGES, members) for members in ({}, {"g": 1}))
+    plan = plan_reset(table, idle, ["g", "h"], ResetTo(Goal.OFFSET, 50))
+    report = carry_out(table, plan, cluster=busy)
+    assert table.written == ["h"]
+    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.ACTIVE, "g")]
+    assert [row.result for row in report.data] == [
+        *(Result.REFUSED, Result.UNCHANGED),
+        *(Result.DONE, Result.UNCHANGED),
+    ]
+
+
+def test_what_may_have_been_written_is_unknown() -> None:
+    cluster = Cluster({"a": COMMITTED, "b": COMMITTED}, RANGES)
+    plan = plan_reset(cluster, cluster, ["a", "b"], ResetTo(Goal.OFFSET, 45))
+    cluster.refuses = (
+        Problem(ProblemKind.UNKNOWN_END, "No answer.", "a"),
+        Problem(ProblemKind.UNKNOWN_END, "No answer.", "b", topic="orders", partition=1),
+    )
+    assert [row.result for row in carry_out(cluster, plan).data] == [
+        *(Result.UNKNOWN, Result.UNKNOWN),
+        *(Result.DONE, Result.UNKNOWN),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("was_sent", "result", "kind", "text"),
+    [
+        (False, Result.REFUSED, ProblemKind.SILENT, "b-1 is silent; nothing was changed."),
+        (
+            *(True, Result.UNKNOWN, ProblemKind.UNKNOWN_END),
+            "b-1 is silent; whether anything was changed is not known: read it again.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("deletes", [False, True])
+def test_nobody_answers_when_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+    deletes: bool,
+    was_sent: bool,
+    result: Result,
+    kind: ProblemKind,
+    text: str,
+) -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES)
+
+    def silent(*_: object) -> tuple[Problem, ...]:
+        raise BrokerError(ProblemKind.SILENT, "b-1 is silent", 1, was_sent=was_sent)
+
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 50))
+    if deletes:
+        plan = plan_deletion(cluster, ["g"])
+    for name in ("write_offsets", "delete_groups"):
+        monkeypatch.setattr(cluster, name, silent)
+    report = carry_out(cluster, plan)
+    assert [row.result for row in report.data] == [result, result if deletes else Result.UNCHANGED]
+    assert report.errors == (Problem(kind, text, broker=1),)
+    assert report.exit_status is ExitStatus.FAILED
+
+
 def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
     before = dict(cluster.offsets)
@@ -604,7 +667,11 @@ def test_deletion_of_groups() -> None:
     cluster.offsets.pop("bare")
     plan = plan_deletion(cluster, ["g", "bare", "busy", "nosuch"])
     assert plan.deleted == ("bare", "g")
-    assert plan.notes == ("bare has committed nothing",)
+    assert [(row.group_id, row.topic, row.result) for row in plan.rows] == [
+        ("bare", None, Result.PLANNED),
+        *(("busy", "orders", Result.REFUSED),) * 2,
+        *(("g", "orders", Result.PLANNED),) * 2,
+    ]
     assert {(each.kind, each.group_id) for each in plan.problems} == {
         (ProblemKind.ACTIVE, "busy"),
         (ProblemKind.NOT_FOUND, "nosuch"),

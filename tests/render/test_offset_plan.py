@@ -78,3 +78,12 @@ def test_totals() -> None:
     assert plan_totals(ROWS[1:2]) == "1 partition: 1 unchanged"
     assert record_totals([row(0, 5, 6, Result.DONE)]) == "1 record skipped, 0 read again"
     assert record_totals([row(0, 5, None)]) == ""
+
+
+def test_groups_that_have_committed_nothing_are_no_partitions() -> None:
+    idle = PlannedOffset.of_group("idle", Result.PLANNED)
+    assert plan_totals([idle]) == "1 group without offsets: 1 planned"
+    rows = [idle, row(1, 3, None, Result.DONE)]
+    assert plan_totals(rows) == "1 partition and 1 group without offsets: 1 planned, 1 done"
+    text = "".join(plan_text([idle], "table", headers=True, terminal=False))
+    assert text == "Group idle\nresult\nplanned\n"

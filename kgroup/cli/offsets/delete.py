@@ -15,7 +15,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.offsets.transfer import Topics
+    from kgroup.operation.offsets.choice import Topics
 
 __all__ = ["command"]
 
@@ -43,13 +43,13 @@ def command(
 ) -> ExitStatus:
     """Delete groups, or what they have committed for topics.
 
-    Without --topic groups go as a whole; --regex takes those that have committed something. Groups
-    with members are left alone; of one of the consumer protocol the broker lets topics be deleted
-    that no member reads. Without --execute only the plan is shown.
+    Without --topic groups go as a whole. Groups with members are left alone, but for topics that
+    none of them subscribes to, if they are consumers; so are share groups, which cannot be saved.
+    Without --execute only the plan is shown.
     """
     if not groups and regex is None:
         raise click.UsageError("which groups? Name them, or choose --regex RE")
-    from kgroup.operation.offsets.transfer import plan_deletion
+    from kgroup.operation.offsets.deletion import plan_deletion
 
     name = "offsets delete"
     with documented(name, output), store.open(tuple(groups)) as target:

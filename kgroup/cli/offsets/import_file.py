@@ -16,7 +16,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.offsets.transfer import Topics
+    from kgroup.operation.offsets.choice import Topics
 
 __all__ = ["command"]
 

@@ -154,7 +154,7 @@ def command(
     ):
         to = _reset_to(goal, groups, regex, target)
         plan = plan_reset(target, cluster, groups, to, selection, regex=regex, with_times=times)
-        return execution.run(name, plan, target, store, output)
+        return execution.run(name, plan, target, store, output, cluster)
 
 
 def _reset_to(

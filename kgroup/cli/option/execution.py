@@ -3,7 +3,9 @@
 import os
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial, wraps
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import NEW_FILE, add_options, parsed
-from kgroup.cli.output.context import show, warn, warn_notes
+from kgroup.cli.output.context import show, warn, warn_notes, warn_of
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 
@@ -24,14 +26,25 @@ if TYPE_CHECKING:
     from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
-__all__ = ["FORM_OPTION", "Execution", "execution_options", "planned", "save_offsets"]
+__all__ = [
+    "FORM_OPTION",
+    "Execution",
+    "execution_options",
+    "planned",
+    "save_offsets",
+    "telling_of_interrupts",
+    "telling_results",
+]
 
 _READ_ONLY = (
     "log directories and snapshots are only read, and so are files, which 'kgroup offsets export' "
     "writes"
 )
 _LEFT = "nothing was changed: that was not answered by yes"
+_AGAIN = "the same command does what is left"
+_NOT_AGAIN = "look before you reset again, which goes on from where they are now"
 
 
 class Execution:
@@ -52,7 +65,13 @@ class Execution:
         self._backup = backup
 
     def run(
-        self, command: str, plan: "OffsetPlan", store: "AnyStore", chosen: "Store", output: Output
+        self,
+        command: str,
+        plan: "OffsetPlan",
+        store: "AnyStore",
+        chosen: "Store",
+        output: Output,
+        cluster: "GroupSource | None" = None,
     ) -> ExitStatus:
         """Show the plan, or carry it out and show what became of it.
 
@@ -62,12 +81,12 @@ class Execution:
             store: where to do it, and
             chosen: what the command line says of it.
             output: form, columns and heads.
+            cluster: where groups of a store read that does not know their members.
 
         Raises:
             UsageError: the store cannot be changed.
             InputError: what was there could not be saved; nothing was changed.
             KgroupError: somebody was asked and did not say yes; likewise.
-            BrokerError: nobody answers; likewise.
         """
         from kgroup.operation.offsets.plan import carry_out
         from kgroup.render.group.offset_plan import counted, plan_text
@@ -89,11 +108,23 @@ class Execution:
         warn_notes(plan.notes)  # of another cluster's file, say
         text = partial(plan_text, plan.rows, "table", headers=True)
         self.ask(text, _question(plan, store.store_name))
+        saved = None
         if before := plan.backup:
             file = self._save(before, store.store_name)
             undo = _undo(file, chosen, {each.group_id for each in before})
-            warn(f"note: what was committed before is in {file}; {undo}")
-        return _show(command, carry_out(store, replace(plan, notes=())), output)
+            saved = f"what was committed before is in {file}; {undo}"
+            warn(f"note: {saved}")
+        done: dict[str, None] = {}
+        groups = len(plan.deleted or plan.changes)
+        with telling_of_interrupts(lambda: _interrupted(command, list(done), groups, saved)):
+            report = carry_out(
+                store,
+                replace(plan, notes=()),
+                lambda group_id: done.update({group_id: None}),
+                cluster,
+            )
+        with telling_results(report):
+            return _show(command, report, output)
 
     def ask(self, plan: "Callable[..., Iterable[str]]", question: str) -> None:
         """Show a plan and ask whether to do it, on a terminal.
@@ -202,6 +233,40 @@ def _undo(file: Path, store: "Store", group_ids: Collection[str]) -> str:
     line = ["kgroup", "offsets", "import", name, *words, *every, "--execute"]
     beside = f" (with {' and '.join(secrets)})" if secrets else ""
     return f"to undo this{beside}: {shlex.join(line)}"
+
+
+@contextmanager
+def telling_of_interrupts(text: Callable[[], str]) -> Iterator[None]:
+    """Say how far a change has come where Ctrl-C or SIGTERM ends it; they go on as everywhere."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        warn(text())
+        raise
+
+
+def _interrupted(command: str, done: Sequence[str], count: int, saved: str | None) -> str:
+    from kgroup.operation.report import first_names
+
+    text = f"interrupted: {len(done)} of {count} groups were changed for certain"
+    if done:
+        text += f" ({first_names(done)})"
+    text += ", others perhaps"
+    text += f"; {_NOT_AGAIN if command == 'offsets reset' else _AGAIN}"
+    return text if saved is None else f"{text}; {saved}"
+
+
+@contextmanager
+def telling_results(report: "Report[Any]") -> Iterator[None]:
+    """Tell what a change came to also where its report cannot be written."""
+    try:
+        yield
+    except OSError:
+        results = Counter(row.result for row in report.data)
+        counts = ", ".join(f"{number} {result}" for result, number in results.items())
+        warn(f"note: the report could not be written; what was to be changed is over: {counts}")
+        warn_of(report.errors)
+        raise
 
 
 def _default_names() -> Iterator[Path]:

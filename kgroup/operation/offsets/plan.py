@@ -4,10 +4,10 @@ A plan is made of what is committed now and what shall be. Nothing is written by
 carried out, the store writes a group's part only if what is committed is still what the plan says.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import GONE, LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_same
@@ -25,8 +25,10 @@ __all__ = [
     "Target",
     "active_groups",
     "carry_out",
+    "failed",
     "gone",
     "make_plan",
+    "why_active",
 ]
 
 _UNKNOWN = LogRange()
@@ -40,6 +42,15 @@ class Result(Word):
     UNCHANGED = ("unchanged", "There is nothing to do: it is committed already.")
     DONE = ("done", "It was carried out.")
     REFUSED = ("refused", "It was not, or would not be, carried out; `errors` says why.")
+    UNKNOWN = (
+        "unknown",
+        "It was sent, and may have been carried out or not; `errors` says why that is not known.",
+    )
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Result":
+        """Give what a problem made of a change."""
+        return cls.UNKNOWN if problem.kind is ProblemKind.UNKNOWN_END else cls.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,7 @@ class PlannedOffset:
     """What a plan does to one partition.
 
     Attributes:
+        topic: None where a group is deleted that has committed nothing, and so is `partition`.
         committed_offset: what is committed; None: nothing.
         target_offset: what shall be; None: nothing.
         skipped: records between the two that the group would not read; None where that is not
@@ -65,8 +77,8 @@ class PlannedOffset:
     """
 
     group_id: str
-    topic: str
-    partition: int
+    topic: str | None
+    partition: int | None
     committed_offset: int | None
     target_offset: int | None
     skipped: int | None
@@ -78,6 +90,12 @@ class PlannedOffset:
     target_ms: int | None
     mark: OffsetMark | None
     result: Result
+
+    @classmethod
+    def of_group(cls, group_id: str, result: Result) -> "PlannedOffset":
+        """Make the row of a group that has committed nothing."""
+        nothing = (None, None, None, None)
+        return cls(group_id, *nothing, *nothing, *nothing, result)
 
     def ended(self, result: Result) -> "PlannedOffset":
         """Say what became of it, in a third of the time that `dataclasses.replace` takes."""
@@ -171,12 +189,16 @@ def make_plan(
             those that are gone.
         times: of the first records at or behind offsets, by topic, partition and offset, likewise.
         sizes: bytes of partitions, likewise.
-        problems: what is missing from the targets, and groups that are active: they stay as they
-            are.
+        problems: what is missing from the targets, and groups, or partitions of them, that are
+            active: they stay as they are.
         notes: what was assumed for them.
     """
     problems = list(problems)
-    active = {each.group_id for each in problems if each.kind is ProblemKind.ACTIVE}
+    active = {
+        (each.group_id, each.topic, each.partition)
+        for each in problems
+        if each.kind is ProblemKind.ACTIVE
+    }
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
     for group_id in sorted(targets):
@@ -185,7 +207,8 @@ def make_plan(
         for at, target in sorted(targets[group_id].items()):
             before, after, log = now.get(at), target.offset, logs.get(at, _UNKNOWN)
             row = _row(group_id, at, before, target, log, times, sizes)
-            if row.result is Result.PLANNED and group_id in active:
+            keys = ((group_id, None, None), (group_id, *at))
+            if active and row.result is Result.PLANNED and not active.isdisjoint(keys):
                 row = row.ended(Result.REFUSED)
             elif row.result is Result.PLANNED and after is not None and log.mark in GONE:
                 problems.append(gone(group_id, at, log.mark))
@@ -258,14 +281,19 @@ def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, 
     if not group_ids or not isinstance(source, GroupSource):
         return ()
     reading = source.read(group_ids, Question(offsets=False, log_budget=0))
+    return why_active(reading.image.groups.values())
+
+
+def why_active(groups: Iterable[Group]) -> tuple[Problem, ...]:
+    """Tell which of these groups have members."""
     return tuple(
         Problem(
             ProblemKind.ACTIVE,
             f"The group is {group.state or 'in no state that is known'}{_members(group)}; stop its "
             "members first: others may only change offsets of a group without members.",
-            group_id=group_id,
+            group_id=group.group_id,
         )
-        for group_id, group in reading.image.groups.items()
+        for group in groups
         if group.members or (group.state is not None and group.state not in _INACTIVE)
     )
 
@@ -275,40 +303,74 @@ def _members(group: Group) -> str:
     return f" and has {count} member{'' if count == 1 else 's'}" if count else ""
 
 
-def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOffset]:
-    """Write what a plan says; see `WritableOffsetStore` for what is left out.
+def carry_out(
+    store: WritableOffsetStore,
+    plan: OffsetPlan,
+    on_done: Callable[[str], object] = lambda group_id: None,
+    cluster: GroupSource | None = None,
+) -> Report[PlannedOffset]:
+    """Write what a plan says; see `WritableOffsetStore` for what is left out, and for `on_done`.
+
+    A store that knows no members cannot look for them: `cluster` is where its groups read, and is
+    asked before.
 
     Returns:
-        The rows of the plan with what became of them, and the problems met.
-
-    Raises:
-        BrokerError: nobody answers, before anything was written.
+        The rows of the plan with what became of them, and the problems met. Where nobody answers
+        the report says so, and that the command has failed.
     """
-    if plan.deleted:
-        changed = _changed(store, plan)
-        names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
-        problems = (*changed, *(_delete(store, plan, names) if names else ()))
-    else:
-        problems = store.write_offsets(plan.changes) if plan.changes else ()
-    refused = {(each.group_id, each.topic, each.partition) for each in problems}
+    verdict = None
+    try:
+        problems = _carried_out(store, plan, on_done, cluster)
+    except BrokerError as error:
+        problems, verdict = (failed(error),), ExitStatus.FAILED
+    ends = {(each.group_id, each.topic, each.partition): each for each in problems}
 
     def outcome(row: PlannedOffset) -> PlannedOffset:
         if row.result is not Result.PLANNED:
             return row
-        keys = ((row.group_id, None, None), (row.group_id, row.topic, row.partition))
-        is_refused = bool(refused) and not refused.isdisjoint(keys)
-        return row.ended(Result.REFUSED if is_refused else Result.DONE)
+        of_row = (row.group_id, row.topic, row.partition)
+        keys = (of_row, (row.group_id, None, None), (None, None, None)) if ends else ()
+        problem = next((ends[key] for key in keys if key in ends), None)
+        return row.ended(Result.DONE if problem is None else Result.of(problem))
 
-    return Report(tuple(map(outcome, plan.rows)), (*plan.problems, *problems), plan.notes)
+    rows = tuple(map(outcome, plan.rows))
+    return Report(rows, (*plan.problems, *problems), plan.notes, verdict)
+
+
+def failed(error: BrokerError) -> Problem:
+    """Tell of a store that did not answer when a change was begun."""
+    if error.was_sent:
+        text = f"{error}; whether anything was changed is not known: read it again."
+        return Problem(ProblemKind.UNKNOWN_END, text, broker=error.broker_id)
+    return Problem(error.kind, f"{error}; nothing was changed.", broker=error.broker_id)
+
+
+def _carried_out(
+    store: WritableOffsetStore,
+    plan: OffsetPlan,
+    on_done: Callable[[str], object],
+    cluster: GroupSource | None,
+) -> tuple[Problem, ...]:
+    if not plan.deleted:
+        active = () if isinstance(store, GroupSource) else active_groups(cluster, plan.changes)
+        busy = {each.group_id for each in active}
+        changes = {name: each for name, each in plan.changes.items() if name not in busy}
+        return (*active, *(store.write_offsets(changes, on_done) if changes else ()))
+    changed = _changed(store, plan)
+    names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
+    return (*changed, *(_delete(store, plan, names, on_done) if names else ()))
 
 
 def _delete(
-    store: WritableOffsetStore, plan: OffsetPlan, group_ids: Collection[str]
+    store: WritableOffsetStore,
+    plan: OffsetPlan,
+    group_ids: Collection[str],
+    on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
     """Delete groups; where they are nothing but offsets, these, compared in the same step."""
     if isinstance(store, GroupRemover):
-        return store.delete_groups(group_ids)
-    return store.write_offsets({each: plan.changes[each] for each in group_ids})
+        return store.delete_groups(group_ids, on_done)
+    return store.write_offsets({each: plan.changes[each] for each in group_ids}, on_done)
 
 
 def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:
@@ -316,7 +378,7 @@ def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...
     reading = store.read_offsets(plan.deleted)
     planned: dict[str, dict[At, int | None]] = {group_id: {} for group_id in plan.deleted}
     for row in plan.rows:
-        if row.group_id in planned:
+        if row.group_id in planned and row.topic is not None and row.partition is not None:
             planned[row.group_id][row.topic, row.partition] = row.committed_offset
     text = "Something else is committed than when that was planned; plan it anew."
     return tuple(

@@ -1,6 +1,6 @@
 """Plan to have in one store what another one has: copies, imports, and the undoing of a change."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from kgroup.errors import ProblemKind
@@ -8,16 +8,13 @@ from kgroup.model.log_range import LogReading
 from kgroup.model.offset import StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
+from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
 from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
-from kgroup.source.base import GroupSource, OffsetReading, Question, WritableOffsetStore
+from kgroup.source.base import GroupSource, OffsetReading, WritableOffsetStore
 from kgroup.source.offset_change import At
 
-__all__ = ["Topics", "plan_deletion", "plan_transfer"]
-
-Topics = Mapping[str, Collection[int] | None]
-"""Which partitions, by topic: those of these numbers, None for all; no topic at all: every one."""
-_EVERY: Topics = {}
+__all__ = ["plan_transfer"]
 
 
 def plan_transfer(
@@ -28,7 +25,7 @@ def plan_transfer(
     regex: Pattern | None = None,
     *,
     new_id: str | None = None,
-    topics: Topics = _EVERY,
+    topics: Topics = EVERY,
     leader_epochs: bool = True,
 ) -> OffsetPlan:
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
@@ -62,7 +59,7 @@ def plan_transfer(
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
-            if _is_chosen((each.topic, each.partition), topics):
+            if is_chosen((each.topic, each.partition), topics):
                 epoch = each.leader_epoch if leader_epochs else None
                 text = each.metadata if metadata else None
                 is_kept = epoch == each.leader_epoch and text == each.metadata
@@ -70,7 +67,7 @@ def plan_transfer(
                 of_group[each.topic, each.partition] = Target(offset)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(new_id or group_id, {})
-        of_group.update({at: Target(None) for at in ats if _is_chosen(at, topics)})
+        of_group.update({at: Target(None) for at in ats if is_chosen(at, topics)})
     there = _there(store, targets)
     for group_id in unread(there, targets):
         del targets[group_id]
@@ -84,7 +81,7 @@ def plan_transfer(
             *active_groups(store, targets.keys()),
             *reading.problems,
             *nothing,
-            *_not_committed(targets, topics, group_ids),
+            *not_committed(targets, topics, group_ids),
             *there.problems,
             *logs.problems,
         ),
@@ -102,89 +99,6 @@ def _other_store(saved_from: StoreName | None, store: AnyStore) -> Iterable[str]
             f"what is read was saved from {saved_from}, and this is {name}; in another cluster "
             "these offsets are other records, and epochs of leaders mean nothing (--without-epochs)"
         )
-
-
-def plan_deletion(
-    store: AnyStore,
-    group_ids: Collection[str],
-    regex: Pattern | None = None,
-    *,
-    topics: Topics = _EVERY,
-) -> OffsetPlan:
-    """Plan to delete what groups have committed for these partitions, or the groups as a whole.
-
-    Args:
-        store: where they are.
-        group_ids: names.
-        regex: also groups whose whole id matches, if they have committed anything: others would go
-            without a row that shows them.
-        topics: only what is committed for these partitions.
-
-    Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
-    """
-    reading = read_stored(store, group_ids, regex)
-    unknown = unread(reading, {*group_ids, *reading.offsets})
-    targets = {
-        group_id: {
-            (each.topic, each.partition): Target(None)
-            for each in offsets
-            if _is_chosen((each.topic, each.partition), topics)
-        }
-        for group_id, offsets in reading.offsets.items()
-        if group_id not in unknown
-    }
-    if topics:
-        problems = (*reading.problems, *_not_committed(targets, topics, group_ids))
-        return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
-    there = set(targets)
-    if group_ids and isinstance(
-        store, GroupSource
-    ):  # which knows of groups that have committed nothing, too
-        found = store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups
-        there |= found.keys() - unknown
-    active = active_groups(store, there)
-    missing = (each for each in reading.problems if each.group_id not in there)
-    plan = make_plan(
-        reading.offsets,
-        targets,
-        problems=(*active, *missing),
-        notes=(
-            *reading.notes,
-            *(f"{name} has committed nothing" for name in sorted(there - set(targets))),
-        ),
-    )
-    idle = there - {each.group_id for each in active}
-    return replace(plan, deleted=tuple(sorted(idle)))
-
-
-def _is_chosen(at: At, topics: Topics) -> bool:
-    topic, partition = at
-    numbers = topics.get(topic, ())
-    return not topics or numbers is None or partition in numbers
-
-
-def _not_committed(
-    targets: Mapping[str, Mapping[At, Target]], topics: Topics, group_ids: Collection[str]
-) -> Iterable[Problem]:
-    """Tell what no group has of what is chosen, and named groups that have nothing of the rest."""
-    if not topics or not targets:
-        return
-    known = {at for ats in targets.values() for at in ats}
-    known_topics = {topic for topic, _ in known}
-    for topic, numbers in topics.items():
-        if numbers is None and topic not in known_topics:
-            text = f"{topic}: There are no offsets of this topic."
-            yield Problem(ProblemKind.NOT_FOUND, text, topic=topic)
-        for number in sorted(numbers or ()):
-            if (topic, number) not in known:
-                text = f"{topic}-{number}: There is no offset of this partition."
-                yield Problem(ProblemKind.NOT_FOUND, text, topic=topic, partition=number)
-    for group_id, ats in targets.items():
-        if known and not ats and group_id in group_ids:
-            reason = "There are no offsets of these partitions."
-            yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
 
 
 def _there(store: AnyStore, group_ids: Collection[str]) -> OffsetReading:

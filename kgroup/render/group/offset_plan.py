@@ -32,16 +32,20 @@ def plan_text(
 
 
 def plan_totals(rows: Sequence[PlannedOffset]) -> str:
-    """Sum up a plan, or what became of it: partitions by result, and records."""
+    """Sum up a plan, or what became of it: partitions, groups without any, results, and records."""
     counts = Counter(row.result for row in rows)
     results = ", ".join(f"{counts[each]} {each}" for each in Result if counts[each])
     records = record_totals(rows)
-    return f"{counted(len(rows), 'partition')}: {results}{records and f'; {records}'}"
+    bare = sum(row.topic is None for row in rows)
+    what = [counted(len(rows) - bare, "partition")] if len(rows) > bare else []
+    what += [f"{counted(bare, 'group')} without offsets"] if bare else []
+    return f"{' and '.join(what)}: {results}{records and f'; {records}'}"
 
 
 def record_totals(rows: Iterable[PlannedOffset]) -> str:
     """Sum up which records are skipped and read again by what is changed; "" where none tells."""
-    changed = [row for row in rows if row.result in (Result.PLANNED, Result.DONE)]
+    results = (Result.PLANNED, Result.DONE)
+    changed = [row for row in rows if row.topic is not None and row.result in results]
     known = [row for row in changed if row.skipped is not None and row.read_again is not None]
     if not known:
         return ""

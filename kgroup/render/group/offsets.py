@@ -58,7 +58,7 @@ PLAN_COLUMNS = (
     Column("log_start_offset", Kind.NUMBER, "first record that the partition has"),
     Column("log_end_offset", Kind.NUMBER, "offset that its next record gets"),
     Column("mark", Kind.TEXT, "what is wrong with the partition, or out of its range"),
-    Column("result", Kind.TEXT, "planned, unchanged, done or refused"),
+    Column("result", Kind.TEXT, "planned, unchanged, done, refused or unknown"),
 )
 plan_sheet = partial(Sheet.of, PLAN_COLUMNS)  # one row a partition
 
@@ -82,7 +82,7 @@ REMOVAL_COLUMNS = (
     Column("client_id", Kind.NAME, "what the client calls itself"),
     Column("client_host", Kind.TEXT, "its machine"),
     Column("partition_count", Kind.NUMBER, "partitions that it has"),
-    Column("result", Kind.TEXT, "planned, done or refused"),
+    Column("result", Kind.TEXT, "planned, done, refused or unknown"),
 )
 removal_sheet = partial(Sheet.of, REMOVAL_COLUMNS)  # one row a member
 

@@ -1,10 +1,11 @@
 """A table of offsets as a store: read in batches, changed in one transaction, compared before."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem, ProblemLog
@@ -33,6 +34,8 @@ __all__ = ["SqlOffsetStore"]
 
 _ATTEMPTS = 5
 """Times that a transaction is begun anew because another one was in its way."""
+_CUT_OFF = frozenset({ProblemKind.DISCONNECTED, ProblemKind.SILENT, ProblemKind.UNREACHABLE})
+"""Kinds of errors behind which the server may have done what it was told last: a COMMIT."""
 
 
 class SqlOffsetStore:
@@ -132,14 +135,18 @@ class SqlOffsetStore:
         }
         return OffsetReading(offsets, problems.problems())
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Change what is stored, in one transaction; see `WritableOffsetStore`.
 
         A group of which anything else is stored than was expected is left out as a whole.
 
         Raises:
             BrokerError: the server cannot be asked, or others are in the way; nothing was changed,
-                unless it says that the connection broke at the end.
+                unless the connection broke at the end (`was_sent`).
             InputError: the table is not fit for this, or cannot hold a value; nothing was changed.
         """
         if self._creates:
@@ -158,26 +165,42 @@ class SqlOffsetStore:
             insert_rows(connection, self._table, work.inserted)
             return work.problems
 
-        return self._retried(change)
+        return self._retried(change, changes, on_done)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         with sql_errors(self._address, self._layout.shown):
             yield
 
-    def _retried(self, work: Callable[["Connection"], tuple[Problem, ...]]) -> tuple[Problem, ...]:
+    def _retried(
+        self,
+        work: Callable[["Connection"], tuple[Problem, ...]],
+        group_ids: Iterable[str],
+        on_done: Callable[[str], object],
+    ) -> tuple[Problem, ...]:
         """Run a transaction; begin it anew, from its comparison, where another was in its way."""
         from sqlalchemy.exc import DBAPIError
 
-        with self._errors():
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    with transaction(self._engine, write=True) as connection:
-                        return work(connection)
-                except DBAPIError as error:
-                    if attempt == _ATTEMPTS or not is_conflict(error):
-                        raise
-                    time.sleep(0.02 * attempt)
+        is_at_the_end = False
+        try:
+            with self._errors():
+                for attempt in range(1, _ATTEMPTS + 1):
+                    is_at_the_end = False
+                    try:
+                        with transaction(self._engine, write=True) as connection:
+                            problems = work(connection)
+                            is_at_the_end = True
+                        for group_id in set(group_ids) - {each.group_id for each in problems}:
+                            on_done(group_id)
+                        return problems
+                    except DBAPIError as error:
+                        if attempt == _ATTEMPTS or not is_conflict(error):
+                            raise
+                        time.sleep(0.02 * attempt)
+        except BrokerError as error:
+            # Else the server, or the library, has taken the transaction back.
+            error.was_sent = is_at_the_end and error.kind in _CUT_OFF
+            raise
         raise AssertionError("the last attempt returns or raises")
 
     def _has_table(self, connection: "Connection") -> bool:

@@ -220,7 +220,11 @@ class Zookeeper:
         }
         return OffsetReading(offsets, reading.problems, reading.notes)
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Set, make and remove nodes, a group in a transaction; see `WritableOffsetStore`.
 
         Only offsets can be kept there: no metadata, no leader epochs. A group of more than some
@@ -232,9 +236,11 @@ class Zookeeper:
         """
         from kgroup.source.zookeeper.writer import write_offsets
 
-        return write_offsets(self._client, changes)
+        return write_offsets(self._client, changes, on_done)
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
         """Remove groups with all their nodes; see `GroupRemover`.
 
         Raises:
@@ -242,7 +248,7 @@ class Zookeeper:
         """
         from kgroup.source.zookeeper.remover import delete_groups
 
-        return delete_groups(self._client, group_ids)
+        return delete_groups(self._client, group_ids, on_done)
 
     def _of_brokers(
         self, loss: str, ask: "Callable[[Cluster], T]"

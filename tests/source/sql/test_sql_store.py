@@ -8,15 +8,19 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
-from kgroup.errors import InputError, ProblemKind, UsageError
+from kgroup.errors import BrokerError, InputError, ProblemKind, UsageError
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.pattern import parse_regex
 from kgroup.source.base import OffsetStore, WritableOffsetStore
+from kgroup.source.sql import engine
 from kgroup.source.sql.layout import TableLayout
 from kgroup.source.sql.store import SqlOffsetStore
 from tests.source.sql.stored import change, execute, new, query
@@ -393,6 +397,30 @@ def test_a_writer_waits_for_another(store: SqlOffsetStore, file: Path) -> None:
     assert len(problems) == 1
     assert query(file) == [("g", "t", 0, 3)]
     assert until(lambda: not thread.is_alive())
+
+
+@pytest.mark.parametrize("is_at_the_end", [False, True])
+def test_a_server_that_is_lost_when_all_is_to_be_kept_may_have_kept_it(
+    store: SqlOffsetStore, monkeypatch: pytest.MonkeyPatch, is_at_the_end: bool
+) -> None:
+    """2013 is MySQL's number of it: "Lost connection to MySQL server during query"."""
+    lost = OperationalError("", None, Exception(2013, "Lost connection"))
+
+    @contextmanager
+    def transaction(opened: Any, *, write: bool = False) -> Iterator[Any]:
+        with engine.transaction(opened, write=write) as connection:
+            if write and not is_at_the_end:
+                raise lost
+            yield connection
+        if write:
+            raise lost
+
+    monkeypatch.setattr("kgroup.source.sql.store.transaction", transaction)
+    with pytest.raises(BrokerError, match="Lost connection") as caught:
+        store.write_offsets({"g": new({("t", 0): 1})})
+    assert caught.value.kind is ProblemKind.DISCONNECTED
+    assert caught.value.was_sent is is_at_the_end
+    assert (store.read_offsets().offsets != {}) is is_at_the_end
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,10 @@ class ProblemKind(Word):
         "changed",
         "A group that is not as it was when a change was planned: others have committed or joined.",
     )
+    UNKNOWN_END = (
+        "unknown-end",
+        "A change that was sent, and no answer came to tell whether it was carried out: look.",
+    )
     BUSY = ("busy", "A warehouse that another process is changing.")
     FAILED = ("failed", "What ended the command and is none of the others; the reason tells.")
     MORE = (
@@ -208,9 +212,19 @@ class BrokerError(KgroupError):
     Attributes:
         kind: one of those about brokers and what they lead.
         broker_id: the broker, where it is known.
+        was_sent: whether it was sent what was asked of it; where that changes something, it may
+            have been done.
     """
 
-    def __init__(self, kind: ProblemKind, reason: str, broker_id: int | None = None) -> None:
+    def __init__(
+        self,
+        kind: ProblemKind,
+        reason: str,
+        broker_id: int | None = None,
+        *,
+        was_sent: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.kind = kind
         self.broker_id = broker_id
+        self.was_sent = was_sent

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kgroup.model.problem import Problem
 from kgroup.word import Word
 
-__all__ = ["LogRange", "LogReading", "OffsetMark"]
+__all__ = ["GONE", "LogRange", "LogReading", "OffsetMark"]
 
 
 class OffsetMark(Word):
@@ -24,6 +24,14 @@ class OffsetMark(Word):
     )
     NO_OWNER = ("no-owner", "The group has members, and none of them owns the partition.")
     OWNER_GONE = ("owner-gone", "What owns the partition is no member of the group.")
+    NO_RECORD_SINCE = (
+        "no-record-since",
+        "The partition has no record of the time that was asked for, or later: its end is taken.",
+    )
+
+
+GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
+"""Of partitions that are not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,16 @@ class LogRange:
     start: int | None = None
     end: int | None = None
     mark: OffsetMark | None = None
+
+    def mark_of(self, offset: int | None) -> OffsetMark | None:
+        """Say what is wrong with the partition, or else with an offset of it."""
+        if self.mark is not None or offset is None:
+            return self.mark
+        if self.end is not None and offset > self.end:
+            return OffsetMark.PAST_END
+        if self.start is not None and offset < self.start:
+            return OffsetMark.BEFORE_START
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ __all__ = [
     "OffsetChange",
     "PendingOffset",
     "ShareOffset",
+    "StoreName",
     "StoredOffset",
+    "is_same",
 ]
 
 
@@ -69,6 +71,28 @@ class StoredOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreName:
+    """What a store of offsets is called: in questions, in notes, and in files saved from it.
+
+    Attributes:
+        where: servers, or database and table, for people: without secrets.
+        cluster_id: Kafka's base64url text; None where it is no cluster, or does not tell.
+    """
+
+    where: str
+    cluster_id: str | None = None
+
+    def __str__(self) -> str:
+        return self.where if self.cluster_id is None else f"{self.where} (id {self.cluster_id})"
+
+    def is_other(self, name: "StoreName") -> bool:
+        """Tell whether that is another store: of clusters their ids tell, where both are known."""
+        if self.cluster_id is None or name.cluster_id is None:
+            return self.where != name.where
+        return self.cluster_id != name.cluster_id
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetChange:
     """What shall be committed for one partition.
 
@@ -104,14 +128,23 @@ class OffsetChange:
         return f"{self.topic}-{self.partition}: expected {expected}, found {found}"
 
     def is_done(self, now: CommittedOffset | None) -> bool:
-        """Tell whether what is committed now is what shall be."""
-        after = self.after
-        if after is None or now is None:
-            return after is now
-        return (after.committed_offset, after.metadata or "") == (
-            now.committed_offset,
-            now.metadata or "",
-        )
+        """Tell whether what is committed now is what shall be; see `is_same`."""
+        return is_same(now, self.after)
+
+
+def is_same(now: CommittedOffset | None, after: CommittedOffset | None) -> bool:
+    """Tell whether a commit of `after` would change nothing of what is committed now.
+
+    Metadata and leader epoch that `after` does not say stay open, and an epoch that is not known
+    now may be the same: brokers before 2.1 keep none.
+    """
+    if now is None or after is None:
+        return now is after
+    return (
+        now.committed_offset == after.committed_offset
+        and (after.metadata is None or (now.metadata or "") == after.metadata)
+        and not _differ(now.leader_epoch, after.leader_epoch)
+    )
 
 
 def _said(offset: CommittedOffset | None) -> str:

@@ -212,21 +212,13 @@ def _offset(
         topic_id=topic_id,
         owned_since_epoch=owner.by.since_epoch,
         log_start_offset=log.start,
-        mark=_mark(commit, log) or mark or (OffsetMark.OWNER_GONE if owner.is_stray else None),
+        mark=log.mark_of(commit.committed_offset if commit else None)
+        or mark
+        or (OffsetMark.OWNER_GONE if owner.is_stray else None),
         owner_thread=owner.by.thread,
         owned_since_ms=owner.by.since_ms,
         committed_in=store,
     )
-
-
-def _mark(commit: CommittedOffset | None, log: LogRange) -> OffsetMark | None:
-    if log.mark is not None:
-        return log.mark
-    if commit and log.end is not None and commit.committed_offset > log.end:
-        return OffsetMark.PAST_END
-    if commit and log.start is not None and commit.committed_offset < log.start:
-        return OffsetMark.BEFORE_START
-    return None
 
 
 def _share_offset(offset: ShareOffset, ranges: _Ranges) -> ShareOffsetDescription:

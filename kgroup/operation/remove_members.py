@@ -4,15 +4,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kgroup.errors import ProblemKind
-from kgroup.model.group import Group, Member
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.model.group import Group, GroupType, Member
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.plan import Result
+from kgroup.operation.offsets.plan import Result, failed
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, MemberRemover, Question
 
 __all__ = ["LiveGroups", "RemovedMember", "carry_out_removal", "plan_removal"]
+
+_REMOVABLE = (GroupType.CLASSIC, GroupType.CONSUMER)
+"""Types of groups for which coordinators take LeaveGroup (`classicGroupLeave`)."""
 
 
 class LiveGroups(GroupSource, MemberRemover, Protocol):
@@ -62,6 +65,10 @@ def plan_removal(
         if every or each.member_id in member_ids or each.instance_id in instance_ids
     )
     problems = [*missing, *reading.problems]
+    if group is not None and rows and group.type not in _REMOVABLE:
+        rows = tuple(replace(row, result=Result.REFUSED) for row in rows)
+        text = f"Only a member itself leaves a {group.type} group: stop it, or let its session end."
+        problems.append(Problem(ProblemKind.UNSUPPORTED, text, group_id=group_id))
     if group is not None:
         problems += _not_there(group, member_ids, instance_ids)
         if every and not members:
@@ -73,30 +80,57 @@ def plan_removal(
 def carry_out_removal(
     cluster: LiveGroups, plan: Report[RemovedMember], reason: str | None
 ) -> Report[RemovedMember]:
-    """Remove the members of a plan, static ones by their instances, and look who is there then.
+    """Remove the members of a plan and no others, and look who is there then.
 
-    Who runs on joins again, under another id.
-
-    Raises:
-        BrokerError: nobody answers.
+    Returns:
+        The rows with what became of them: what the coordinator answered, and, of members that it
+        has removed, whether they are there again: who runs on joins again, by the consumer protocol
+        under the same id. Where nobody answers the report says so, and that the command has failed.
     """
-    if not plan.data:
+    if not any(row.result is Result.PLANNED for row in plan.data):
         return plan
     (group_id,) = {row.group_id for row in plan.data}
-    problems = cluster.remove_members(
-        group_id,
-        [row.member_id for row in plan.data if row.instance_id is None],
-        [row.instance_id for row in plan.data if row.instance_id is not None],
-        reason,
-    )
-    question = Question(offsets=False, log_budget=0)
-    group = cluster.read([group_id], question).image.groups.get(group_id)
-    left = {each.member_id for each in (group.members if group is not None else ())}
+    try:
+        problems = cluster.remove_members(
+            group_id, {row.member_id: row.instance_id for row in plan.data}, reason
+        )
+    except BrokerError as error:
+        problem = failed(error)
+        rows = tuple(replace(row, result=Result.of(problem)) for row in plan.data)
+        return Report(rows, (*plan.errors, problem), plan.notes, ExitStatus.FAILED)
+    there, why_not = _look(cluster, group_id)
+
+    def end(row: RemovedMember) -> Problem | None:
+        """Say what is wrong with how the removal of a member ended."""
+        problem = problems.get(row.member_id)
+        if problem is None and there is not None and row.member_id in there:
+            text = f"{row.member_id}: It is there, perhaps again: who runs on joins again."
+            return Problem(ProblemKind.ACTIVE, text, group_id=group_id)
+        if problem is None or problem.kind is not ProblemKind.UNKNOWN_END or there is None:
+            return problem
+        return problem if row.member_id in there else None
+
+    ends = [(row, end(row)) for row in plan.data]
     rows = tuple(
-        replace(row, result=Result.REFUSED if row.member_id in left else Result.DONE)
-        for row in plan.data
+        replace(row, result=Result.DONE if problem is None else Result.of(problem))
+        for row, problem in ends
     )
-    return replace(plan, data=rows, errors=(*plan.errors, *problems))
+    errors = dict.fromkeys(problem for _, problem in ends if problem is not None)
+    return Report(rows, (*plan.errors, *errors), (*plan.notes, *why_not))
+
+
+def _look(cluster: GroupSource, group_id: str) -> tuple[frozenset[str] | None, tuple[str, ...]]:
+    """Give the ids of a group's members; None, and why, where they cannot be learnt."""
+    try:
+        reading = cluster.read([group_id], Question(offsets=False, log_budget=0))
+    except BrokerError as error:
+        reasons = [f"{error}."]
+    else:
+        reasons = [each.reason for each in reading.problems]
+        group = reading.image.groups.get(group_id)
+        if not reasons:
+            return frozenset(each.member_id for each in (group.members if group else ())), ()
+    return None, (f"who is in the group now could not be read: {reasons[0]}",)
 
 
 def _row(group_id: str, member: Member) -> RemovedMember:

@@ -1,16 +1,21 @@
 r"""Offsets as `kafka-consumer-groups --reset-offsets --export` writes and `--from-file` reads them.
 
-    topic,partition,offset            of one group
-    group,topic,partition,offset      of several
+Also read are the table that it prints without `--export`, and what `rpk group seek --to-file`
+reads: the same with blanks in the place of commas.
 
-A line each, without a head. A text is quoted where it is longer than 24 characters or has one below
-"-", as Jackson does it, which Kafka's tool uses since 2.8; before, nothing was. Only line feeds end
-lines: a carriage return may stand between quotes.
+    topic,partition,offset            of one group that was named
+    group,topic,partition,offset      of several, or of all, however many that are
+
+A line each. A head is passed over, and so is what the tool says of empty partitions between the
+lines. A text is quoted where it is longer than 24 characters or has one below "-", as Jackson does
+it, which Kafka's tool uses since 2.8; before, nothing was. Only line feeds end lines: a carriage
+return may stand between quotes.
 
 Source: `ConsumerGroupCommand` and `CsvUtils` of Kafka 4.3.1; `CsvEncoder` of Jackson 2.
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 
 from kgroup.errors import InputError, UsageError
@@ -22,6 +27,12 @@ _UNQUOTED = 24
 """Characters of a text that Jackson looks at to see whether it needs quotes."""
 _LEAST = "-"
 _BOM = "\ufeff"
+_HEAD = re.compile(
+    r"((group|group_id)[ ,]+)?topic[ ,]+partition[ ,]+(offset|new-offset|committed_offset)"
+)
+"""Names of the columns, without quotes and in small letters."""
+_EMPTY = re.compile(r"Warn: Partition \d+ from topic \S+ is empty\. Falling back to .*")
+"""What `--to-datetime` and `--by-duration` write to standard output of a partition."""
 _MOST_PARTITION, _MOST_OFFSET = (1 << 31) - 1, (1 << 63) - 1
 
 
@@ -52,20 +63,30 @@ def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, S
     Raises:
         InputError: a line is none of the two forms; it has its number, not the file's name.
     """
+    may_be_head = True
     for number, line in enumerate(contents.split("\n"), 1):
-        if not line.strip("\r"):
+        text = line.removesuffix("\r")
+        if not text.strip() or _EMPTY.fullmatch(text):
+            continue
+        is_head = may_be_head and _HEAD.fullmatch(text.replace('"', "").strip().lower())
+        may_be_head = False
+        if is_head:
             continue
         where = f"line {number}"
-        text = line.removesuffix("\r")
         is_plain = '"' not in text and "\r" not in text
         try:
-            fields = text.split(",") if is_plain else next(csv.reader([text], strict=True))
+            if "," not in text:
+                fields = text.split()
+            elif is_plain:
+                fields = text.split(",")
+            else:
+                fields = next(csv.reader([text], strict=True))
         except csv.Error as error:
             raise InputError(f"{where}: expected CSV, found {line[:80]!r}: {error}") from None
         if len(fields) not in (3, 4):
             raise InputError(
-                f"{where}: expected topic,partition,offset or group,topic,partition,offset; "
-                f"found {len(fields)} fields: {line[:80]!r}"
+                f"{where}: expected topic,partition,offset or group,topic,partition,offset (or "
+                f"blanks in the place of commas), found {line[:80]!r}"
             )
         group = fields[0] if len(fields) == 4 else group_id
         if group is None:
@@ -75,8 +96,8 @@ def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, S
             )
         topic, partition, offset = fields[-3:]
         numbers = (
-            _number(partition, _MOST_PARTITION, f"{where}: partition"),
-            _number(offset, _MOST_OFFSET, f"{where}: offset"),
+            _number(partition, _MOST_PARTITION, where, "partition"),
+            _number(offset, _MOST_OFFSET, where, "offset"),
         )
         yield where, StoredOffset(group, topic, *numbers)
 
@@ -104,8 +125,10 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _number(text: str, most: int, where: str) -> int:
+def _number(text: str, most: int, where: str, what: str) -> int:
     digits = text.strip()
     if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(digits) <= most:
         return int(digits)
-    raise InputError(f"{where}: expected a whole number from 0 to {most}, found {text[:80]!r}")
+    raise InputError(
+        f"{where}: {what}: expected a whole number from 0 to {most}, found {text[:80]!r}"
+    )

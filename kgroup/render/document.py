@@ -7,6 +7,8 @@ A document is one object, a row of `data` a line, so that it can be written whil
     {"group_id":"b"}
     ],"errors":[]}
 
+A file of offsets says from which store it is, as one more field.
+
 What each command's rows hold is written down in ``docs/output.md``. A change that takes a field
 away, or gives one another meaning, raises `SCHEMA_VERSION`; a new field does not.
 """
@@ -44,7 +46,10 @@ def json_on_terminal(text: bytes | memoryview) -> str:
 
 
 def document(
-    command: str, lines: Iterable[bytes | memoryview], errors: Iterable[object]
+    command: str,
+    lines: Iterable[bytes | memoryview],
+    errors: Iterable[object],
+    store: object = None,
 ) -> Iterator[bytes]:
     """Write a document.
 
@@ -52,8 +57,13 @@ def document(
         command: that made it.
         lines: blocks of whole JSON lines, `data`.
         errors: read after all `lines`; rows as for `json_rows`.
+        store: that the rows were saved from; None: it is not said.
     """
-    yield f'{{"command":"{command}","schema_version":{SCHEMA_VERSION},"data":['.encode()
+    yield f'{{"command":"{command}","schema_version":{SCHEMA_VERSION},'.encode()
+    if store is not None:
+        (line,) = json_rows([store])
+        yield b'"store":' + line.rstrip() + b","
+    yield b'"data":['
     yield from _elements(lines)
     yield b'],"errors":['
     yield from _elements(json_rows(errors))

@@ -1,11 +1,11 @@
 """A report as rows and columns, and its way into every form that has them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from kgroup.errors import UsageError
-from kgroup.render.cell import Column, Kind, cells, visible
+from kgroup.render.cell import Column, Kind, cell, cells, visible
 
 __all__ = ["Sheet", "choose", "prose_text", "sheet_text", "title_text"]
 
@@ -29,7 +29,8 @@ class Sheet:
     @classmethod
     def of(cls, columns: tuple[Column, ...], items: Iterable[object]) -> "Sheet":
         """Make a row of each item."""
-        return cls(columns, [[column.of(item) for column in columns] for item in items])
+        values = [column.value or attrgetter(column.name) for column in columns]
+        return cls(columns, [[value(item) for value in values] for item in items])
 
     def select(self, names: Sequence[str]) -> "Sheet":
         """Keep the named columns, in that order; all where none is named."""
@@ -48,6 +49,25 @@ class Sheet:
             if not _blank(self.columns[index]).issuperset(values)
         ]
         return Sheet(self.columns, rows)._take(telling or range(len(self.columns)))
+
+    def without_common(self, own: Collection[str]) -> tuple["Sheet", list[str]]:
+        """Leave out what all of several rows have in common: said once, a table is readable.
+
+        Args:
+            own: columns that stay all the same, as the first one does.
+
+        Returns:
+            The rest, and what was left out: names and values.
+        """
+        rows = list(self.rows)
+        kept, common = [], []
+        for index, column in enumerate(self.columns):
+            can_go = index > 0 and len(rows) > 1 and column.name not in own
+            if can_go and len({row[index] for row in rows}) == 1:
+                common.append(f"{column.title} {cell(rows[0][index], column.kind)}")
+            else:
+                kept.append(index)
+        return Sheet(self.columns, rows)._take(kept), common
 
     def _take(self, indices: Sequence[int]) -> "Sheet":
         columns = tuple(self.columns[index] for index in indices)

@@ -4,7 +4,7 @@ Which questions a source answers, its methods tell (`isinstance` of a protocol);
 have, its capabilities do.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.offset import CommittedOffset, OffsetChange
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
@@ -25,6 +25,7 @@ __all__ = [
     "Capability",
     "ClusterSource",
     "CoordinatorSource",
+    "GroupRemover",
     "GroupSource",
     "KafkaOffsetSource",
     "KafkaOffsets",
@@ -308,12 +309,14 @@ class OffsetReading:
         problems: what could not be read.
         notes: what was assumed or chosen, for people.
         absent: topics and partitions, by group, for which nothing was committed, as a backup says.
+        saved_from: of a file: the store that it was saved from; None where it does not say.
     """
 
     offsets: Mapping[str, tuple[CommittedOffset, ...]]
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     absent: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    saved_from: StoreName | None = None
 
 
 @runtime_checkable
@@ -338,28 +341,57 @@ class OffsetStore(Protocol):
 class WritableOffsetStore(OffsetStore, Protocol):
     """A store that can be changed: nothing is but by these calls."""
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it; nothing is asked for that."""
+        ...
+
+    @property
+    def keeps_metadata(self) -> bool:
+        """Whether metadata can be stored with an offset; else none shall be."""
+        ...
+
+    @property
+    def keeps_leader_epochs(self) -> bool:
+        """Likewise epochs of leaders, though not every server may know them."""
+        ...
+
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Change what is committed, by group: all changes of a group or none, as far as one can.
 
         Nothing is changed of a group for which something else than `OffsetChange.before` is
-        committed by now, or that has members.
+        committed by now, or that has members. `on_done` is called with each group that was written
+        as a whole, perhaps more than once, for those who interrupt this.
 
         Returns:
-            What was not done, and why: problems of a whole group have no topic. All else was.
+            What was not done, and why: problems of a whole group have no topic. All else was. Of
+            what has a problem of kind "unknown-end" it is not known whether it was done.
 
         Raises:
-            BrokerError: nobody answers, before anything was changed.
+            BrokerError: nobody answers, before anything was changed; or (`was_sent`) it is not
+                known whether all was changed, or nothing.
         """
         ...
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+
+@runtime_checkable
+class GroupRemover(Protocol):
+    """Where groups are more than what they have committed, and can be deleted as a whole."""
+
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
         """Delete groups with all that is committed; only those without members.
 
         Returns:
-            What was not done, and why, each with its group.
+            What was not done, and why, each with its group; likewise.
 
         Raises:
-            BrokerError: nobody answers, before anything was deleted.
+            BrokerError: likewise.
         """
         ...
 
@@ -368,17 +400,21 @@ class WritableOffsetStore(OffsetStore, Protocol):
 class MemberRemover(Protocol):
     """Where members can be removed from groups by others than themselves."""
 
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it; nothing is asked for that."""
+        ...
+
     def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
-    ) -> tuple[Problem, ...]:
-        """Remove members by their ids or, static ones, by `group.instance.id`.
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
+    ) -> Mapping[str, Problem]:
+        """Remove members, each by its id and `group.instance.id`, None of dynamic members.
+
+        A static member whose place another one has taken is not there any more: the other stays.
 
         Returns:
-            Who was not removed, and why; the reason begins with the id.
+            Why a member was not removed, by its id; all others were. Of those with a problem of
+            kind "unknown-end" that is not known.
 
         Raises:
             BrokerError: nobody answers; no member was removed.

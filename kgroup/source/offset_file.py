@@ -5,13 +5,17 @@ Kafka's CSV has offsets and nothing else of them; JSON has all.
 
 import re
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from kgroup.errors import InputError
-from kgroup.model.offset import CommittedOffset, StoredOffset
+from kgroup.model.offset import CommittedOffset, StoredOffset, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import OffsetReading
@@ -32,12 +36,20 @@ _COMMAND = "offsets show"
 """Whose documents hold offsets; a plan's have the same fields, and mean another thing."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Row(StoredOffset):
+    """A row of JSON; a plan's has what shall be beside what is, and is no row of offsets."""
+
+    target_offset: Any = msgspec.UNSET
+
+
 class _Document(msgspec.Struct):
     """What is read of a document."""
 
     schema_version: int
-    data: list[StoredOffset]
+    data: list[_Row]
     command: str = _COMMAND
+    store: StoreName | None = None
 
 
 class OffsetFile:
@@ -61,43 +73,38 @@ class OffsetFile:
         only = next(iter(names)) if names is not None and len(names) == 1 else None
         offsets: dict[str, list[CommittedOffset]] = {}
         absent: dict[str, list[tuple[str, int]]] = {}
-        for row in self._rows(only):
-            wanted = names is None or row.group_id in names
-            if not wanted and (regex is None or not regex.fullmatch(row.group_id)):
-                continue
-            if row.committed_offset is None:
-                absent.setdefault(row.group_id, []).append((row.topic, row.partition))
-                continue
-            offset = CommittedOffset(
-                row.topic,
-                row.partition,
-                row.committed_offset,
-                row.leader_epoch,
-                row.metadata,
-                row.commit_timestamp_ms,
-            )
-            offsets.setdefault(row.group_id, []).append(offset)
+        with self._named_errors():
+            rows, saved_from = _read(self._contents(), only)
+            for row in _each_once(rows):
+                wanted = names is None or row.group_id in names
+                if not wanted and (regex is None or not regex.fullmatch(row.group_id)):
+                    continue
+                if row.committed_offset is None:
+                    absent.setdefault(row.group_id, []).append((row.topic, row.partition))
+                    continue
+                offset = CommittedOffset(
+                    row.topic,
+                    row.partition,
+                    row.committed_offset,
+                    row.leader_epoch,
+                    row.metadata,
+                    row.commit_timestamp_ms,
+                )
+                offsets.setdefault(row.group_id, []).append(offset)
         for of_group in offsets.values():
             of_group.sort(key=lambda each: (each.topic, each.partition))
         return OffsetReading(
             {group_id: tuple(offsets[group_id]) for group_id in sorted(offsets)},
             absent={group_id: tuple(sorted(absent[group_id])) for group_id in sorted(absent)},
+            saved_from=saved_from,
         )
 
-    def _rows(self, group_id: str | None) -> Iterator[StoredOffset]:
-        """Read all rows; the same partition twice is an error."""
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Let errors begin with what the file is called."""
         name = "standard input" if self._path == _STDIN else str(self._path)
-        seen: dict[tuple[str, str, int], str] = {}
         try:
-            for where, row in _read(self._contents(), group_id):
-                at = (row.group_id, row.topic, row.partition)
-                if at in seen:
-                    raise InputError(
-                        f"{where}: expected each partition once, found {row.topic}-{row.partition} "
-                        f"of group {row.group_id!r} again, which is at {seen[at]}"
-                    )
-                seen[at] = where
-                yield row
+            yield
         except OSError as error:
             raise InputError(f"{name}: {error.strerror or error}", path=str(self._path)) from None
         except InputError as error:
@@ -115,39 +122,65 @@ class OffsetFile:
         if len(data) > LARGEST:
             raise InputError(f"expected offsets of at most {LARGEST:,} bytes, found more than that")
         try:
+            if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # as `>` of PowerShell writes
+                return data.decode("utf-16")
             return data.decode().removeprefix(_BOM)
         except UnicodeDecodeError as error:
+            name, byte = error.encoding.upper(), data[error.start]
+            text = f"expected {name}, found byte 0x{byte:02x} at {error.start}"
+            raise InputError(text) from None
+
+
+_Rows = Iterator[tuple[str, StoredOffset]]
+"""Offsets, each with its place."""
+
+
+def _each_once(rows: _Rows) -> Iterator[StoredOffset]:
+    """Give all rows; the same partition twice is an error."""
+    seen: dict[tuple[str, str, int], str] = {}
+    for where, row in rows:
+        at = (row.group_id, row.topic, row.partition)
+        if at in seen:
             raise InputError(
-                f"expected UTF-8, found byte 0x{data[error.start]:02x} at {error.start}"
-            ) from None
+                f"{where}: expected each partition once, found {row.topic}-{row.partition} "
+                f"of group {row.group_id!r} again, which is at {seen[at]}"
+            )
+        seen[at] = where
+        yield row
 
 
-def _read(text: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]:
-    """Read offsets in whichever form they are, each with its place."""
+def _read(text: str, group_id: str | None) -> tuple[_Rows, StoreName | None]:
+    """Read offsets in whichever form they are, and where they were saved from."""
     if not _is_json(text):
-        yield from read_kafka_csv(text, group_id)
-        return
-    if not _has_lines(text):
-        try:
-            document = msgspec.json.decode(text, type=_Document)
-        except msgspec.DecodeError as error:
-            raise InputError(json_fault(error)) from None
-        version = document.schema_version
-        if version != 1:
-            newer = ": written by a newer version of kgroup, which can read it"
-            raise InputError(
-                f"$.schema_version: expected 1, found {version}{newer if version > 1 else ''}"
-            )
-        if document.command != _COMMAND:
-            raise InputError(
-                f'$.command: expected "{_COMMAND}", found {document.command[:40]!r}, which is no '
-                "file of offsets"
-            )
-        for number, row in enumerate(document.data):
-            where = f"$.data[{number}]"
-            yield where, _checked(row, where)
-        return
-    decoder = msgspec.json.Decoder(StoredOffset)
+        return read_kafka_csv(text, group_id), None
+    if _has_lines(text):
+        return _rows_of_lines(text), None
+    try:
+        document = msgspec.json.decode(text, type=_Document)
+    except msgspec.DecodeError as error:
+        raise InputError(json_fault(error)) from None
+    version = document.schema_version
+    if version != 1:
+        newer = ": written by a newer version of kgroup, which can read it"
+        raise InputError(
+            f"$.schema_version: expected 1, found {version}{newer if version > 1 else ''}"
+        )
+    if document.command != _COMMAND:
+        raise InputError(
+            f'$.command: expected "{_COMMAND}", found {document.command[:40]!r}, which is no '
+            "file of offsets"
+        )
+    return _rows_of_document(document), document.store
+
+
+def _rows_of_document(document: _Document) -> _Rows:
+    for number, row in enumerate(document.data):
+        where = f"$.data[{number}]"
+        yield where, _checked(row, where)
+
+
+def _rows_of_lines(text: str) -> _Rows:
+    decoder = msgspec.json.Decoder(_Row)
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             where = f"line {number}"
@@ -174,12 +207,17 @@ def _has_lines(text: str) -> bool:
     return isinstance(head, dict) and "data" not in head
 
 
-def _checked(row: StoredOffset, where: str) -> StoredOffset:
-    """See that numbers are what Kafka can have.
+def _checked(row: _Row, where: str) -> StoredOffset:
+    """See that a row is one of offsets, and numbers are what Kafka can have.
 
     Raises:
-        InputError: one is not.
+        InputError: it is not, or one is not.
     """
+    if row.target_offset is not msgspec.UNSET:
+        raise InputError(
+            f"{where}: expected what is committed, found a plan's row (target_offset), which says "
+            "what shall be; the command that made the plan does it with --execute"
+        )
     for name, value, most in (
         ("partition", row.partition, _MOST_INT),
         ("committed_offset", row.committed_offset, _MOST_LONG),

@@ -46,13 +46,17 @@ class Logs:
         return set(self.tool(*line, "--export", "--dry-run").splitlines())
 
     def tool(self, *arguments: str) -> str:
-        """Run `kafka-consumer-groups`."""
+        """Run `kafka-consumer-groups`; give its lines."""
+        text = self.said(*arguments)
+        return "\n".join(each for each in text.splitlines() if each and not each.startswith("Warn"))
+
+    def said(self, *arguments: str) -> str:
+        """Run `kafka-consumer-groups`; give all that it writes to standard output."""
         main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
         if version_tuple(self.server.version) < (3, 8):
             main = "kafka.admin.ConsumerGroupCommand"
         line = ["--bootstrap-server", self.server.bootstrap, *arguments]
-        text = run_java(self.server.version, main, line).stdout.decode()
-        return "\n".join(each for each in text.splitlines() if each and not each.startswith("Warn"))
+        return run_java(self.server.version, main, line).stdout.decode()
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -141,6 +145,48 @@ def test_lines_are_those_of_the_tool(cli: Cli, logs: Logs, tmp_path: Path) -> No
             assert unquoted(committed) == logs.plan("--to-current", group=group)
 
 
+def test_lines_of_several_groups_name_them(
+    cli: Cli,  # noqa: F811
+    logs: Logs,
+    tmp_path: Path,
+) -> None:
+    if version_tuple(logs.server.version) < (2, 8):
+        return  # whose tool takes one group only, and no quotes
+    path = tmp_path / "plan.csv"
+    line = ["offsets", "export", "-b", logs.server.bootstrap, "-f", path]
+    goal = ["--reset-offsets", "--all-topics", "--to-current", "--export", "--dry-run"]
+    for ours, theirs in (
+        (["--all"], ["--all-groups"]),
+        (NAMES[:2], ["--group", NAMES[0], "--group", NAMES[1]]),
+    ):
+        assert cli(*line, *ours).status == 0
+        committed = set(path.read_text("utf-8").splitlines())
+        assert committed == set(logs.tool(*goal, *theirs).splitlines())
+
+
+@pytest.mark.parametrize("export", [["--export"], []])
+def test_whatever_the_tool_says_is_read(
+    cli: Cli,  # noqa: F811
+    logs: Logs,
+    tmp_path: Path,
+    export: list[str],
+) -> None:
+    """Its CSV, its table, and between the lines what it says of partition 3, which is empty."""
+    if not export and logs.server.version == "3.9.2":
+        return  # which writes the whole table in one line
+    goal = ["--topic", "orders", "--by-duration", "PT40M"]
+    line = ["--reset-offsets", "--group", "billing", *goal, "--dry-run", *export]
+    path = tmp_path / "plan"
+    path.write_text(logs.said(*line))
+    result = cli("offsets", "show", "--file", path, "billing", "-o", "json")
+    assert result.status == 0, result.err
+    found = {
+        f"{row['topic']},{row['partition']},{row['committed_offset']}"
+        for row in json.loads(result.out)["data"]
+    }
+    assert found == logs.plan(*goal[2:], topics="--topic orders")
+
+
 def test_bytes_are_those_of_the_segments(cli: Cli, logs: Logs) -> None:  # noqa: F811
     line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", "--to-earliest", "--times"]
     found = {
@@ -166,7 +212,8 @@ def test_a_plan_of_the_tool_is_carried_out_and_undone(
     done = cli("offsets", "import", *where, plan, "billing", *more, backup)
     assert done.status == 0, done.err
     assert logs.plan("--to-current") == wanted
-    assert cli("offsets", "import", *where, plan, "billing").out.count("unchanged") == 4
+    again = cli("offsets", "import", *where, plan, "billing", "-o", "csv")
+    assert again.out.count("unchanged") == 4
     undone = cli("offsets", "import", *where, backup, *more, tmp_path / "other.json")
     assert undone.status == 0, undone.err
     assert logs.plan("--to-current") == before
@@ -175,3 +222,54 @@ def test_a_plan_of_the_tool_is_carried_out_and_undone(
 def unquoted(lines: set[str]) -> set[str]:
     """Take the quotes away that older versions do not write."""
     return {line.replace('"', "") for line in lines}
+
+
+def test_what_a_cluster_does_not_have(cli: Cli, logs: Logs, tmp_path: Path) -> None:  # noqa: F811
+    line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", "--to-latest"]
+    for topic, text in (
+        ("nosuch", "nosuch: The topic does not exist."),
+        ("orders:9999", "orders-9999: The topic exists, and has no partition of that number."),
+    ):
+        result = cli(*line, "--topic", topic, "-o", "json")
+        assert result.status == 3, result.out
+        assert text in {each["reason"] for each in json.loads(result.out)["errors"]}
+    plan = tmp_path / "plan.csv"
+    plan.write_text("orders,0,4\norders,9,1\nnosuch,0,1\n")
+    result = cli("offsets", "import", "-b", logs.server.bootstrap, plan, "billing", "-o", "json")
+    assert result.status == 4
+    found = {
+        (row["topic"], row["partition"]): row["mark"] for row in json.loads(result.out)["data"]
+    }
+    assert found == {
+        ("nosuch", 0): "topic-gone",
+        ("orders", 0): None,
+        ("orders", 9): "partition-gone",
+    }
+
+
+def test_groups_in_zookeeper_go_to_the_same_places(
+    cli: Cli,  # noqa: F811
+    logs: Logs,
+    tmp_path: Path,
+) -> None:
+    """Which ZooKeeper does not know: brokers are asked."""
+    if logs.server.zookeeper is None:
+        return
+    connect, bootstrap = logs.server.zookeeper.connect, logs.server.bootstrap
+    line = ["offsets", "copy", f"kafka:{bootstrap}", f"zookeeper:{connect}", "--group", "billing"]
+    backup = tmp_path / "backup.json"
+    copied = cli(*line, "-o", "json", "--execute", "--backup", backup)
+    assert copied.status == 0
+    marks = {row["partition"]: row["mark"] for row in json.loads(copied.out)["data"]}
+    assert marks == {0: None, 1: None, 2: "past-end"}
+    for theirs in ("--by-duration PT40M", "--to-earliest", "--to-latest"):
+        line = ["offsets", "reset", "--zookeeper", connect, "billing", *GOALS[theirs].split()]
+        result = cli(*line, "--times", "-o", "json")
+        assert result.status == 0, result.err
+        rows = json.loads(result.out)["data"]
+        found = {f"{row['topic']},{row['partition']},{row['target_offset']}" for row in rows}
+        assert found == unquoted(logs.plan(*theirs.split()))
+    undone = cli(
+        "offsets", "import", "--zookeeper", connect, backup, "--execute", "--backup", tmp_path / "u"
+    )
+    assert undone.status == 0

@@ -112,34 +112,40 @@ def test_members_alone_commit(server: Broker, store: Cluster) -> None:
         del there[("payments", 0)]
         assert essence(store.read_offsets(["busy"]).offsets["busy"]) == there
 
-    (problem,) = store.remove_members("busy", ["nobody"])
+    (problem,) = store.remove_members("busy", {"nobody": None}).values()
     assert (problem.kind, problem.reason) == (
         ProblemKind.NOT_FOUND,
         "nobody: The group has no such member.",
     )
     reason = "kgroup takes over " + "." * 300
-    assert store.remove_members("busy", [member.member_id], reason=reason) == ()
+    assert store.remove_members("busy", {member.member_id: None}, reason) == {}
     if version_tuple(server.version) >= (3, 2):
         assert "kgroup takes over" in server.server_log.read_text()
     assert store.write_offsets({"busy": changes_to({("orders", 0): 9}, there)}) == ()
     member.close()
 
 
-def test_static_members_are_removed_by_their_instance_id(server: Broker, store: Cluster) -> None:
+def test_who_has_taken_the_place_of_a_static_member_stays(server: Broker, store: Cluster) -> None:
+    """Kafka before 2.3 knows no static members, and 2.3 does not tell which members are static."""
     if version_tuple(server.version) < (2, 4):
-        (problem,) = store.remove_members("static", instance_ids=["pod-1"])
-        assert problem.kind is ProblemKind.UNSUPPORTED
         return
-    member = RawMember(server.version, server.bootstrap, "member")
+    first, second = (RawMember(server.version, server.bootstrap, each) for each in ("1", "2"))
     subscription = {"range": consumer_protocol(["orders"])}
     assignment = consumer_protocol(["orders"], 0)
-    join(member, "static", subscription, assignment, instance_id="pod-1")
-    (problem,) = store.remove_members("static", instance_ids=["pod-1", "pod-2"])
+    join(first, "static", subscription, assignment, instance_id="pod-1")
+    join(second, "static", subscription, assignment, instance_id="pod-1")
+    (problem,) = store.remove_members("static", {first.member_id: "pod-1"}).values()
+    assert problem.kind is ProblemKind.CHANGED
+    assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
+    rows = consumer_groups(
+        server.version, server.bootstrap, "--describe", "--group", "static", "--members"
+    )
+    assert [row["consumer-id"] for row in rows] == [second.member_id]
+    (problem,) = store.remove_members("static", {second.member_id: "pod-1", "m": "pod-2"}).values()
     assert problem.reason == "pod-2: The group has no such member."
-    rows = consumer_groups(server.version, server.bootstrap, "--describe", "--group", "static")
-    assert all(row.get("consumer-id", "-") == "-" for row in rows)
     assert store.write_offsets({"static": changes_to({("orders", 0): 1})}) == ()
-    member.close()
+    first.close()
+    second.close()
 
 
 def test_who_joins_between_the_look_and_the_commit(server: Broker) -> None:
@@ -232,7 +238,7 @@ def test_only_named_groups_are_written(server: Broker) -> None:
             assert store.write_offsets({"too": changes_to({("orders", 0): None}, there)}) == ()
             sent["OffsetDelete"] = {"too"}
         store.delete_groups(["named"])
-        store.remove_members("too", ["nobody"])
+        store.remove_members("too", {"nobody": None})
         sent |= {"DeleteGroups": {"named"}, "LeaveGroup": {"too"}}
         assert groups_written(proxy.requests) == sent
         count = len(proxy.requests)

@@ -47,7 +47,9 @@ def test_members_of_the_consumer_protocol(orders_broker: Broker, store: Cluster)
     (problem,) = store.delete_groups(["modern"])
     assert (problem.kind, problem.group_id) == (ProblemKind.ACTIVE, "modern")
 
-    assert store.remove_members("modern", instance_ids=["pod-1"], reason="it is over") == ()
+    (problem,) = store.remove_members("modern", {"its predecessor": "pod-1"}).values()
+    assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
+    assert store.remove_members("modern", {member.member_id: "pod-1"}, "it is over") == {}
     member.close()
     assert store.write_offsets({"modern": changes_to({AT: 5}, {AT: 1})}) == ()
     assert offsets_by_kafka(orders_broker, "modern") == {AT: 5}
@@ -59,7 +61,7 @@ def test_a_member_of_the_consumer_protocol_by_its_id(orders_broker: Broker, stor
     member = RawConsumer(orders_broker.version, orders_broker.bootstrap, "member", "by-id")
     member.join(["orders"])
     assert store.write_offsets({"by-id": changes_to({AT: 5})}) != ()
-    (problem,) = store.remove_members("by-id", ["nobody", member.member_id])
+    (problem,) = store.remove_members("by-id", {"nobody": None, member.member_id: None}).values()
     assert problem.reason == "nobody: The group has no such member."
     member.close()
     assert store.write_offsets({"by-id": changes_to({AT: 5})}) == ()

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import create_engine
@@ -91,6 +92,8 @@ def rows(server: SqlServer, table: str) -> list[tuple[object, ...]]:
 
 
 class TestContract(OffsetStoreContract):
+    deletes_groups = False
+
     @pytest.fixture
     def store(self, shared_store: SqlOffsetStore) -> SqlOffsetStore:
         return shared_store
@@ -119,7 +122,7 @@ def test_offsets_come_and_go(server: SqlServer, table: str) -> None:
     assert (problem.kind, problem.group_id) == (ProblemKind.CHANGED, "h")
     assert "expected offset 2, found offset 1" in problem.reason
     assert store.read_offsets(["g"]).offsets == {"g": (moved,)}
-    assert [p.group_id for p in store.delete_groups(["g", "none"])] == ["none"]
+    assert store.write_offsets({"g": [OffsetChange("t", 0, moved, None)]}) == ()
     assert [row[0] for row in rows(server, table)] == ["h"]
 
 
@@ -140,7 +143,9 @@ def test_any_name(server: SqlServer, name: str) -> None:
         library.save("g", {("t", 0): 7}, generation=4)
         assert library.load("g", [("t", 0)]) == {("t", 0): 7}
         engine.dispose()
-        assert store.delete_groups(["g"]) == ()
+        store = SqlOffsetStore(server.url(), replace(layout, generation=None))
+        gone = [change("t", 0, 7, None), change("t", 1, 3, None)]
+        assert store.write_offsets({"g": gone}) == ()
 
 
 def test_a_schema_that_is_not_the_default(server: SqlServer, table: str) -> None:
@@ -235,6 +240,40 @@ def test_a_key_is_needed_and_the_statement_said(server: SqlServer, table: str) -
     assert store.write_offsets({"g": new({("t", 0): 1})}) == ()
 
 
+def test_changes_leave_other_columns_alone(server: SqlServer, table: str) -> None:
+    """And whatever a table has beside the key is none of the ways in which rows are changed."""
+    names = {name: quoted(server, name) for name in ("partition", "offset")}
+    number = "SERIAL" if isinstance(server, PostgreSql) else "INT AUTO_INCREMENT"
+    server.run(
+        f"CREATE TABLE {table} (id {number} PRIMARY KEY, group_id VARCHAR(99), topic VARCHAR(99), "
+        f"{names['partition']} INT, {names['offset']} BIGINT, "
+        f"UNIQUE (group_id, topic, {names['partition']}))"
+    )
+    store = SqlOffsetStore(server.url(), TableLayout(table))
+    assert store.write_offsets({"g": new({("t", 0): 1, ("t", 1): 1})}) == ()
+    for now in range(1, 5):
+        again = [change("t", partition, now, now + 1) for partition in (0, 1)]
+        assert store.write_offsets({"g": again}) == ()
+    assert store.write_offsets({"g": new({("t", 2): 5})}) == ()
+    assert [row[0] for row in rows(server, table)] == [1, 2, 3], "no number was used up"
+
+
+@pytest.mark.parametrize("default", ["", " DEFAULT 0"])
+def test_changes_leave_generations_alone(server: SqlServer, table: str, default: str) -> None:
+    names = {name: quoted(server, name) for name in ("partition", "offset")}
+    server.run(
+        f"CREATE TABLE {table} (group_id VARCHAR(99), topic VARCHAR(99), "
+        f"{names['partition']} INT, {names['offset']} BIGINT, "
+        f"generation BIGINT NOT NULL{default}, "
+        f"PRIMARY KEY (group_id, topic, {names['partition']}))",
+        f"INSERT INTO {table} VALUES ('g', 't', 0, 5, 7), ('g', 't', 1, 5, 7)",
+    )
+    store = SqlOffsetStore(server.url(), TableLayout(table, generation="generation"))
+    changes = [change("t", 0, 5, 6), change("t", 1, 5, None)]
+    assert store.write_offsets({"g": changes}) == ()
+    assert rows(server, table) == [("g", "t", 0, 6, 7), ("g", "t", 1, None, 7)]
+
+
 def test_a_collation_that_takes_ids_for_one(mariadb_server: MariaDb, table: str) -> None:
     mariadb_server.run(
         f"CREATE TABLE {table} (group_id VARCHAR(99), topic VARCHAR(99), `partition` INT, "
@@ -249,7 +288,8 @@ def test_a_collation_that_takes_ids_for_one(mariadb_server: MariaDb, table: str)
         with failing(ProblemKind.UNREADABLE, "takes them for one"):
             store.write_offsets({"new": new({(group, 0): 1, ("group  ", 0): 2})})
         assert store.read_offsets([group]).offsets == {}
-        assert [p.group_id for p in store.delete_groups([group])] == [group]
+        with failing(ProblemKind.UNREADABLE, "takes them for one"):
+            store.write_offsets({group: [change("t", 0, 1, None)]})
     assert rows(mariadb_server, table) == before
     assert store.write_offsets({"Group": [change("t", 0, 1, 2), change("u", 0, None, 1)]}) == ()
     with pytest.raises(InputError, match="collation utf8mb4_general_ci, which takes some groups"):

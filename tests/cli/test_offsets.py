@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kgroup.cli.option.execution import Execution
+from kgroup.cli.option.store import Store as ChosenStore
 from kgroup.cli.output.form import Output
+from kgroup.model.log_range import LogRange
 from kgroup.model.next_record import NextReading, Position
+from kgroup.model.offset import OffsetChange
+from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan
+from kgroup.operation.offsets.transfer import plan_transfer
+from kgroup.source.sql.store import SqlOffsetStore
 from tests.cli.conftest import Cli, Result
 from tests.operation.offset_stores import Cluster, Store
 
@@ -57,6 +66,8 @@ def test_kafka_s_csv_of_one_group_names_none(cli: Cli, tmp_path: Path) -> None:
     assert cli("offsets", "show", "--file", path, "order-service").status == 0
     shown = cli("offsets", "show", "--file", path, "--all")
     assert (shown.status, "name the group whose offsets these are" in shown.err) == (1, True)
+    assert cli("offsets", "export", "--sample", "--regex", "order-s.*", *options).status == 0
+    assert path.read_text() == "".join(f"order-service,{line}\n" for line in lines)
 
 
 def test_what_a_file_is_called_tells_its_form(cli: Cli, tmp_path: Path) -> None:
@@ -111,7 +122,11 @@ def test_a_plan_of_a_reset(cli: Cli) -> None:
     line = ["offsets", "reset", "--sample", "invoice-batch", "--to-offset", "9", "-o", "json"]
     result = cli(*line)
     assert result.status == 0
-    assert result.err == "kgroup: note: nothing was changed; --execute does what is planned\n"
+    assert result.err == (
+        "kgroup: note: 3 partitions: 3 planned; 3 records skipped, 0 read again\n"
+        "kgroup: note: nothing was changed, nor can be: log directories and snapshots are only "
+        "read, and so are files, which 'kgroup offsets export' writes\n"
+    )
     assert [
         (row["committed_offset"], row["target_offset"], row["skipped"], row["result"])
         for row in rows(result)
@@ -151,11 +166,16 @@ def test_active_groups_are_refused(cli: Cli) -> None:
             "expected partitions below 2147483648",
         ),
         ("reset g --to-latest", "where do the groups come from?"),
-        ("reset --sample --to-latest", "Missing argument 'GROUP...'"),
+        ("reset --sample --to-latest", "which groups? Name them, or choose --regex RE, or --all"),
+        ("reset --sample g --all --to-latest", "--all is every group"),
         ("reset --sample invoice-batch --to-time 2h", "a reset to a time needs a live cluster"),
         (
             "reset --sample invoice-batch --to-offset 1 --execute",
             "--execute changes offsets of a cl",
+        ),
+        (
+            "reset --sql o.db g --to-offset 1 --execute --backup -",
+            "Invalid value for '--backup': expected a new file, found -",
         ),
         ("show --sample", "which groups? Name them, or choose --regex RE, or --all"),
         ("show --sql a.db --file f --all", "--sql and --file are two stores; choose one of them"),
@@ -171,9 +191,14 @@ def test_active_groups_are_refused(cli: Cli) -> None:
         ("diff sample snapshot:~nobody-of-this-name/x --all", "found none for ~nobody-of-this-"),
         ("diff kafka-1:9092 sample --all", "kafka-1:9092: expected kafka:…, zookeeper:…, sql:…"),
         ("copy zookeeper sample --all", "zookeeper: expected kafka:…, zookeeper:…, sql:…"),
+        (
+            "copy sample /nosuch/new.json --all --execute",
+            "/nosuch/new.json: expected a store, found no such file; 'kgroup offsets export' writ",
+        ),
         ("diff sample sample --all --times", "--times asks a cluster, and neither of the two is"),
         ("import --sample", "Missing argument 'FILE'"),
-        ("delete --sample", "Missing argument 'GROUP...'"),
+        ("delete --sample", "which groups? Name them, or choose --regex RE"),
+        ("delete --sample --all", "No such option '--all'"),
         ("shwo", "Did you mean show?"),
     ],
 )
@@ -202,11 +227,25 @@ def test_a_plan_of_an_import(cli: Cli, tmp_path: Path) -> None:
         ("payments", 0, "unchanged"),
         ("payments", 1, "planned"),
     ]
+    some = cli(*line, "--topic", "payments:1,2", "--topic", "other")
+    assert [(row["topic"], row["partition"]) for row in rows(some)] == [
+        ("other", 0),
+        ("payments", 1),
+    ]
     line += ["--topic", "payments", "--as", "new"]
     assert [(row["group_id"], row["result"]) for row in rows(cli(*line))] == [
         ("new", "planned"),
         ("new", "planned"),
     ]
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "csv", "tsv", "table"])
+def test_no_plan_is_taken_for_offsets(cli: Cli, tmp_path: Path, form: str) -> None:
+    path = tmp_path / "plan"
+    line = ["offsets", "reset", "--sample", "invoice-batch", "--to-offset", "1", "-o", form]
+    path.write_text(cli(*line).out)
+    result = cli("offsets", "import", "--sample", path, "invoice-batch")
+    assert (result.status, result.out) == (1, ""), result.err
 
 
 def test_several_groups_are_meant_only_if_that_is_said(cli: Cli, tmp_path: Path) -> None:
@@ -275,7 +314,8 @@ def test_a_backup_that_cannot_be_written_whole_is_not_there(
     monkeypatch.setattr(os, "fsync", full)
     line = ["offsets", "delete", "--sql", database, "order-service", "--execute"]
     refused = cli(*line, "--backup", "new.json")
-    assert (refused.status, "new.json: No space left on device" in refused.err) == (1, True)
+    text = "new.json: No space left on device; nothing was changed\n"
+    assert (refused.status, text in refused.err) == (1, True), refused.err
     assert not list(tmp_path.glob("*new.json*"))
     assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
 
@@ -286,10 +326,69 @@ def test_where_nothing_was_committed_nothing_is_saved(
     monkeypatch.chdir(tmp_path)
     store = Store({})
     plan = OffsetPlan((), {}, deleted=("idle",))
-    Execution(True, True, None).run("offsets delete", plan, store, Output("json", (), True))
+    output = Output("json", (), True)
+    Execution(True, True, None).run("offsets delete", plan, store, ChosenStore(), output)
     assert store.deleted == ["idle"]
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
+
+
+class Interrupted(Store):
+    """Its first group is written when Ctrl-C is pressed."""
+
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
+        on_done(next(iter(changes)))
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("command", "again"),
+    [
+        ("offsets import", "the same command does what is left"),
+        ("offsets reset", "look before you reset again, which goes on from where they are now"),
+    ],
+)
+def test_how_far_a_change_had_come_when_it_was_interrupted(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, command: str, again: str
+) -> None:
+    store = Interrupted({name: {("t", 0): 1} for name in ("a", "b", "c")})
+    plan = plan_transfer(Store({name: {("t", 0): 2} for name in ("a", "b", "c")}), store, None)
+    backup = tmp_path / "before.json"
+    with pytest.raises(KeyboardInterrupt):
+        Execution(True, True, backup).run(
+            command, plan, store, ChosenStore(), Output("json", (), True)
+        )
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1] == (
+        "kgroup: interrupted: 1 of 3 groups were changed for certain (a), others perhaps; "
+        f"{again}; what was committed before is in {backup}; to undo this: kgroup offsets import "
+        f"{backup} --all --execute"
+    )
+
+
+@pytest.mark.slow
+def test_that_a_change_was_made_is_told_where_its_report_cannot_be(database: str) -> None:
+    line = ["offsets", "reset", "--sql", database, "invoice-batch", "--shift-by", "-1", "--execute"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kgroup", *line],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    *_, note, error = done.stderr.decode().splitlines()
+    count = len(SqlOffsetStore(database).read_offsets(["invoice-batch"]).offsets["invoice-batch"])
+    assert note == (
+        "kgroup: note: the report could not be written; what was to be changed is over: "
+        f"{count} done"
+    )
+    assert error == "kgroup: error: standard output: No space left on device"
+    assert done.returncode == 1
 
 
 def test_a_plan_makes_no_table(cli: Cli, tmp_path: Path) -> None:
@@ -300,7 +399,7 @@ def test_a_plan_makes_no_table(cli: Cli, tmp_path: Path) -> None:
     shown = cli("offsets", "show", "--sql", path, "--create-table", "--all")
     assert (shown.status, path.exists()) == (0, False)
     missing = cli("offsets", "show", "--sql", path, "--all")
-    assert (missing.status, "found no such file" in missing.err) == (1, True)
+    assert (missing.status, "with its table (--create-table)" in missing.err) == (1, True)
     done = cli(*line, "--execute", "--backup", tmp_path / "b.json")
     assert {row["result"] for row in rows(done)} == {"done"}
     assert cli("offsets", "diff", "sample", f"sql:{path}", "--all").status == 0
@@ -308,7 +407,11 @@ def test_a_plan_makes_no_table(cli: Cli, tmp_path: Path) -> None:
 
 def test_a_missing_table_beside_another_is_empty(cli: Cli, database: str) -> None:
     line = ["offsets", "show", "--sql", database, "--sql-table", "other", "--all"]
-    assert cli(*line).status == 1
+    missing = cli(*line)
+    assert (missing.status, "(--create-table), or name another (--sql-tab" in missing.err) == (
+        1,
+        True,
+    )
     assert cli(*line, "--create-table").status == 0
     assert cli(*line).status == 1, "nothing was made"
 
@@ -322,7 +425,49 @@ def test_a_topic_of_which_a_file_has_nothing(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("invoice-batch,payments,0,1\n")
     result = cli("offsets", "import", "--sample", path, "--topic", "paymnets")
-    assert (result.status, "Nothing is committed for these topics" in result.err) == (3, True)
+    assert (result.status, "paymnets: There are no offsets of this topic" in result.err) == (
+        3,
+        True,
+    )
+
+
+def test_a_group_that_a_store_has_not(cli: Cli, database: str, tmp_path: Path) -> None:
+    path = tmp_path / "some.csv"
+    path.write_text("invoice-batch,payments,0,1\n")
+    for store, text in (
+        (["--file", path], "The file has no offsets of "),
+        (["--sql", database], f"in sqlite:///{tmp_path}/o.db, table t_offset by "),
+    ):
+        named = cli("offsets", "show", *store, "nosuch")
+        assert (named.status, f"{text}this group." in named.err) == (3, True), named.err
+        matching = cli("offsets", "show", *store, "--regex", "no.*")
+        assert (matching.status, f"{text}a group that matches" in matching.err) == (3, True)
+
+
+def test_what_matches_nothing_ends_with_3(cli: Cli, database: str, tmp_path: Path) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text("")
+    for line in (
+        f"import --sample {path}",
+        "reset --sample invoice-batch --to-offset 1 --topic-regex nosuch",
+        "reset --sample invoice-batch --to-offset 1 --topic nosuch",
+        f"reset --sql {database} nosuch --to-offset 1 --topic payments",
+        f"delete --sql {database} invoice-batch --topic nosuch",
+    ):
+        result = cli("offsets", *line.split())
+        assert (result.status, "not-found" in result.err) == (3, True), line
+
+
+def test_many_groups_at_once(cli: Cli, database: str) -> None:
+    line = ["offsets", "reset", "--sql", database, "-o", "json"]
+    some = cli(*line, "--regex", "invoice.*|shipping", "--shift-by", "1")
+    assert {row["group_id"] for row in rows(some)} == {"invoice-batch", "shipping"}
+    every = cli("offsets", "show", "--sql", database, "--all", "-o", "json")
+    names = {row["group_id"] for row in rows(every)}
+    like_another = cli(*line, "--all", "--to-group", "shipping")
+    assert {row["group_id"] for row in rows(like_another)} == names
+    gone = cli("offsets", "delete", "--sql", database, "--regex", "s.*", "-o", "json")
+    assert {row["group_id"] for row in rows(gone)} == {each for each in names if each[0] == "s"}
 
 
 def test_a_copy_has_no_differences(cli: Cli, database: str) -> None:
@@ -344,13 +489,125 @@ def test_a_change_is_carried_out_and_undone(cli: Cli, database: str, tmp_path: P
         partition: offset - 2 for partition, offset in ORDERS.items()
     }
     (backup,) = tmp_path.glob("kgroup-offsets-*.json")
-    assert f"is in {backup.name}: 'kgroup offsets import' undoes this" in done.err
+    assert f"is in {backup.name}; to undo this: kgroup offsets import {backup.name}" in done.err
 
-    undone = cli("offsets", "import", "--sql", database, backup, "--execute", "--backup", "u.json")
+    undone = cli(*undo(done), "--backup", "u.json")
     assert undone.status == 0
     assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
     again = cli("offsets", "import", "--sql", database, backup, "-o", "json")
     assert {row["result"] for row in rows(again)} == {"unchanged"}
+
+
+def undo(result: Result) -> list[str]:
+    """Take what undoes a change from what is said of it, as a shell would."""
+    (line,) = (each for each in result.err.splitlines() if "to undo this" in each)
+    _, *words = shlex.split(line[line.index(": kgroup ") + 2 :])
+    return words
+
+
+@pytest.mark.parametrize("name", ["-b.json", "two words.json", "it's.json", "$(x)", "*.json"])
+def test_what_undoes_a_change_can_be_pasted(cli: Cli, database: str, name: str) -> None:
+    line = ["offsets", "delete", "--sql", database, "order-service", "invoice-batch", "--execute"]
+    done = cli(*line, f"--backup={name}")
+    assert done.status == 0, done.err
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 5
+    undone = cli(*undo(done))
+    assert undone.status == 0, undone.err
+    assert cli("offsets", "diff", "sample", f"sql:{database}", "--all").status == 0
+
+
+def test_only_some_partitions_are_copied(cli: Cli) -> None:
+    line = ["offsets", "copy", "sample", "sample", "--group", "invoice-batch", "--as", "new"]
+    some = cli(*line, "--topic", "payments:0,2", "-o", "json")
+    assert [row["partition"] for row in rows(some)] == [0, 2]
+
+
+def test_what_undoes_a_change_names_table_and_columns(cli: Cli, database: str) -> None:
+    names = ["--sql-table", "other table", "--sql-column", "offset=next offset"]
+    line = ["offsets", "copy", "sample", f"sql:{database}", "--group", "shipping", *names]
+    done = cli(*line, "--create-table", "--execute")
+    assert (done.status, cli(*undo(done)).status) == (0, 0)
+    assert cli("offsets", "show", "--sql", database, *names, "--all", "-o", "jsonl").out == ""
+
+
+def test_a_plan_names_the_store(cli: Cli, database: str, tmp_path: Path) -> None:
+    planned = cli("offsets", "reset", "--sql", database, "shipping", "--shift-by", "1")
+    assert planned.err == (
+        "kgroup: note: 2 partitions: 2 planned; 2 records skipped, 0 read again\n"
+        f"kgroup: note: nothing was changed in sqlite:///{tmp_path}/o.db, table t_offset; "
+        "--execute does what is planned\n"
+    )
+
+
+def test_a_backup_of_another_store_is_told(cli: Cli, database: str, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/o.db, table t_offset"
+    assert json.loads((tmp_path / "first.json").read_bytes())["store"]["where"] == store
+    own = cli("offsets", "import", "--sql", str(tmp_path / database), "first.json", "--all")
+    assert "was saved from" not in own.err
+    line = ["offsets", "import", "--sql", "other.db", "--create-table", "first.json", "--all"]
+    planned = cli(*line)
+    assert f"note: what is read was saved from {store}, and this is sqlite:" in planned.err
+    exported = cli("offsets", "export", "--sql", database, "--all", "-f", "-")
+    assert json.loads(exported.out)["store"]["where"] == store
+    assert "store" not in json.loads(cli("offsets", "export", "--sample", "--all", "-f", "-").out)
+
+
+def test_a_second_copy_changes_nothing(cli: Cli, tmp_path: Path, database: str) -> None:
+    """Though the plain table keeps neither metadata nor epochs."""
+    file = tmp_path / "full.jsonl"
+    file.write_text(
+        '{"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5, '
+        '"leader_epoch": 3, "metadata": "m"}\n'
+    )
+    line = ["offsets", "import", "--sql", database, file, "-o", "json"]
+    assert cli(*line, "--execute", "--backup", "b.json").status == 0
+    assert {row["result"] for row in rows(cli(*line))} == {"unchanged"}
+
+
+@pytest.mark.parametrize(
+    ("line", "epoch"),
+    [
+        ("copy all.jsonl sql:o.db --group g", None),
+        ("import --sql o.db all.jsonl", 3),
+        ("import --sql o.db all.jsonl --without-epochs", None),
+    ],
+)
+def test_epochs_go_with_a_file_unless_it_is_copied(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, epoch: int | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = {"group_id": "g", "topic": "t", "partition": 0, "committed_offset": 5, "leader_epoch": 3}
+    (tmp_path / "all.jsonl").write_text(json.dumps(row))
+    more = ["--sql-column", "leader-epoch=epoch", "--create-table"]
+    assert cli("offsets", *line.split(), *more, "--execute", "--backup", "b.json").status == 0
+    shown = cli("offsets", "show", "--sql", "o.db", "g", "-o", "json", *more)
+    assert [each["leader_epoch"] for each in rows(shown)] == [epoch]
+
+
+def test_a_cluster_beside_a_database_knows_its_log(
+    cli: Cli, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Beside(Cluster):
+        def __init__(self, bootstrap: list[str], **options: object) -> None:
+            super().__init__({}, {("payments", number): LogRange(2, 7) for number in range(3)})
+
+        def __enter__(self) -> Beside:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr("kgroup.source.broker.source.Cluster", Beside)
+    (tmp_path / "plan.csv").write_text("invoice-batch,payments,0,3\n")
+    where = f"--sql {database} -b h:1"
+    for line, marks in (
+        (f"reset {where} invoice-batch --shift-by -7", ["before-start"] * 3),
+        (f"import {where} plan.csv", ["past-end"]),
+        (f"copy plan.csv sql:{database} -b h:1 --all", ["past-end"]),
+    ):
+        found = rows(cli("offsets", *line.split(), "-o", "json"))
+        assert [row["mark"] for row in found] == marks, line
+        assert {row["log_end_offset"] for row in found} == {7}
 
 
 def test_undoing_a_copy_deletes_what_was_not_there(cli: Cli, database: str) -> None:
@@ -377,10 +634,18 @@ def test_deleting(cli: Cli, database: str) -> None:
     assert cli(*line, "1.json", "shipping").status == 0
     assert cli("offsets", "show", "--sql", database, "shipping").status == 3
     assert cli(*line, "2.json", "invoice-batch", "--topic", "nosuch").status == 3
+    one = cli(*line, "0.json", "invoice-batch", "--topic", "payments:1", "-o", "json")
+    assert [row["partition"] for row in rows(one)] == [1]
     assert cli(*line, "3.json", "invoice-batch", "--topic", "payments").status == 0
     assert cli("offsets", "show", "--sql", database, "invoice-batch").status == 3
     assert cli("offsets", "import", "--sql", database, "1.json", "--execute").status == 0
     assert cli("offsets", "show", "--sql", database, "shipping").status == 0
+
+
+def test_a_plan_says_which_groups_go_as_a_whole(cli: Cli, database: str) -> None:
+    line = ["offsets", "delete", "--sql", database, "invoice-batch", "shipping"]
+    assert "note: 2 groups would be deleted as a whole\n" in cli(*line).err
+    assert "as a whole" not in cli(*line, "--topic", "payments").err
 
 
 def test_names_of_the_table_and_its_columns(cli: Cli, database: str) -> None:

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 60
 RESET = ["offsets", "reset", "--sql", "o.db", "g", "--shift-by", "2"]
-QUESTION = "Change 1 offset of 1 group? [y/N] "
-UNDO = "'kgroup offsets import' undoes this"
+QUESTION = "Change 1 offset of 1 group in sqlite:///"
+UNDO = "; to undo this: kgroup offsets import kgroup-offsets-"
 LEFT = "kgroup: error: nothing was changed: that was not answered by yes\n"
 
 
@@ -71,19 +71,27 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(folder: Path, *arguments: str) -> Iterator[Terminal]:
-    """Run kgroup on a terminal that is its own; its standard output is a pipe."""
+def on_terminal(folder: Path, *arguments: str, errors: Path | None = None) -> Iterator[Terminal]:
+    """Run kgroup on a terminal that is its own; its standard output is a pipe.
+
+    Args:
+        folder: to run in.
+        arguments: of kgroup.
+        errors: file in the place of the terminal, for standard error.
+    """
     parent, child = pty.openpty()
+    stderr = child if errors is None else os.open(errors, os.O_WRONLY | os.O_CREAT)
     process = subprocess.Popen(
         [sys.executable, "-m", "kgroup", *arguments],
         stdin=child,
         stdout=subprocess.PIPE,
-        stderr=child,
+        stderr=stderr,
         cwd=folder,
         env={**os.environ, "TERM": "dumb", "PYTHONPATH": str(Path(__file__).parents[2])},
         preexec_fn=_take_terminal,
     )
-    os.close(child)
+    for number in {child, stderr}:
+        os.close(number)
     try:
         yield Terminal(process, parent)
     finally:
@@ -115,7 +123,9 @@ def backups(folder: Path) -> list[Path]:
 @pytest.mark.parametrize("answer", ["y\n", " YES\n"])
 def test_yes_does_it(folder: Path, answer: str) -> None:
     with on_terminal(folder, *RESET, "--execute", "-o", "csv") as terminal:
-        terminal.until(QUESTION)
+        terminal.until(
+            f"{QUESTION}{folder}/o.db, table t_offset (2 records skipped, 0 read again)? [y/N] "
+        )
         assert "planned" in terminal.seen, "what is asked about is shown"
         assert (committed(folder), backups(folder)) == (5, [])
         terminal.type(answer)
@@ -131,7 +141,7 @@ def test_yes_does_it(folder: Path, answer: str) -> None:
 def test_anything_else_leaves_all(folder: Path, answer: str) -> None:
     """The last is Ctrl-D: the end of the input."""
     with on_terminal(folder, *RESET, "--execute") as terminal:
-        terminal.until(QUESTION)
+        terminal.until("[y/N] ")
         terminal.type(answer)
         status, out, seen = terminal.end()
     assert (status, out) == (1, "")
@@ -141,7 +151,7 @@ def test_anything_else_leaves_all(folder: Path, answer: str) -> None:
 
 def test_no_is_an_error_in_a_document(folder: Path) -> None:
     with on_terminal(folder, *RESET, "--execute", "-o", "json") as terminal:
-        terminal.until(QUESTION)
+        terminal.until("[y/N] ")
         terminal.type("n\n")
         status, out, _ = terminal.end()
     assert status == 1
@@ -151,7 +161,7 @@ def test_no_is_an_error_in_a_document(folder: Path) -> None:
 
 def test_ctrl_c_leaves_all(folder: Path) -> None:
     with on_terminal(folder, *RESET, "--execute") as terminal:
-        terminal.until(QUESTION)
+        terminal.until("[y/N] ")
         time.sleep(0.3)  # Python loses sight of a signal that comes just before a call that blocks
         terminal.type("\x03")
         status, out, seen = terminal.end()
@@ -159,6 +169,17 @@ def test_ctrl_c_leaves_all(folder: Path) -> None:
     assert seen.endswith("\nkgroup: nothing was changed: that was not answered by yes\n")
     assert "Abort" not in seen
     assert (committed(folder), backups(folder)) == (5, [])
+
+
+def test_nobody_waits_for_an_answer_to_what_is_not_seen(folder: Path) -> None:
+    with on_terminal(folder, *RESET, "--execute", errors=folder / "errors") as terminal:
+        status, out, seen = terminal.end()
+    assert (status, out, seen) == (2, "", "")
+    assert "asks on standard error, which is no terminal" in (folder / "errors").read_text()
+    assert (committed(folder), backups(folder)) == (5, [])
+    with on_terminal(folder, *RESET, "--execute", "--yes", errors=folder / "errors") as terminal:
+        assert terminal.end()[0] == 0
+    assert committed(folder) == 7
 
 
 def test_who_is_sure_is_not_asked(folder: Path) -> None:
@@ -200,8 +221,7 @@ def test_the_name_of_a_group_does_not_drive_the_terminal(folder: Path) -> None:
     """`members remove` asks with the name; nobody can be asked for here, so the asking is."""
     program = (
         "from kgroup.cli.option.execution import Execution\n"
-        "from kgroup.render.group.offsets import removal_sheet\n"
-        "Execution(True, False, None).ask(lambda: removal_sheet([]), 'Remove \\x1b[2J?')\n"
+        "Execution(True, False, None).ask(lambda terminal: (), 'Remove \\x1b[2J?')\n"
     )
     parent, child = pty.openpty()
     process = subprocess.Popen(

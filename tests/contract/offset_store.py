@@ -16,7 +16,7 @@ import pytest
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
-from kgroup.source.base import WritableOffsetStore
+from kgroup.source.base import GroupRemover, WritableOffsetStore
 
 __all__ = ["LARGEST", "OffsetStoreContract", "changes_to", "essence"]
 
@@ -68,6 +68,8 @@ class OffsetStoreContract:
 
     def test_can_be_written(self, store: object) -> None:
         assert isinstance(store, WritableOffsetStore)
+        assert store.keeps_metadata == self.keeps_metadata
+        assert store.keeps_leader_epochs >= self.keeps_leader_epochs
 
     def test_reads_back_what_was_written(self, store: WritableOffsetStore, group_id: str) -> None:
         wanted = {("payments", 0): 0, ("orders", 2): 7, ("orders", 0): 1}
@@ -176,9 +178,11 @@ class OffsetStoreContract:
         other = f"{group_id}-other"
         store.write_offsets({group_id: changes_to(there)})
         wanted = {("orders", 0): 11, ("orders", 1): 12, ("orders", 2): 13}
+        done: list[str] = []
         problems = store.write_offsets(
-            {group_id: changes_to(wanted, before), other: changes_to(wanted)}
+            {group_id: changes_to(wanted, before), other: changes_to(wanted)}, done.append
         )
+        assert done == [other]
         assert [(each.kind, each.group_id) for each in problems] == [
             (ProblemKind.CHANGED, group_id)
         ]
@@ -254,14 +258,17 @@ class OffsetStoreContract:
         assert list(found) == sorted(wanted)
 
     def test_deletes_groups(self, store: WritableOffsetStore, group_id: str) -> None:
-        if not self.deletes_groups:
+        assert isinstance(store, GroupRemover) >= self.deletes_groups
+        if not self.deletes_groups or not isinstance(store, GroupRemover):
             return
         names = [f"{group_id}-{letter}" for letter in "abc"]
         store.write_offsets(
             dict.fromkeys(names, changes_to({("orders", 0): 1, ("payments", 0): 2}))
         )
         assert store.delete_groups([]) == ()
-        (problem,) = store.delete_groups([names[0], "nobody", names[2]])
+        done: list[str] = []
+        (problem,) = store.delete_groups([names[0], "nobody", names[2]], done.append)
+        assert sorted(done) == [names[0], names[2]]
         assert (problem.kind, problem.group_id) == (ProblemKind.NOT_FOUND, "nobody")
         assert list(store.read_offsets(names).offsets) == [names[1]]
         again = changes_to({("orders", 0): 7})

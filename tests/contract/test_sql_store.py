@@ -17,6 +17,8 @@ FENCING = TableLayout(metadata="metadata", generation="generation")
 
 @pytest.mark.parametrize("layout", [PLAIN, FULL, FENCING], ids=["plain", "full", "fencing"])
 class TestContract(OffsetStoreContract):
+    deletes_groups = False
+
     @pytest.fixture(autouse=True)
     def _as_the_table_can(self, layout: TableLayout) -> None:
         self.keeps_metadata = layout.metadata is not None

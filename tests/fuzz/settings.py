@@ -30,13 +30,14 @@ from kgroup.cli.option.parameter import (
 )
 from kgroup.cli.option.store import SqlNames, parse_store
 from kgroup.errors import KgroupError
-from kgroup.model.offset import StoredOffset
+from kgroup.model.offset import StoredOffset, StoreName
 from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import Origin, Snapshot
 from kgroup.model.zookeeper import Node, Stat
 from kgroup.operation.assign.assign import AssignRequest, assign_specs
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.describe import describe
+from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.diff import diff_offsets
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.transfer import plan_transfer
@@ -48,8 +49,10 @@ from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 from kgroup.operation.zookeeper.nodes import list_consumers, list_nodes, list_owners
 from kgroup.protocol.zookeeper.topic_filter import parse_filter
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
-from kgroup.render.document import json_rows
+from kgroup.render.document import document, json_rows
+from kgroup.render.group.offset_plan import plan_text, plan_totals
 from kgroup.render.group.offsets import difference_sheet, file_lines, plan_sheet, stored_sheet
+from kgroup.render.markup import MARKUPS
 from kgroup.render.sheet import Sheet, sheet_text
 from kgroup.sample import sample_log_dir
 from kgroup.source.config.client_config import client_config
@@ -387,14 +390,53 @@ def _read_tree(data: bytes, folder: Path) -> None:
 # ---- files of offsets, and how stores are named
 
 
-def _offset_files() -> Sequence[bytes]:
+def _some_offsets() -> Sequence[StoredOffset]:
     rows = show_offsets(_recorded_groups(), ("order-service",)).data
-    some = [*rows[:4], StoredOffset('say "hi", späť', "orders", 7, None)]
-    return [
-        b"".join(file_lines(each, form))
+    return [*rows[:4], StoredOffset('say "hi", späť', "orders", 7, None)]
+
+
+def _offset_documents() -> Sequence[bytes]:
+    some = _some_offsets()
+    name = StoreName("the cluster kafka-1:9092", "5L6g3nShT-eMCtK--X86sw")
+    return [b"".join(file_lines(each, "json", store=name)) for each in (some[:1], some)]
+
+
+def _offset_files() -> Sequence[bytes]:
+    """Files in each form, and what Kafka's tool prints."""
+    some = _some_offsets()
+    table = b"\nGROUP  TOPIC  PARTITION  NEW-OFFSET\norder-service  orders  0  3\n"
+    return [table, table.decode().encode("utf-16")] + [
+        b"".join(file_lines(each, form, with_group=with_group))
         for each in (some[:1], some)
-        for form in ("json", "jsonl", "kafka-csv")
+        for form, with_group in (
+            ("json", True),
+            ("jsonl", True),
+            ("kafka-csv", True),
+            ("kafka-csv", False),
+        )
     ]
+
+
+def _plans() -> Sequence[bytes]:
+    """Plans in each form, which may be taken for files of offsets."""
+    plan = plan_deletion(_recorded_groups(), ("order-service",)).rows
+    lines = list(json_rows(plan))
+    sheet = plan_sheet(plan)
+    return [
+        b"".join(lines),
+        b"".join(document("offsets delete", lines, [])),
+        "".join(plan_text(plan, "table", headers=True, terminal=False)).encode(),
+        *(
+            "".join(sheet_text(sheet, form, headers=True, terminal=False)).encode()
+            for form in ("csv", "tsv", "table", *MARKUPS)
+        ),
+    ]
+
+
+def _read_plan(data: bytes, folder: Path) -> None:
+    """Take a plan for offsets; unless it was changed into some, that is an error."""
+    with suppress(KgroupError):
+        _read_offset_file(data, folder)
 
 
 def _read_offset_file(data: bytes, folder: Path) -> None:
@@ -412,10 +454,13 @@ def _use_offsets(file: OffsetFile, group_ids: tuple[str, ...]) -> None:
     for form in ("json", "kafka-csv"):
         with suppress(KgroupError):
             b"".join(file_lines(shown.data, form))
-    plan = plan_transfer(file, _recorded_groups(), group_ids)
+    groups = _recorded_groups()
+    plan = plan_transfer(file, groups, groups, group_ids)
     _write(plan.report, plan_sheet(plan.rows))
+    "".join(plan_text(plan.rows, "table", headers=True, terminal=True))
+    plan_totals(plan.rows)
     b"".join(file_lines(plan.backup, "json"))
-    differing = diff_offsets(file, _recorded_groups(), group_ids)
+    differing = diff_offsets(file, groups, group_ids)
     _write(differing, difference_sheet(differing.data))
 
 
@@ -492,7 +537,8 @@ _READERS = {
     "snapshot": _Reader(_read_snapshot, _snapshots, is_tree=True),
     "nodes": _Reader(_read_tree, _trees, is_tree=True),
     "offsets": _Reader(_read_offset_file, _offset_files),
-    "offsets tree": _Reader(_read_offset_file, lambda: _offset_files()[::3], is_tree=True),
+    "plans": _Reader(_read_plan, _plans),
+    "offsets tree": _Reader(_read_offset_file, _offset_documents, is_tree=True),
     "store name": _Reader(_read_store_named, _stores_named),
     "value": _Reader(_read_value, _values),
 }

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from kgroup.errors import ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.next_record import NextReading, NextRecord, Position
-from kgroup.model.offset import CommittedOffset, OffsetChange
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.source.base import OffsetReading
@@ -35,6 +35,10 @@ class Store:
         refuses: problems that are given in the place of writing.
     """
 
+    store_name = StoreName("the cluster b", "c")
+    keeps_metadata = True
+    keeps_leader_epochs = True
+
     def __init__(self, offsets: Mapping[str, Mapping[At, int]]) -> None:
         self.offsets = {group_id: commits(each) for group_id, each in offsets.items()}
         self.written: list[str] = []
@@ -53,7 +57,11 @@ class Store:
             {each: self.offsets[each] for each in sorted(self.offsets) if wanted(each)}
         )
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         refused = {each.group_id for each in self.refuses if each.topic is None}
         for group_id, of_group in changes.items():
             if group_id in refused:
@@ -68,7 +76,9 @@ class Store:
             self.offsets[group_id] = tuple(now[at] for at in sorted(now))
         return self.refuses
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
         self.deleted += group_ids
         return self.refuses
 

@@ -9,21 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import ExitStatus, ProblemKind, UsageError
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind, UsageError
 from kgroup.model.cluster import ClusterView, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member
-from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.problem import Problem
+from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.diff import OffsetDifference, diff_offsets
 from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups, carry_out
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
-from kgroup.operation.offsets.transfer import plan_deletion, plan_transfer
+from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.source.base import OffsetReading
 from kgroup.source.offset_file import OffsetFile
+from kgroup.source.sql.store import SqlOffsetStore
 from tests.operation.offset_stores import At, Cluster, Store, commits
 from tests.operation.sources import FakeSource
 
@@ -42,7 +44,7 @@ def reset(to: ResetTo, selection: Selection = Selection(), **more: object) -> Of
     return plan_reset(cluster, cluster, ["g"], to, selection)
 
 
-def targets(plan: OffsetPlan) -> dict[At, int | None]:
+def targets(plan: OffsetPlan) -> dict[tuple[str | None, int | None], int | None]:
     return {(row.topic, row.partition): row.target_offset for row in plan.rows}
 
 
@@ -70,9 +72,35 @@ def test_what_is_out_of_range_is_marked() -> None:
     assert [row.mark for row in rows] == [OffsetMark.BEFORE_START, None]
 
 
+def test_the_end_and_the_start_are_in_range() -> None:
+    edges = {("orders", 0): 100, ("orders", 1): 0}
+    for to in (ResetTo(Goal.LATEST), ResetTo(Goal.EARLIEST)):
+        plan = reset(to, offsets={"g": edges})
+        assert [row.mark for row in plan.rows] == [None, None]
+
+
+def test_partitions_end_behind_open_transactions() -> None:
+    """As for Kafka's tool; readers of committed records wait there."""
+
+    class Transactional(Cluster):
+        def log_ranges(self, partitions: Collection[At], *, committed: bool = False) -> LogReading:
+            assert not committed
+            return super().log_ranges(partitions)
+
+    cluster = Transactional({"g": COMMITTED}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST))
+    assert targets(plan) == {("orders", 0): 100, ("orders", 1): 50}
+    plan = plan_transfer(Store({"h": COMMITTED}), cluster, cluster)
+    assert [row.log_end_offset for row in plan.rows] == [100, 50]
+
+
 def test_what_is_committed_stays_wherever_it_is() -> None:
-    plan = reset(ResetTo(Goal.CURRENT), offsets={"g": {("orders", 0): 999, ("orders", 1): 2}})
-    assert [(row.target_offset, row.mark) for row in plan.rows] == [(999, None), (2, None)]
+    far = {("orders", 0): 999, ("orders", 1): 2}
+    plan = reset(ResetTo(Goal.CURRENT), offsets={"g": far})
+    past = OffsetMark.PAST_END
+    assert [(row.target_offset, row.mark) for row in plan.rows] == [(999, past), (2, None)]
+    plan = reset(ResetTo(Goal.EARLIEST), offsets={"g": far})
+    assert [(row.target_offset, row.mark) for row in plan.rows] == [(10, past), (0, None)]
 
 
 def test_records_skipped_and_read_again() -> None:
@@ -88,11 +116,12 @@ def test_records_skipped_and_read_again() -> None:
 
 
 def test_a_time() -> None:
+    """A partition without a record so late is marked, and goes to its end as with Kafka's tool."""
     times = {("orders", 0, 7_000): 77, ("orders", 1, 7_000): None}
-    assert targets(reset(ResetTo(Goal.TIME, 7_000), times=times)) == {
-        ("orders", 0): 77,
-        ("orders", 1): 50,
-    }
+    plan = reset(ResetTo(Goal.TIME, 7_000), times=times)
+    assert targets(plan) == {("orders", 0): 77, ("orders", 1): 50}
+    assert [row.mark for row in plan.rows] == [None, OffsetMark.NO_RECORD_SINCE]
+    assert plan.notes == ("the time is 1970-01-01T00:00:07.000Z, in UTC",)
 
 
 def test_a_partition_that_tells_no_times_is_left_alone() -> None:
@@ -162,7 +191,7 @@ def test_a_topic_that_the_cluster_cannot_tell_of_is_a_problem() -> None:
     assert list(targets(plan)) == [("orders", 0)]
     (problem,) = plan.problems
     assert (problem.kind, problem.topic) == (ProblemKind.NOT_FOUND, "payments")
-    assert problem.reason == "The cluster says TOPIC_AUTHORIZATION_FAILED."
+    assert problem.reason == "payments: The cluster says TOPIC_AUTHORIZATION_FAILED."
 
 
 def test_a_topic_that_does_not_exist_is_a_problem() -> None:
@@ -171,6 +200,60 @@ def test_a_topic_that_does_not_exist_is_a_problem() -> None:
     assert [(each.kind, each.topic) for each in plan.problems] == [
         (ProblemKind.NOT_FOUND, "nosuch")
     ]
+
+
+@pytest.mark.parametrize("selection", [{"gone": None}, {"gone": frozenset({0})}])
+def test_a_partition_that_was_named_and_is_gone_is_not_found(
+    selection: Mapping[str, frozenset[int] | None],
+) -> None:
+    plan = reset(ResetTo(Goal.LATEST), Selection(selection), offsets={"g": {("gone", 0): 4}})
+    assert {each.kind for each in plan.problems} == {ProblemKind.NOT_FOUND}
+    assert "gone-0: The topic does not exist any more." in {each.reason for each in plan.problems}
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
+
+
+def test_selections_that_match_nothing_are_not_found() -> None:
+    store = Store({"g": {("t", 0): 5}, "h": {("u", 0): 6}})
+    for groups, selection, found in (
+        (["g"], Selection({"nosuch": None}), [(None, "nosuch")]),
+        (["g"], Selection(regex=parse_regex("nosuch")), [(None, None)]),
+        (["x"], Selection({"t": None}), [("x", None), (None, "t")]),
+        (["x"], Selection(regex=parse_regex("t")), [("x", None)]),
+    ):
+        plan = plan_reset(store, None, groups, ResetTo(Goal.SHIFT, 1), selection)
+        assert [(each.group_id, each.topic) for each in plan.problems] == found
+        assert plan.report.exit_status is ExitStatus.NOT_FOUND
+    named = Selection({"t": None, "nosuch": None})
+    plan = plan_reset(store, None, ["g", "h", "x"], ResetTo(Goal.SHIFT, 1), named)
+    assert [(each.group_id, each.topic) for each in plan.problems] == [
+        ("x", None),
+        (None, "nosuch"),
+        ("h", None),
+    ]
+    assert plan.report.exit_status is ExitStatus.PARTLY
+    none_left = Selection(only_uncommitted=True)
+    assert plan_reset(store, None, ["g"], ResetTo(Goal.OFFSET, 1), none_left).problems == ()
+
+
+def test_topics_of_which_there_is_nothing_to_take_are_not_found() -> None:
+    one = Store({"g": {("t", 0): 5}, "h": {("u", 0): 6}})
+    plan = plan_transfer(one, Store({}), None, ["g"], topics={"t": None, "nosuch": None})
+    assert [(each.group_id, each.topic) for each in plan.problems] == [(None, "nosuch")]
+    assert plan.report.exit_status is ExitStatus.PARTLY
+    plan = plan_transfer(one, Store({}), None, ["g"], topics={"nosuch": None})
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
+    plan = plan_transfer(one, Store({}), None, ["g", "h"], topics={"t": None})
+    assert [(each.group_id, each.topic) for each in plan.problems] == [("h", None)]
+    assert plan_transfer(one, Store({}), None, topics={"t": None}).problems == (), "nobody named h"
+    numbered = {"t": frozenset({0, 3}), "u": frozenset({1})}
+    plan = plan_transfer(one, Store({}), None, topics=numbered)
+    assert [(each.topic, each.partition) for each in plan.problems] == [("t", 3), ("u", 1)]
+    assert [(row.topic, row.partition) for row in plan.rows] == [("t", 0)]
+
+
+def test_nothing_to_take_is_not_found() -> None:
+    plan = plan_transfer(Store({}), Store({"g": {("t", 0): 5}}), None)
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
 
 
 def test_a_topic_that_has_gone_is_left_alone() -> None:
@@ -191,6 +274,31 @@ def test_groups_that_do_not_exist() -> None:
     assert plan.notes == ("new: nothing is committed yet; the group comes into being by this.",)
     assert carry_out(cluster, plan).exit_status is ExitStatus.DONE
     assert cluster.offsets == {"new": commits({("payments", 0): 8})}
+
+
+def test_groups_that_match_and_all_of_them() -> None:
+    cluster = Cluster({"a1": COMMITTED, "a2": {("payments", 0): 1}, "b": COMMITTED}, RANGES)
+    to = ResetTo(Goal.LATEST)
+    plan = plan_reset(cluster, cluster, ["b"], to, regex=parse_regex("a."))
+    assert {row.group_id for row in plan.rows} == {"a1", "a2", "b"}
+    plan = plan_reset(cluster, cluster, [], to, regex=parse_regex("a1|b"))
+    assert {row.group_id for row in plan.rows} == {"a1", "b"}
+    orders = Selection({"orders": frozenset({0})})
+    plan = plan_reset(cluster, cluster, [], to, orders)
+    assert {row.group_id for row in plan.rows} == {"a1", "a2", "b"}
+    of_topics = Selection(regex=parse_regex("orders"))
+    plan = plan_reset(cluster, cluster, [], to, of_topics)
+    assert {row.group_id for row in plan.rows} == {"a1", "b"}
+    assert plan.problems == (), "nobody named a2"
+    plan = plan_reset(cluster, cluster, [], to, regex=parse_regex("nobody"))
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
+    elsewhere = ResetTo(Goal.OTHER, same=commits({("orders", 1): 7}))
+    plan = plan_reset(cluster, cluster, [], elsewhere)
+    assert [(row.group_id, row.target_offset) for row in plan.rows] == [
+        ("a1", 7),
+        ("a2", 7),
+        ("b", 7),
+    ]
 
 
 def test_active_groups_are_left_alone() -> None:
@@ -215,6 +323,37 @@ def test_times_of_records() -> None:
         (40_000, 45_000),
         (50_000, 45_000),
     ]
+
+
+def test_offsets_out_of_range_have_no_times() -> None:
+    """A leader would say OFFSET_OUT_OF_RANGE."""
+    far = {("orders", 0): 4, ("orders", 1): 51}
+
+    class Strict(Cluster):
+        def next_records(
+            self, positions: Collection[Position], *, committed: bool = False
+        ) -> NextReading:
+            assert not {(*at, offset) for at, offset in far.items()} & set(positions)
+            return super().next_records(positions)
+
+    cluster = Strict({"g": far}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), with_times=True)
+    assert [(row.committed_ms, row.target_ms) for row in plan.rows] == [
+        (None, 100_000),
+        (None, 50_000),
+    ]
+    report = diff_offsets(cluster, Store({"g": COMMITTED}), first_log=cluster, second_log=cluster)
+    assert [(row.first_ms, row.second_ms) for row in report.data] == [
+        (None, 40_000),
+        (None, 50_000),
+    ]
+
+
+def test_no_bytes_lie_in_an_empty_partition() -> None:
+    """What its segments still have is older than its start."""
+    cluster = Cluster({"g": {("orders", 2): 5}}, RANGES)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.EARLIEST), with_times=True)
+    assert [(row.skipped, row.bytes) for row in plan.rows] == [(0, None)]
 
 
 def test_bytes_are_known_of_whole_partitions_only() -> None:
@@ -279,6 +418,68 @@ def test_what_the_store_refuses_is_said_by_partition() -> None:
     assert report.errors == cluster.refuses
 
 
+def test_who_joins_behind_the_plan_of_a_table_is_noticed() -> None:
+    """A table knows no members: the cluster that they read from does."""
+    table = Store({"g": COMMITTED, "h": COMMITTED})
+    idle, busy = (Cluster({"g": {}, "h": {}}, RANGES, members) for members in ({}, {"g": 1}))
+    plan = plan_reset(table, idle, ["g", "h"], ResetTo(Goal.OFFSET, 50))
+    report = carry_out(table, plan, cluster=busy)
+    assert table.written == ["h"]
+    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.ACTIVE, "g")]
+    assert [row.result for row in report.data] == [
+        *(Result.REFUSED, Result.UNCHANGED),
+        *(Result.DONE, Result.UNCHANGED),
+    ]
+
+
+def test_what_may_have_been_written_is_unknown() -> None:
+    cluster = Cluster({"a": COMMITTED, "b": COMMITTED}, RANGES)
+    plan = plan_reset(cluster, cluster, ["a", "b"], ResetTo(Goal.OFFSET, 45))
+    cluster.refuses = (
+        Problem(ProblemKind.UNKNOWN_END, "No answer.", "a"),
+        Problem(ProblemKind.UNKNOWN_END, "No answer.", "b", topic="orders", partition=1),
+    )
+    assert [row.result for row in carry_out(cluster, plan).data] == [
+        *(Result.UNKNOWN, Result.UNKNOWN),
+        *(Result.DONE, Result.UNKNOWN),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("was_sent", "result", "kind", "text"),
+    [
+        (False, Result.REFUSED, ProblemKind.SILENT, "b-1 is silent; nothing was changed."),
+        (
+            *(True, Result.UNKNOWN, ProblemKind.UNKNOWN_END),
+            "b-1 is silent; whether anything was changed is not known: read it again.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("deletes", [False, True])
+def test_nobody_answers_when_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+    deletes: bool,
+    was_sent: bool,
+    result: Result,
+    kind: ProblemKind,
+    text: str,
+) -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES)
+
+    def silent(*_: object) -> tuple[Problem, ...]:
+        raise BrokerError(ProblemKind.SILENT, "b-1 is silent", 1, was_sent=was_sent)
+
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 50))
+    if deletes:
+        plan = plan_deletion(cluster, ["g"])
+    for name in ("write_offsets", "delete_groups"):
+        monkeypatch.setattr(cluster, name, silent)
+    report = carry_out(cluster, plan)
+    assert [row.result for row in report.data] == [result, result if deletes else Result.UNCHANGED]
+    assert report.errors == (Problem(kind, text, broker=1),)
+    assert report.exit_status is ExitStatus.FAILED
+
+
 def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
     before = dict(cluster.offsets)
@@ -294,7 +495,7 @@ def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
 
     file = tmp_path / "backup.jsonl"
     file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in plan.backup))
-    undo = plan_transfer(OffsetFile(file), cluster)
+    undo = plan_transfer(OffsetFile(file), cluster, cluster)
     assert carry_out(cluster, undo).exit_status is ExitStatus.DONE
     assert cluster.offsets == before
 
@@ -302,7 +503,7 @@ def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
 def test_transfer() -> None:
     one = Store({"g": {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}, "h": {("t", 0): 1}})
     other = Store({"g": {("t", 0): 5, ("t", 1): 1, ("t", 2): 9}})
-    plan = plan_transfer(one, other, ["g"], topics=["t"])
+    plan = plan_transfer(one, other, None, ["g"], topics={"t": None})
     assert [(row.partition, row.result) for row in plan.rows] == [
         (0, Result.UNCHANGED),
         (1, Result.PLANNED),
@@ -311,30 +512,126 @@ def test_transfer() -> None:
     assert other.offsets == {"g": commits({("t", 0): 5, ("t", 1): 6, ("t", 2): 9})}
 
 
+def test_what_is_out_of_range_is_transferred_as_it_is_and_marked() -> None:
+    """A change is undone by its backup, wherever the group was before."""
+    offsets = {("orders", 0): 4, ("orders", 1): 99, ("orders", 2): 5}
+    cluster = Cluster({"g": {("orders", 0): 40, ("orders", 1): 50}}, RANGES)
+    plan = plan_transfer(Store({"g": offsets}), cluster, cluster)
+    assert [(row.target_offset, row.mark, row.log_start_offset) for row in plan.rows] == [
+        (4, OffsetMark.BEFORE_START, 10),
+        (99, OffsetMark.PAST_END, 0),
+        (5, None, 5),
+    ]
+    skipped = [(row.skipped, row.read_again) for row in plan.rows]
+    assert skipped == [(0, 30), (0, 0), (None, None)], "only records that the log has"
+    carry_out(cluster, plan)
+    assert cluster.offsets == {"g": commits(offsets)}
+
+
+def test_nothing_is_transferred_to_active_groups() -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES, {"g": 1})
+    plan = plan_transfer(Store({"g": {("orders", 0): 41}}), cluster, cluster)
+    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.ACTIVE, "g")]
+    assert [row.result for row in plan.rows] == [Result.REFUSED]
+    assert plan.is_empty
+
+
+def test_nothing_is_transferred_to_partitions_that_are_gone(tmp_path: Path) -> None:
+    """But what is committed for them may stay as it is, or go."""
+    ranges = {**RANGES, ("orders", 9): LogRange(mark=OffsetMark.PARTITION_GONE)}
+    cluster = Cluster({"g": {("gone", 0): 4}, "h": {("gone", 0): 4}}, ranges)
+    wanted = {("gone", 0): 4, ("orders", 0): 40, ("orders", 9): 1}
+    plan = plan_transfer(Store({"g": wanted}), cluster, cluster)
+    assert [(row.topic, row.partition, row.mark, row.result) for row in plan.rows] == [
+        ("gone", 0, OffsetMark.TOPIC_GONE, Result.UNCHANGED),
+        ("orders", 0, None, Result.PLANNED),
+        ("orders", 9, OffsetMark.PARTITION_GONE, Result.REFUSED),
+    ]
+    (problem,) = plan.problems
+    assert (problem.kind, problem.group_id) == (ProblemKind.PARTITION_GONE, "g")
+    assert (problem.topic, problem.partition) == ("orders", 9)
+    assert problem.reason.startswith("orders-9: The topic exists")
+    assert carry_out(cluster, plan).exit_status is ExitStatus.PARTLY
+    assert cluster.offsets["g"] == commits({("gone", 0): 4, ("orders", 0): 40})
+
+    file = tmp_path / "backup.jsonl"
+    file.write_text(json.dumps(asdict(StoredOffset("h", "gone", 0, None))) + "\n")
+    carry_out(cluster, plan_transfer(OffsetFile(file), cluster, cluster))
+    assert cluster.offsets["h"] == ()
+
+
+def test_ends_that_are_not_known_keep_nothing_from_being_transferred() -> None:
+    silent = Problem(ProblemKind.SILENT, "No answer.")
+    cluster = FakeSource(ranges={("t", 0): LogRange(mark=OffsetMark.NO_LEADER)}, problems=[silent])
+    store = Store({})
+    plan = plan_transfer(Store({"g": {("t", 0): 1, ("t", 1): 1}}), store, cluster)
+    assert [row.mark for row in plan.rows] == [OffsetMark.NO_LEADER, None]
+    assert [row.result for row in plan.rows] == [Result.PLANNED] * 2
+
+
 def test_transfer_of_topics_leaves_what_a_backup_says_of_others(tmp_path: Path) -> None:
     file = tmp_path / "backup.jsonl"
     rows = [StoredOffset("g", "t", 0, None), StoredOffset("g", "u", 0, None)]
     file.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
     store = Store({"g": {("t", 0): 5, ("u", 0): 6}})
-    carry_out(store, plan_transfer(OffsetFile(file), store, topics=["t"]))
+    carry_out(store, plan_transfer(OffsetFile(file), store, None, topics={"t": None}))
     assert store.offsets == {"g": commits({("u", 0): 6})}
+
+
+@pytest.mark.parametrize(
+    ("where", "cluster_id", "is_other"),
+    [
+        ("the cluster b", "c", False),
+        ("the cluster a", "c", False),
+        ("the cluster b", "d", True),
+        ("the cluster b", None, False),
+        ("the cluster a", None, True),
+    ],
+)
+def test_a_file_of_another_store_is_told(
+    tmp_path: Path, where: str, cluster_id: str | None, is_other: bool
+) -> None:
+    """The store is "the cluster b", whose id is "c"."""
+    file = tmp_path / "backup.json"
+    store = {"where": where, "cluster_id": cluster_id}
+    row = asdict(StoredOffset("g", "t", 0, 1))
+    file.write_text(json.dumps({"schema_version": 1, "store": store, "data": [row]}))
+    notes = plan_transfer(OffsetFile(file), Store({}), None).notes
+    assert [note.split(", and this is ")[0] for note in notes] == (
+        [f"what is read was saved from {where}{f' (id {cluster_id})' if cluster_id else ''}"]
+        if is_other
+        else []
+    )
 
 
 def test_transfer_under_another_name() -> None:
     one, other = Store({"g": {("t", 0): 5}}), Store({})
-    carry_out(other, plan_transfer(one, other, ["g"], new_id="h"))
+    carry_out(other, plan_transfer(one, other, None, ["g"], new_id="h"))
     assert other.offsets == {"h": commits({("t", 0): 5})}
 
 
 def test_epochs_of_leaders_stay_behind_if_so_wanted() -> None:
     one, other = Store({}), Store({})
     one.offsets["g"] = (CommittedOffset("t", 0, 5, 3, "m", 1),)
-    assert plan_transfer(one, other).changes["g"] == (
+    assert plan_transfer(one, other, None).changes["g"] == (
         OffsetChange("t", 0, None, CommittedOffset("t", 0, 5, 3, "m", 1)),
     )
-    assert plan_transfer(one, other, leader_epochs=False).changes["g"] == (
+    assert plan_transfer(one, other, None, leader_epochs=False).changes["g"] == (
         OffsetChange("t", 0, None, CommittedOffset("t", 0, 5, None, "m", 1)),
     )
+
+
+def test_what_a_store_has_no_place_for_stays_behind() -> None:
+    """Else a second import would find everything changed."""
+    one, other = Store({}), Store({})
+    one.offsets["g"] = (CommittedOffset("t", 0, 5, 3, "m", 1),)
+    other.keeps_metadata = other.keeps_leader_epochs = False
+    plan = plan_transfer(one, other, None)
+    assert plan.changes["g"] == (
+        OffsetChange("t", 0, None, CommittedOffset("t", 0, 5, commit_timestamp_ms=1)),
+    )
+    carry_out(other, plan)
+    assert plan_transfer(one, other, None).is_empty
 
 
 def test_metadata_are_part_of_a_commit() -> None:
@@ -346,15 +643,23 @@ def test_metadata_are_part_of_a_commit() -> None:
         (CommittedOffset("t", 0, 5, 2, "m"), Result.PLANNED),
     ):
         other.offsets["g"] = (there,)
-        assert [row.result for row in plan_transfer(one, other).rows] == [result]
+        assert [row.result for row in plan_transfer(one, other, None).rows] == [result]
 
 
 def test_deletion_of_topics() -> None:
     store = Store({"g": {("t", 0): 5, ("u", 0): 7}})
-    plan = plan_deletion(store, ["g"], ["t", "nosuch"])
-    assert carry_out(store, plan).exit_status is ExitStatus.DONE
+    plan = plan_deletion(store, ["g"], topics={"t": None, "nosuch": None})
+    assert [(each.kind, each.topic) for each in plan.problems] == [
+        (ProblemKind.NOT_FOUND, "nosuch")
+    ]
+    assert carry_out(store, plan).exit_status is ExitStatus.PARTLY
     assert store.offsets == {"g": commits({("u", 0): 7})}
-    assert plan_deletion(store, ["g"], ["t"]).report.exit_status is ExitStatus.NOT_FOUND
+    assert (
+        plan_deletion(store, ["g"], topics={"t": None}).report.exit_status is ExitStatus.NOT_FOUND
+    )
+    store.offsets["h"] = commits({("v", 0): 1})
+    plan = plan_deletion(store, ["g", "h"], topics={"v": None})
+    assert [(each.group_id, each.topic) for each in plan.problems] == [("g", None)]
 
 
 def test_deletion_of_groups() -> None:
@@ -362,7 +667,11 @@ def test_deletion_of_groups() -> None:
     cluster.offsets.pop("bare")
     plan = plan_deletion(cluster, ["g", "bare", "busy", "nosuch"])
     assert plan.deleted == ("bare", "g")
-    assert plan.notes == ("bare has committed nothing",)
+    assert [(row.group_id, row.topic, row.result) for row in plan.rows] == [
+        ("bare", None, Result.PLANNED),
+        *(("busy", "orders", Result.REFUSED),) * 2,
+        *(("g", "orders", Result.PLANNED),) * 2,
+    ]
     assert {(each.kind, each.group_id) for each in plan.problems} == {
         (ProblemKind.ACTIVE, "busy"),
         (ProblemKind.NOT_FOUND, "nosuch"),
@@ -370,6 +679,20 @@ def test_deletion_of_groups() -> None:
     carry_out(cluster, plan)
     assert cluster.deleted == ["bare", "g"]
     assert cluster.written == []
+
+
+def test_deletion_of_groups_that_match() -> None:
+    """Only of those that have committed something, which rows show."""
+    cluster = Cluster({"g1": COMMITTED, "g2": COMMITTED, "h": COMMITTED, "g3": {}}, RANGES)
+    cluster.offsets.pop("g3")
+    plan = plan_deletion(cluster, [], parse_regex("g."))
+    assert plan.deleted == ("g1", "g2")
+    assert {row.group_id for row in plan.rows} == {"g1", "g2"}
+    plan = plan_deletion(cluster, ["g3"], parse_regex("h"))
+    assert plan.deleted == ("g3", "h")
+    assert plan_deletion(cluster, [], parse_regex("x")).report.exit_status is ExitStatus.NOT_FOUND
+    plan = plan_deletion(cluster, [], parse_regex("g."), topics={"orders": None})
+    assert plan.changes.keys() == {"g1", "g2"}
 
 
 class Silent(Cluster):
@@ -390,10 +713,10 @@ def test_nothing_is_planned_for_groups_that_could_not_be_read() -> None:
     deletion = plan_deletion(cluster, ["g", "h"])
     assert (deletion.deleted, {row.group_id for row in deletion.rows}) == (("h",), {"h"})
     assert [each.group_id for each in deletion.problems] == ["g"]
-    assert plan_deletion(cluster, ["g"], ["orders"]).is_empty
+    assert plan_deletion(cluster, ["g"], topics={"orders": None}).is_empty
     named = Selection({"orders": frozenset({0})})
     assert plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named).rows == ()
-    assert plan_transfer(Store({"g": {("orders", 0): 1}}), cluster).rows == ()
+    assert plan_transfer(Store({"g": {("orders", 0): 1}}), cluster, cluster).rows == ()
     one = Store({"g": COMMITTED})
     assert diff_offsets(one, cluster, ["g"]).data == ()
     assert diff_offsets(cluster, one, ["g"]).data == ()
@@ -411,6 +734,35 @@ def test_a_group_that_has_committed_since_is_not_deleted() -> None:
         ("g", Result.REFUSED),
         ("h", Result.DONE),
     }
+
+
+def test_a_table_is_compared_in_the_transaction_that_deletes(tmp_path: Path) -> None:
+    """An application that commits after the last look keeps what it has committed."""
+
+    class Late(SqlOffsetStore):
+        is_late = False
+
+        def read_offsets(
+            self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
+        ) -> OffsetReading:
+            reading = super().read_offsets(group_ids, regex)
+            if self.is_late:
+                (change,) = plan.changes["g"]
+                after = CommittedOffset("t", 0, 6)
+                super().write_offsets({"g": [replace(change, after=after)]})
+            return reading
+
+    store = Late(str(tmp_path / "o.db"))
+    store.create_table()
+    new = {each: [OffsetChange("t", 0, None, CommittedOffset("t", 0, 5))] for each in ("g", "h")}
+    assert store.write_offsets(new) == ()
+    plan = plan_deletion(store, ["g", "h"])
+    store.is_late = True
+    report = carry_out(store, plan)
+    store.is_late = False
+    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.CHANGED, "g")]
+    assert [row.result for row in report.data] == [Result.REFUSED, Result.DONE]
+    assert store.read_offsets().offsets == {"g": commits({("t", 0): 6})}
 
 
 @pytest.mark.parametrize("to", [ResetTo(Goal.OFFSET, 10**15), ResetTo(Goal.SHIFT, 2)])

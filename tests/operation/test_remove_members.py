@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pytest
 
-from kgroup.errors import ExitStatus, ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
@@ -27,13 +28,23 @@ class Live:
 
     Attributes:
         asked: what was to be removed.
-        stubborn: ids of members that stay.
+        stubborn: ids of members that stay, and what is said of them.
+        lost: raised by the look behind the removal.
+        unread: problems of the look behind it.
     """
 
-    def __init__(self, *members: Member, stubborn: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        *members: Member,
+        stubborn: Mapping[str, Problem | None] = {},
+        lost: BrokerError | None = None,
+        unread: tuple[Problem, ...] = (),
+    ) -> None:
         self.members = members
         self.asked: list[object] = []
         self.stubborn = stubborn
+        self.lost = lost
+        self.unread = unread
         self.capabilities = FakeSource().capabilities
 
     def __getattr__(self, name: str) -> object:
@@ -42,29 +53,24 @@ class Live:
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        return self._source().read(group_ids, question)
+        if self.asked and self.lost is not None:
+            raise self.lost
+        reading = self._source().read(group_ids, question)
+        return replace(reading, problems=self.unread if self.asked else ())
 
     def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
-    ) -> tuple[Problem, ...]:
-        self.asked.append((group_id, list(member_ids), list(instance_ids), reason))
-        gone = {*member_ids} - {*self.stubborn}
-        self.members = tuple(
-            each
-            for each in self.members
-            if each.member_id not in gone and each.instance_id not in instance_ids
-        )
-        return tuple(Problem(ProblemKind.DENIED, f"{each}: No.", "g") for each in self.stubborn)
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
+    ) -> Mapping[str, Problem]:
+        self.asked.append((group_id, members, reason))
+        gone = members.keys() - self.stubborn
+        self.members = tuple(each for each in self.members if each.member_id not in gone)
+        return {each: problem for each, problem in self.stubborn.items() if problem is not None}
 
     def _source(self) -> FakeSource:
         return FakeSource(Group("g", GroupType.CLASSIC, GroupState.STABLE, members=self.members))
 
 
-def test_static_members_go_by_their_instances() -> None:
+def test_members_go_by_both_their_ids() -> None:
     cluster = Live(PLAIN, STATIC, OTHER)
     plan = plan_removal(cluster, "g", ["p-1"], ["i-1"])  # type: ignore[arg-type]
     assert [(row.member_id, row.partition_count) for row in plan.data] == [
@@ -74,18 +80,91 @@ def test_static_members_go_by_their_instances() -> None:
     assert {row.result for row in plan.data} == {Result.PLANNED}
     assert cluster.asked == []
     done = carry_out_removal(cluster, plan, "moved")  # type: ignore[arg-type]
-    assert cluster.asked == [("g", ["p-1"], ["i-1"], "moved")]
+    assert cluster.asked == [("g", {"p-1": None, "s-1": "i-1"}, "moved")]
     assert [row.result for row in done.data] == [Result.DONE, Result.DONE]
     assert done.exit_status is ExitStatus.DONE
 
 
 def test_who_is_there_still_was_not_removed() -> None:
-    cluster = Live(PLAIN, OTHER, stubborn=["p-2"])
+    cluster = Live(PLAIN, OTHER, stubborn={"p-2": Problem(ProblemKind.DENIED, "p-2: No.", "g")})
     plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
     done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
     assert [row.result for row in done.data] == [Result.DONE, Result.REFUSED]
     assert [each.reason for each in done.errors] == ["p-2: No."]
     assert done.exit_status is ExitStatus.PARTLY
+
+
+def test_who_was_removed_and_is_there_again_is_told() -> None:
+    """A member of the consumer protocol that runs on joins again under the id that it had."""
+    cluster = Live(PLAIN, stubborn={"p-1": None})
+    plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
+    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    assert [row.result for row in done.data] == [Result.REFUSED]
+    assert [each.reason for each in done.errors] == [
+        "p-1: It is there, perhaps again: who runs on joins again."
+    ]
+
+
+GONE = Problem(ProblemKind.NOT_FOUND, "p-1: The group has no such member.", "g")
+LOST = Problem(ProblemKind.UNKNOWN_END, "No answer.", "g")
+UNREAD = Problem(ProblemKind.DENIED, "The cluster says no.", "g")
+
+
+@pytest.mark.parametrize(
+    ("told", "stays", "unread", "result", "errors"),
+    [
+        (None, False, (), Result.DONE, ()),
+        (None, False, (UNREAD,), Result.DONE, ()),
+        (GONE, False, (), Result.REFUSED, (GONE,)),
+        (LOST, False, (), Result.DONE, ()),
+        (LOST, True, (), Result.UNKNOWN, (LOST,)),
+        (LOST, False, (UNREAD,), Result.UNKNOWN, (LOST,)),
+    ],
+    ids=[
+        *("done", "done, and not seen", "gone by itself"),
+        *("not known, and gone", "not known, and there", "not known, and not seen"),
+    ],
+)
+def test_the_answer_counts_and_the_look_where_there_is_none(
+    told: Problem | None,
+    stays: bool,
+    unread: tuple[Problem, ...],
+    result: Result,
+    errors: tuple[Problem, ...],
+) -> None:
+    cluster = Live(PLAIN, STATIC, unread=unread)
+    plan = plan_removal(cluster, "g", ["p-1"])  # type: ignore[arg-type]
+    cluster.stubborn = {"p-1": told} if stays or told is not None else {}
+    if not stays:
+        cluster.members = (STATIC,)
+    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    assert [row.result for row in done.data] == [result]
+    assert done.errors == errors
+    assert done.notes == tuple(
+        f"who is in the group now could not be read: {each.reason}" for each in unread
+    )
+
+
+def test_a_broker_that_is_lost_behind_the_removal_takes_no_report_along() -> None:
+    lost = BrokerError(ProblemKind.SILENT, "broker 1 is silent", 1)
+    cluster = Live(PLAIN, lost=lost)
+    plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
+    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    assert [row.result for row in done.data] == [Result.DONE]
+    assert done.notes == ("who is in the group now could not be read: broker 1 is silent.",)
+
+
+def test_nobody_answers_when_members_are_to_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: object) -> Mapping[str, Problem]:
+        raise BrokerError(ProblemKind.SILENT, "broker 1 is silent", 1)
+
+    cluster = Live(PLAIN)
+    plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
+    monkeypatch.setattr(cluster, "remove_members", silent)
+    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    assert [row.result for row in done.data] == [Result.REFUSED]
+    assert [each.reason for each in done.errors] == ["broker 1 is silent; nothing was changed."]
+    assert done.exit_status is ExitStatus.FAILED
 
 
 @pytest.mark.parametrize(
@@ -109,3 +188,15 @@ def test_a_group_without_members() -> None:
     plan = plan_removal(Live(), "g", every=True)  # type: ignore[arg-type]
     assert [each.reason for each in plan.errors] == ["The group has no members."]
     assert plan.exit_status is ExitStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize("type_", [GroupType.SHARE, GroupType.STREAMS, GroupType.ZOOKEEPER])
+def test_groups_that_only_their_members_leave(type_: GroupType) -> None:
+    """Kafka 4.3.1 answers LeaveGroup of streams groups as if the member were not there."""
+    source = FakeSource(Group("g", type_, GroupState.STABLE, members=(PLAIN,)))
+    plan = plan_removal(source, "g", every=True)
+    assert [row.result for row in plan.data] == [Result.REFUSED]
+    (problem,) = plan.errors
+    assert problem.kind is ProblemKind.UNSUPPORTED
+    assert problem.reason.startswith(f"Only a member itself leaves a {type_} group")
+    assert carry_out_removal(Live(PLAIN), plan, None) is plan  # type: ignore[arg-type]

@@ -72,6 +72,27 @@ def test_blank_lines_and_carriage_returns_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "topic,partition,offset\nt,0,4\n",
+        "\n\nTOPIC,PARTITION,OFFSET\nt,0,4\n",
+        '"group","topic","partition","offset"\r\ng,t,0,4\r\n',
+        "group_id,topic,partition,committed_offset\ng,t,0,4\n",
+        "t 0 4\n",
+        "t\t0\t4\r\n",
+        "  t   0  4  \n \n",
+        "TOPIC PARTITION OFFSET\nt 0 4\n",
+        "\nGROUP   TOPIC   PARTITION  NEW-OFFSET     \ng       t       0          4     ",
+        "\nTOPIC       PARTITION  NEW-OFFSET     \nt           0          4              \n",
+        "\nWarn: Partition 3 from topic t is empty. Falling back to latest known offset.\nt,0,4\n",
+    ],
+)
+def test_what_other_tools_and_people_write(text: str) -> None:
+    found = [row for _, row in read_kafka_csv(text, "g")]
+    assert found == [StoredOffset("g", "t", 0, 4)]
+
+
+@pytest.mark.parametrize(
     ("text", "error"),
     [
         ("t,0,1", "line 1: expected group,topic,partition,offset, found three fields: name the"),
@@ -86,10 +107,15 @@ def test_blank_lines_and_carriage_returns_are_passed_over() -> None:
         ("g,t,0,1_0", "found '1_0'"),
         ("g,t,0,٣", "found '٣'"),
         ("g,t,0", None),
-        ("t,0", "line 1: expected topic,partition,offset or group,topic,partition,offset; found 2"),
-        ("g,t,0,1,2", "found 5 fields"),
+        ("t,0", "line 1: expected topic,partition,offset or group,topic,partition,offset (or "),
+        ("g,t,0,1,2", "found 'g,t,0,1,2'"),
         ("g\rh,t,0,1", "line 1: expected CSV, found 'g"),  # Jackson takes it for two lines
         ('g,"t,0,1', "line 1: expected CSV, found"),
+        ("t 0", "line 1: expected topic,partition,offset or group"),
+        ("g t 0 1 2", "found 'g t 0 1 2'"),
+        ("g,t,0,1\ngroup,topic,partition,offset", "line 2: partition: expected a whole number"),
+        ("group,topic,partition,target_offset", "line 1: partition: expected a whole number"),
+        ("Warn: Partition 3 from topic t is full.", "line 1: expected topic,partition,offset"),
     ],
 )
 def test_what_is_none(text: str, error: str | None) -> None:

@@ -50,6 +50,7 @@ from kgroup.render.document import document, json_on_terminal, json_rows
 from kgroup.render.group import assignment, group, offsets, plan, simulation, zookeeper
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
+from kgroup.render.group.offset_plan import plan_text
 from kgroup.render.group.watch import watch_text
 from kgroup.render.history import answer, build, picture, rebalance
 from kgroup.render.markup import MARKUPS
@@ -207,6 +208,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     plan.plans_text: (Plan, plan.plans_text),
     plan.checks_text: (StepCheck, plan.checks_text),
     plan.diagram_text: (Plan, _plan_diagrams),
+    plan_text: (PlannedOffset, plan_text),
     zookeeper.findings_text: (Finding, zookeeper.findings_text),
     statistics.stats_text: (Count, statistics.stats_text),
     answer.commit_text: (CommitSummary, answer.commit_text),

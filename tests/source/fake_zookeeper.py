@@ -9,15 +9,22 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from kgroup.model.zookeeper import Stat, ZookeeperTree
 
 __all__ = ["FakeZookeeper", "fake_zookeeper"]
 
+Operation = tuple[Any, ...]
+"""("create", path, data), ("delete", path, version) or ("set", path, data, version)."""
+
 HOST = "127.0.0.1"
-GET_DATA, GET_CHILDREN, AUTH, CLOSE = 4, 12, 100, -11
+GET_DATA, GET_ACL, GET_CHILDREN, MULTI, AUTH, CLOSE = 4, 6, 12, 14, 100, -11
+CREATE, DELETE, SET_DATA = 1, 2, 5
+EVERYTHING = 31
+"""All permissions of an ACL."""
 NO_NODE, NO_AUTH, AUTH_FAILED = -101, -102, -115
 
 
@@ -32,6 +39,8 @@ class FakeZookeeper:
         notices: sends a notification, which nobody asked for, before each answer.
         wrong_xid: answers as if to another request.
         breaks_after: closes each of the first connections after so many answers; one a connection.
+        transacts: gives the error code of each operation of a transaction, all 0 where it is done;
+            None breaks the connection in the place of an answer. No node is changed by it.
         opcodes: of all requests.
         asked: opcode and path of those about nodes.
         sessions: how many were opened.
@@ -45,6 +54,7 @@ class FakeZookeeper:
         self.notices = False
         self.wrong_xid = False
         self.breaks_after: list[int] = []
+        self.transacts: Callable[[list[Operation]], Sequence[int] | None] = lambda _: None
         self.opcodes: list[int] = []
         self.asked: list[tuple[int, str]] = []
         self.sessions = 0
@@ -110,6 +120,17 @@ class FakeZookeeper:
                     elif opcode == CLOSE:
                         self._closed.set()
                         return
+                    elif opcode == MULTI:
+                        codes = self.transacts(list(_operations(request[8:])))
+                        if codes is None:
+                            connection.shutdown(socket.SHUT_RDWR)
+                            return
+                        error, body = 0, _results(request[8:], codes)
+                    elif opcode == GET_ACL:
+                        acl = (
+                            struct.pack(">ii", 1, EVERYTHING) + _frame(b"world") + _frame(b"anyone")
+                        )
+                        error, body = 0, acl + _stat(Stat())
                     else:
                         path = request[12:-1].decode()
                         self.asked.append((opcode, path))
@@ -144,6 +165,52 @@ def fake_zookeeper(tree: ZookeeperTree) -> Iterator[FakeZookeeper]:
         yield server
     finally:
         server.stop()
+
+
+def _operations(body: bytes) -> Iterator[Operation]:
+    """Read the operations of a transaction; see `kgroup.source.zookeeper.transaction`."""
+    position = 0
+
+    def text() -> bytes | None:
+        nonlocal position
+        (size,) = struct.unpack_from(">i", body, position)
+        position += 4 + max(size, 0)
+        return None if size < 0 else body[position - size : position]
+
+    def number() -> int:
+        nonlocal position
+        position += 4
+        return int(struct.unpack_from(">i", body, position - 4)[0])
+
+    while True:
+        opcode, is_end, _ = struct.unpack_from(">ibi", body, position)
+        position += 9
+        if is_end:
+            return
+        path = (text() or b"").decode()
+        if opcode == DELETE:
+            yield "delete", path, number()
+        elif opcode == SET_DATA:
+            yield "set", path, text(), number()
+        else:
+            assert opcode == CREATE
+            yield "create", path, text()
+            for _ in range(number()):
+                number(), text(), text()
+            number()
+
+
+def _results(body: bytes, codes: Sequence[int]) -> bytes:
+    """Answer a transaction: results where all was done, else the error of each operation."""
+    kinds = {"create": CREATE, "delete": DELETE, "set": SET_DATA}
+    answer = b""
+    for (name, path, *_), code in zip(_operations(body), codes, strict=True):
+        if any(codes):
+            answer += struct.pack(">ibii", -1, 0, code, code)
+            continue
+        answer += struct.pack(">ibi", kinds[name], 0, 0)
+        answer += {"create": _frame(path.encode()), "delete": b"", "set": _stat(Stat())}[name]
+    return answer + struct.pack(">ibi", -1, 1, -1)
 
 
 def _frame(body: bytes) -> bytes:

@@ -57,6 +57,8 @@ def test_of_many_conflicts_one_is_told_and_the_rest_counted() -> None:
         (offset(1), offset(2), False),
         (offset(1, 5, None), offset(1, None, ""), True),  # old versions keep no epoch
         (offset(1, None, "a"), offset(1, None, ""), False),
+        (offset(1, 5), offset(1, 4), False),
+        (offset(1), offset(1, 4, "a"), True),  # what is not said may be anything
     ],
 )
 def test_what_is_done_is_not_to_be_done(

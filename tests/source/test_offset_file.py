@@ -24,6 +24,7 @@ ROW = {
     "metadata": "é",
     "commit_timestamp_ms": 1700000000000,
 }
+PLANNED = {**ROW, "partition": 2, "target_offset": 5, "result": "planned"}
 WHOLE = CommittedOffset("t", 1, 7, 2, "é", 1700000000000)
 
 
@@ -94,6 +95,19 @@ def test_a_byte_order_mark_is_none_of_the_text(file: Path) -> None:
     assert list(OffsetFile(file).read_offsets().offsets) == ["g"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_what_powershell_writes(file: Path, encoding: str) -> None:
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    file.write_bytes(f"{mark}gä,t,0,4\r\n".encode(encoding))
+    assert list(OffsetFile(file).read_offsets().offsets) == ["gä"]
+
+
+def test_half_a_character(file: Path) -> None:
+    file.write_bytes("\ufeffg".encode("utf-16-le") + b"a")
+    with pytest.raises(InputError, match="expected UTF-16-LE, found byte 0x61 at 4"):
+        OffsetFile(file).read_offsets()
+
+
 def test_csv_whose_first_name_begins_as_json_does(file: Path) -> None:
     file.write_text("{a,t,0,4\n")
     assert list(OffsetFile(file).read_offsets().offsets) == ["{a"]
@@ -131,6 +145,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (json.dumps(ROW) + '\n{"a": ' + "[" * 9999, "found JSON of too many levels"),
         ('{"data": {}, "schema_version": 1}', r"\$.data: expected array, found object"),
         ('{"data": []}', r"expected a field schema_version, found none"),
+        (json.dumps(PLANNED), "line 1: expected what is committed, found a plan's row"),
+        (f"{json.dumps(ROW)}\n{json.dumps(PLANNED)}", "line 2: expected what is committed"),
+        (json.dumps({**PLANNED, "target_offset": None}), "line 1: expected what is committed"),
+        (document(PLANNED), r"\$.data\[0\]: expected what is committed, found a plan's row"),
         (document({**ROW, "partition": "1"}), r"\$.data\[0\].partition: expected int, found str"),
         (document(ROW, {**ROW, "partition": -1}), r"\$.data\[1\].partition: expected a number fro"),
         (

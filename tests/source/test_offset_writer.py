@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import ProblemKind
-from kgroup.model.offset import OffsetChange
+from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.source.base import MemberRemover
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.write import offset_request
 from tests.contract.offset_store import changes_to
 from tests.source.broker_answers import committed, coordinator, described
 from tests.source.fake_broker import FakeBroker
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, TIMED_OUT, UNKNOWN = 14, 15, 16, 7, -1
 NOT_FOUND, UNKNOWN_MEMBER, FENCED_INSTANCE = 69, 25, 82
+UNKNOWN_TOPIC, DENIED = 3, 29
 THERE, WANTED = {("orders", 0): 7}, {("orders", 0): 9}
 
 
@@ -94,6 +96,14 @@ def write(broker: FakeBroker, changes: list[OffsetChange], timeout_s: float = 5)
         return store.write_offsets({"g": changes})
 
 
+def test_a_cluster_is_called_by_its_id_once_that_is_known(broker: FakeBroker, state: State) -> None:
+    where = f"the cluster {broker.bootstrap}"
+    with Cluster([broker.bootstrap]) as store:
+        assert store.store_name == StoreName(where)
+        store.view([])
+        assert store.store_name == StoreName(where, "fake")
+
+
 @pytest.mark.parametrize("error", [LOADING, NOT_AVAILABLE, NOT_COORDINATOR, TIMED_OUT])
 @pytest.mark.parametrize("takes", [False, True])
 def test_a_commit_that_is_put_off_is_compared_before_it_is_sent_again(
@@ -155,8 +165,8 @@ def test_deletions_behind_a_commit_that_fail_are_told_by_partition(
 def test_an_answer_that_leaves_a_partition_out(broker: FakeBroker, state: State) -> None:
     broker.handlers["OffsetCommit"] = lambda _: {"topics": []}
     (problem,) = write(broker, changes_to(WANTED, THERE))
-    assert problem.kind is ProblemKind.UNUSABLE
-    assert "answered OffsetCommit without orders-0" in problem.reason
+    assert problem.kind is ProblemKind.UNKNOWN_END
+    assert "answered OffsetCommit without orders-0; whether the group was" in problem.reason
 
 
 def test_a_broker_that_falls_silent_in_a_commit(broker: FakeBroker, state: State) -> None:
@@ -168,9 +178,262 @@ def test_a_broker_that_falls_silent_in_a_commit(broker: FakeBroker, state: State
     broker.handlers["OffsetCommit"] = silent
     (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=0.6)
     over.set()
-    assert problem.kind is ProblemKind.SILENT
+    assert problem.kind is ProblemKind.UNKNOWN_END
+    assert "did not answer OffsetCommit within" in problem.reason
     assert "whether the group was changed is not known" in problem.reason
     assert broker.names.count("OffsetCommit") == 1
+
+
+@pytest.fixture
+def two_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is: the time is over when something has been tried again once."""
+    waits: list[object] = []
+
+    async def wait(backoff: object) -> bool:
+        waits.append(backoff)
+        return len(waits) == 1
+
+    monkeypatch.setattr(client.Backoff, "wait", wait)
+
+
+@pytest.mark.usefixtures("two_attempts")
+@pytest.mark.parametrize(
+    ("errors", "takes", "is_unknown"),
+    [([None] * 9, True, True), ([TIMED_OUT] * 9, False, True), ([LOADING] * 9, False, False)],
+    ids=["disconnected", "too few replicas", "loading"],
+)
+def test_a_broker_that_is_lost_behind_a_commit(
+    broker: FakeBroker, state: State, errors: list[int | None], takes: bool, is_unknown: bool
+) -> None:
+    """What was sent may have been written, unless the coordinator had not loaded the group."""
+    state.errors, state.takes = errors, takes
+
+    def reads(_: Any) -> dict[str, Any] | None:
+        return None if "OffsetCommit" in broker.names else committed(("orders", 0, 7))
+
+    broker.handlers["OffsetFetch"] = reads
+    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=60)
+    assert (problem.group_id, problem.topic) == ("g", None)
+    assert (problem.kind is ProblemKind.UNKNOWN_END) is is_unknown
+    assert ("whether the group was changed is not known" in problem.reason) is is_unknown
+
+
+@pytest.mark.usefixtures("two_attempts")
+def test_what_was_still_to_be_sent_over_a_connection_that_broke(
+    broker: FakeBroker, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two groups one was on its way, and the other waited for its turn."""
+    monkeypatch.setattr(client, "IN_FLIGHT", 1)
+    state.errors = [None]
+    broker.handlers["FindCoordinator"] = lambda _: (
+        None if "OffsetCommit" in broker.names else coordinator(broker)
+    )
+    with Cluster(broker.bootstrap, timeout_s=60) as store:
+        problems = store.write_offsets(dict.fromkeys("gh", changes_to(WANTED, THERE)))
+    assert [each.group_id for each in problems] == ["g", "h"]
+    assert problems[0].kind is ProblemKind.UNKNOWN_END
+    assert problems[1].kind is not ProblemKind.UNKNOWN_END
+    assert broker.names.count("OffsetCommit") == 1
+
+
+@pytest.mark.usefixtures("two_attempts")
+def test_a_broker_that_is_lost_before_the_commit(broker: FakeBroker, state: State) -> None:
+    broker.handlers["OffsetFetch"] = lambda _: None
+    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=60)
+    assert problem.kind is ProblemKind.DISCONNECTED
+    assert "not known" not in problem.reason
+    assert "OffsetCommit" not in broker.names
+
+
+@pytest.mark.parametrize("newest", [6, 8])
+@pytest.mark.parametrize(
+    ("topic", "metadata", "reason"),
+    [
+        ("t" * 32_768, "", "The topic cannot be sent: expected 32,767 bytes at most"),
+        ("orders", "ü" * 16_384, "The metadata cannot be sent: expected 32,767 bytes at most"),
+        ("orders", "\ud800", "The metadata cannot be sent: expected Unicode characters"),
+    ],
+    ids=["topic", "metadata", "half a character"],
+)
+def test_what_no_request_can_have_keeps_no_other_waiting(
+    broker: FakeBroker, state: State, newest: int, topic: str, metadata: str, reason: str
+) -> None:
+    broker.newest["OffsetCommit"] = newest
+    unfit = CommittedOffset(topic, 1, 1, metadata=metadata)
+    changes = [*changes_to(WANTED, THERE), OffsetChange(topic, 1, None, unfit)]
+    (problem,) = write(broker, changes)
+    assert (problem.kind, problem.topic) == (ProblemKind.UNSUPPORTED, topic)
+    assert (problem.partition, problem.reason.startswith(reason)) == (1, True)
+    assert state.offset == 9
+
+
+def test_the_longest_texts_are_sent(broker: FakeBroker, state: State) -> None:
+    longest = CommittedOffset("orders", 0, 9, metadata="ü" * 16_383 + "u")
+    there = CommittedOffset("orders", 0, 7)
+    assert write(broker, [OffsetChange("orders", 0, there, longest)]) == ()
+    assert state.offset == 9
+
+
+def test_a_group_that_can_have_no_such_name(broker: FakeBroker, state: State) -> None:
+    group_id = "g" * 32_768
+    with Cluster(broker.bootstrap) as store:
+        (problem,) = store.write_offsets({group_id: changes_to(WANTED), "g": []})
+        assert (problem.kind, problem.group_id) == (ProblemKind.UNSUPPORTED, group_id)
+        assert problem.reason.startswith("No group can have this id: expected 32,767 bytes")
+        (problem,) = store.read_offsets([group_id]).problems
+        assert problem.kind is ProblemKind.UNSUPPORTED
+
+
+@pytest.mark.parametrize("state_name", ["PreparingRebalance", "CompletingRebalance", "Stable"])
+def test_a_group_that_is_not_empty_is_left_alone(
+    broker: FakeBroker, state: State, state_name: str
+) -> None:
+    """Also where no members are told, as of one in a rebalance: they would commit over it."""
+    broker.handlers["DescribeGroups"] = lambda request: {
+        "groups": [described(group_id, state_name) | {"members": []} for group_id in request.groups]
+    }
+    (problem,) = write(broker, changes_to(WANTED, THERE))
+    assert problem.kind is ProblemKind.ACTIVE
+    assert problem.reason == (
+        f"The group is {state_name}, with 0 members; only they may commit: stop or remove them "
+        "first."
+    )
+    assert "OffsetCommit" not in broker.names
+
+
+def test_offsets_that_cannot_be_deleted_keep_the_group_from_being_written(
+    broker: FakeBroker, state: State
+) -> None:
+    """Kafka before 2.4 has no OffsetDelete: half of the plan would be done."""
+    del broker.handlers["OffsetDelete"]
+    rows = [("orders", 0, 7), ("orders", 1, 7)]
+    broker.handlers["OffsetFetch"] = lambda _: committed(*rows)
+    there = {(topic, partition): offset for topic, partition, offset in rows}
+    (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
+    assert (problem.kind, problem.topic) == (ProblemKind.UNSUPPORTED, None)
+    assert "OffsetCommit" not in broker.names
+    (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
+    assert write(broker, changes_to(WANTED, THERE)) == (), "commits alone can be"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "version", "sent"), [(None, 6, -1), (0, 6, 0), (3, 6, 3), (3, 5, None)]
+)
+def test_leader_epochs_go_along_where_they_can(
+    broker: FakeBroker, state: State, epoch: int | None, version: int, sent: int | None
+) -> None:
+    """-1 is Kafka's word for none (`OffsetCommitRequest.json`, versions 6 and later)."""
+    broker.newest["OffsetCommit"] = version
+    after = CommittedOffset("orders", 0, 9, epoch)
+    assert write(broker, [OffsetChange("orders", 0, CommittedOffset("orders", 0, 7), after)]) == ()
+    (request,) = [request for name, _, request in broker.asked if name == "OffsetCommit"]
+    ((row,),) = (topic.partitions for topic in request.topics)
+    if sent is not None:
+        assert row.committed_leader_epoch == sent
+
+
+def test_how_a_group_is_divided_into_requests() -> None:
+    """Each of 5,000 partitions, and of 900,000 bytes of records with 80 beside names, at most."""
+
+    def sizes(count: int, group_id: str, topic: str, metadata: str | None) -> list[int]:
+        offsets = [CommittedOffset(topic, n, n, metadata=metadata) for n in range(count)]
+        return [len(part) for part in offset_request.requests_of(group_id, offsets)]
+
+    assert sizes(0, "g", "t", None) == []
+    assert sizes(5_000, "g", "t", None) == [5_000]
+    assert sizes(5_001, "g", "t", None) == [5_000, 1]
+    assert sizes(901, "g" * 100, "t" * 100, "m" * 720) == [900, 1], "1,000 bytes each"
+    assert sizes(901, "g" * 100, "t" * 100, "ü" * 360) == [900, 1], "bytes, not characters"
+    assert sizes(900, "g" * 100, "t" * 100, "m" * 720) == [900]
+    assert sizes(2, "g", "t", "m" * 1_000_000) == [1, 1], "one is never divided"
+
+
+def test_a_problem_that_was_mended_is_not_told(broker: FakeBroker, state: State) -> None:
+    """Who is found at last, and written, has no problem with how it was looked for."""
+    errors = [NOT_AVAILABLE]
+    broker.handlers["FindCoordinator"] = lambda _: coordinator(
+        broker, errors.pop() if errors else 0
+    )
+    assert write(broker, changes_to(WANTED, THERE)) == ()
+    assert state.offset == 9
+
+
+@pytest.mark.parametrize(("code", "is_read"), [(0, True), (UNKNOWN_TOPIC, True), (DENIED, False)])
+def test_a_partition_whose_offset_is_not_told(
+    broker: FakeBroker, state: State, code: int, is_read: bool
+) -> None:
+    """Of one that may not be read nobody knows that nothing is committed: nothing is written."""
+    answer = committed(("orders", 0, 7), ("orders", 1, -1))
+    answer["topics"][1]["partitions"][0]["error_code"] = code
+    broker.handlers["OffsetFetch"] = lambda _: answer
+    with Cluster(broker.bootstrap, timeout_s=5) as store:
+        reading = store.read_offsets(["g"])
+    assert ([each.committed_offset for each in reading.offsets.get("g", ())] == [7]) is is_read
+    assert [each.kind for each in reading.problems] == ([] if is_read else [ProblemKind.DENIED])
+    problems = write(broker, changes_to(WANTED, THERE))
+    assert [each.kind for each in problems] == ([] if is_read else [ProblemKind.DENIED])
+    assert ("OffsetCommit" in broker.names) is is_read
+
+
+@pytest.mark.parametrize("error", [NOT_FOUND, LOADING, None])
+def test_the_first_of_two_requests_was_done(
+    broker: FakeBroker, state: State, monkeypatch: pytest.MonkeyPatch, error: int | None
+) -> None:
+    """What is told of the second is told of its partition, also where it was sent again."""
+    monkeypatch.setattr(offset_request, "PARTITIONS_PER_REQUEST", 1)
+    second = {"partition_index": 1, "error_code": NOT_FOUND}
+    offsets = {0: 7, 1: 7}
+    broker.handlers["OffsetFetch"] = lambda _: committed(
+        *(("orders", each, offset) for each, offset in offsets.items())
+    )
+    errors = [0, error]
+
+    def commits(request: Any) -> dict[str, Any] | None:
+        ((row,),) = (topic.partitions for topic in request.topics)
+        code = errors.pop(0) if errors else NOT_FOUND
+        if code is None:
+            return None
+        if not code:
+            offsets[row.partition_index] = row.committed_offset
+        partition = {"partition_index": row.partition_index, "error_code": code}
+        return {"topics": [{"name": "orders", "partitions": [partition]}]}
+
+    broker.handlers["OffsetCommit"] = commits
+    both = {("orders", 0): 7, ("orders", 1): 7}
+    (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): 9}, both))
+    assert (problem.topic, problem.partition) == ("orders", second["partition_index"])
+    assert problem.kind is ProblemKind.NOT_FOUND
+
+
+def test_what_was_not_sent_is_not_taken_for_done(
+    broker: FakeBroker, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has deleted a group that is not there when it is first asked for."""
+    state.errors = [NOT_FOUND]
+    ask_once = client.BrokerClient.ask_once
+    tries: list[object] = []
+
+    async def fails_first(self: Any, *args: Any, **fields: Any) -> Any:
+        tries.append(fields)
+        if len(tries) == 1:
+            raise BrokerError(ProblemKind.THROTTLED, "broker 1 is holding requests back", 1)
+        return await ask_once(self, *args, **fields)
+
+    monkeypatch.setattr(client.BrokerClient, "ask_once", fails_first)
+    with Cluster(broker.bootstrap) as store:
+        (problem,) = store.delete_groups(["g"])
+    assert (problem.kind, len(tries)) == (ProblemKind.NOT_FOUND, 2)
+
+
+@pytest.mark.usefixtures("two_attempts")
+def test_a_deletion_without_an_answer(broker: FakeBroker, state: State) -> None:
+    state.errors = [None]
+    broker.handlers["FindCoordinator"] = lambda _: (
+        None if "DeleteGroups" in broker.names else coordinator(broker)
+    )
+    with Cluster(broker.bootstrap, timeout_s=60) as store:
+        (problem,) = store.delete_groups(["g"])
+    assert (problem.kind, problem.group_id) == (ProblemKind.UNKNOWN_END, "g")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +469,9 @@ def test_a_static_member_whose_place_was_taken(broker: FakeBroker) -> None:
     broker.handlers["LeaveGroup"] = left
     broker.newest["LeaveGroup"] = 3
     with Cluster(broker.bootstrap) as store:
-        (problem,) = store.remove_members("g", ["m"], ["pod-1"])
+        problems = store.remove_members("g", {"m": None, "s": "pod-1"})
+    assert list(problems) == ["s"]
+    problem = problems["s"]
     assert problem.kind is ProblemKind.CHANGED
     assert problem.reason.startswith("pod-1: The cluster says FENCED_INSTANCE_ID")
 
@@ -220,6 +485,6 @@ def test_a_member_that_is_gone_though_nobody_heard(broker: FakeBroker) -> None:
 
     broker.handlers["LeaveGroup"] = left
     with Cluster(broker.bootstrap) as store:
-        assert store.remove_members("g", ["m"]) == ()
-        (problem,) = store.remove_members("g", ["m"])
+        assert store.remove_members("g", {"m": None}) == {}
+        (problem,) = store.remove_members("g", {"m": None}).values()
     assert problem.kind is ProblemKind.NOT_FOUND

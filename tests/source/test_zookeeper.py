@@ -454,7 +454,7 @@ class Brokers:
             raise BrokerError(ProblemKind.UNREACHABLE, "nobody is there")
         return self.answer
 
-    log_ranges = read
+    log_ranges = offsets_at = log_sizes = read
 
     def close(self) -> None:
         pass
@@ -478,6 +478,10 @@ def test_brokers_that_do_not_answer_are_waited_for_once_in_a_round(
             assert [each.reason for each in zookeeper.log_ranges([("t", 0)]).problems] == [
                 "Nobody is there; ends of partitions are not known."
             ]
+            assert [each.reason for each in zookeeper.offsets_at([("t", 0)], 1).problems] == [
+                "Nobody is there; offsets of a time are not known."
+            ]
+            assert zookeeper.log_sizes([("t", 0)]) == {}
             assert brokers.asked == asked
             zookeeper.renew()
 

@@ -1,11 +1,18 @@
 """`kgroup members remove`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.execution import PLANNED, Execution, execution_options
+from kgroup.cli.option.execution import (
+    Execution,
+    execution_options,
+    planned,
+    telling_of_interrupts,
+    telling_results,
+)
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members
 from kgroup.cli.output.context import documented, show, warn
@@ -13,6 +20,8 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, UsageError
 
 __all__ = ["command"]
+
+_INTERRUPTED = "interrupted: whether members were removed is not known; describe the group"
 
 
 @click.command(
@@ -63,24 +72,32 @@ def command(
     """
     if every == bool(member_ids or instance_ids):
         raise click.UsageError("whom? Choose --member ID, --instance ID, or --all")
+    from kgroup.operation.offsets.plan import Result
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
     from kgroup.render.group.offsets import removal_sheet
+    from kgroup.render.sheet import sheet_text
     from kgroup.source.base import MemberRemover
 
     name = "members remove"
     with documented(name, output), source.open() as found:
         plan = plan_removal(found, group, member_ids, instance_ids, every=every)
-        if execution.is_wanted and plan.data:
+        is_empty = not any(row.result is Result.PLANNED for row in plan.data)
+        if execution.is_wanted and not is_empty:
             if not isinstance(found, MemberRemover):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
-            removal_sheet(()).select(output.columns)  # a wrong one is told before anybody goes
+            sheet = removal_sheet(plan.data)
+            sheet.select(output.columns)  # a wrong one is told before anybody goes
             count = len(plan.data)
             execution.ask(
-                lambda: removal_sheet(plan.data),
-                f"Remove {count} member{'' if count == 1 else 's'} of group {group}?",
+                partial(sheet_text, sheet.without_blank(), "table", headers=True),
+                f"Remove {count} member{'' if count == 1 else 's'} of group {group} in "
+                f"{found.store_name}?",
             )
-            plan = carry_out_removal(found, plan, reason)
+            with telling_of_interrupts(lambda: _INTERRUPTED):
+                report = carry_out_removal(found, plan, reason)
+            with telling_results(report):
+                return show(name, report, output, removal_sheet)
     status = show(name, plan, output, removal_sheet)
-    if plan.data and not execution.is_wanted:
-        warn(PLANNED)
+    if not is_empty:
+        warn(planned(found.store_name if isinstance(found, MemberRemover) else None))
     return status

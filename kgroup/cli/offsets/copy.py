@@ -1,6 +1,8 @@
 """`kgroup offsets copy`."""
 
+import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,12 +16,15 @@ from kgroup.cli.option.store import (
     check_two,
     names_options,
     parse_store,
+    topic_option,
 )
-from kgroup.cli.option.suggestion import suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
+
+if TYPE_CHECKING:
+    from kgroup.operation.offsets.choice import Topics
 
 __all__ = ["command"]
 
@@ -37,15 +42,7 @@ __all__ = ["command"]
 @GROUP_OPTION
 @click.option("--all", "every", is_flag=True, help="Of every group.")
 @regex_option
-@click.option(
-    "--topic",
-    "topics",
-    metavar="NAME",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_topics,
-    help="Only of this topic. Repeat it for more.",
-)
+@topic_option
 @click.option(
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
 )
@@ -59,7 +56,7 @@ def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
-    topics: Sequence[str],
+    topics: "Topics",
     new_id: str | None,
     connection: Connection,
     names: SqlNames,
@@ -71,7 +68,7 @@ def command(
     A store is kafka:HOST:PORT (or kafka: the cluster of -b, -C or the environment),
     zookeeper:HOST:PORT/CHROOT, sql:URL (or sql: of the profile or the environment), a file, or, to
     copy from, log-dir:PATH, snapshot:FILE or sample. Epochs of leaders stay behind: they are the
-    cluster's. What only the second store has stays.
+    cluster's. What only the second store has stays. Without --execute only the plan is shown.
     """
     check_choice(groups, regex, every=every)
     check_two(origin, goal)
@@ -79,12 +76,25 @@ def command(
     from kgroup.operation.offsets.transfer import plan_transfer
 
     name = "offsets copy"
+    store = parse_store(goal, connection, names)
+    if store.file is not None and not os.path.exists(store.file):
+        raise click.UsageError(
+            f"{goal}: expected a store, found no such file; 'kgroup offsets export' writes files"
+        )
     with (
         documented(name, output),
         parse_store(origin, connection, names).open(tuple(groups)) as source,
-        parse_store(goal, connection, names).open() as target,
+        store.open() as target,
+        store.open_cluster(target) as cluster,
     ):
         plan = plan_transfer(
-            source, target, groups, regex, new_id=new_id, topics=topics, leader_epochs=False
+            source,
+            target,
+            cluster,
+            groups,
+            regex,
+            new_id=new_id,
+            topics=topics,
+            leader_epochs=False,
         )
-        return execution.run(name, plan, target, output)
+        return execution.run(name, plan, target, store, output)

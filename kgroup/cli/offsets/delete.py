@@ -1,16 +1,21 @@
 """`kgroup offsets delete`."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.common import ID, examples, output_options, regex_option
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.store import Store, store_options
-from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
+from kgroup.cli.option.store import Store, store_options, topic_option
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
+from kgroup.model.pattern import Pattern
+
+if TYPE_CHECKING:
+    from kgroup.operation.offsets.choice import Topics
 
 __all__ = ["command"]
 
@@ -22,32 +27,31 @@ __all__ = ["command"]
         "kgroup offsets delete -b kafka-1:9092 billing --execute",
     ),
 )
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
-)
-@click.option(
-    "--topic",
-    "topics",
-    metavar="NAME",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_topics,
-    help="Only what is committed for this topic. Repeat it for more.  [default: the whole group]",
-)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@regex_option
+@topic_option
 @store_options
 @execution_options()
 @output_options
 def command(
-    groups: Sequence[str], topics: Sequence[str], store: Store, execution: Execution, output: Output
+    groups: Sequence[str],
+    regex: Pattern | None,
+    topics: "Topics",
+    store: Store,
+    execution: Execution,
+    output: Output,
 ) -> ExitStatus:
     """Delete groups, or what they have committed for topics.
 
-    Groups with members are left alone; of one of the consumer protocol the broker lets topics be
-    deleted that no member reads. Without --execute only the plan is shown.
+    Without --topic groups go as a whole. Groups with members are left alone, but for topics that
+    none of them subscribes to, if they are consumers; so are share groups, which cannot be saved.
+    Without --execute only the plan is shown.
     """
-    from kgroup.operation.offsets.transfer import plan_deletion
+    if not groups and regex is None:
+        raise click.UsageError("which groups? Name them, or choose --regex RE")
+    from kgroup.operation.offsets.deletion import plan_deletion
 
     name = "offsets delete"
     with documented(name, output), store.open(tuple(groups)) as target:
-        plan = plan_deletion(target, groups, topics)
-        return execution.run(name, plan, target, output)
+        plan = plan_deletion(target, groups, regex, topics=topics)
+        return execution.run(name, plan, target, store, output)

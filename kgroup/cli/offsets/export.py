@@ -49,24 +49,27 @@ def command(
     """Write what groups have committed to a file.
 
     JSON and JSON lines have all of it. CSV is that of kafka-consumer-groups --reset-offsets:
-    topic,partition,offset of one group, and the group before that of several. An existing file is
+    topic,partition,offset where one group is named, else the group before that. An existing file is
     replaced when the new one is whole.
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
     from kgroup.render.group.offsets import file_form, file_lines
+    from kgroup.source.base import WritableOffsetStore
 
     form = form or ("json" if path == Path("-") else file_form(path))
     with store.open(tuple(groups)) as found:
         report = show_offsets(found, groups, regex)
+        name = found.store_name if isinstance(found, WritableOffsetStore) else None
     warn_notes(report.notes)
     warn_of(report.errors)
     status = report.exit_status
     if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
         error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
         raise error(f"nothing to export; {path} is not written")
+    with_group = len(groups) != 1 or regex is not None
     if path == Path("-"):
-        write(file_lines(report.data, form))
+        write(file_lines(report.data, form, with_group=with_group, store=name))
     else:
-        save_offsets(path, report.data, form)
+        save_offsets(path, report.data, form, with_group=with_group, store=name)
     return status

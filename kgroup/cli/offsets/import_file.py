@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kgroup.cli.option.common import ID, PATH, check_all, examples, output_options, regex_option
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.store import Store, check_new_name, store_options
-from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
+from kgroup.cli.option.store import Store, check_new_name, store_options, topic_option
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
+
+if TYPE_CHECKING:
+    from kgroup.operation.offsets.choice import Topics
 
 __all__ = ["command"]
 
@@ -29,15 +33,7 @@ __all__ = ["command"]
 @click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
 @click.option("--all", "every", is_flag=True, help="Every group of the file.")
 @regex_option
-@click.option(
-    "--topic",
-    "topics",
-    metavar="NAME",
-    multiple=True,
-    type=ID,
-    shell_complete=suggest_topics,
-    help="Offsets of this topic only. Repeat it for more.",
-)
+@topic_option
 @click.option(
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
 )
@@ -54,7 +50,7 @@ def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
-    topics: Sequence[str],
+    topics: "Topics",
     new_id: str | None,
     without_epochs: bool,
     store: Store,
@@ -66,7 +62,7 @@ def command(
     The file is JSON, JSON lines or CSV as 'kgroup offsets export' writes them, or a plan of
     kafka-consumer-groups. One without groups (topic,partition,offset) wants the name of one. - is
     standard input. A file of one group needs no name of it, one of several wants names, or --all.
-    Groups with members are left alone.
+    Groups with members are left alone. Without --execute only the plan is shown.
     """
     check_all(groups, regex, every=every)
     check_new_name(new_id, groups, regex, "name just that one")
@@ -74,10 +70,15 @@ def command(
     from kgroup.source.offset_file import OffsetFile
 
     name = "offsets import"
-    with documented(name, output), store.open(tuple(groups)) as target:
+    with (
+        documented(name, output),
+        store.open(tuple(groups)) as target,
+        store.open_cluster(target) as cluster,
+    ):
         plan = plan_transfer(
             OffsetFile(path),
             target,
+            cluster,
             groups,
             regex,
             new_id=new_id,
@@ -89,4 +90,4 @@ def command(
             raise click.UsageError(
                 f"the file has {len(found)} groups: name those that are meant, or choose --all"
             )
-        return execution.run(name, plan, target, output)
+        return execution.run(name, plan, target, store, output)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, add_options, examples, output_options, parsed
+from kgroup.cli.option.common import (
+    ID,
+    PATH,
+    add_options,
+    check_choice,
+    examples,
+    output_options,
+    parsed,
+    regex_option,
+)
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.parameter import parse_time, parse_topics
 from kgroup.cli.option.store import Store, store_options
@@ -84,9 +93,9 @@ def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "kgroup offsets reset -b kafka-1:9092 billing-2 --to-group billing --execute --yes",
     ),
 )
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
-)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--all", "every", is_flag=True, help="Every group that has committed something.")
+@regex_option
 @_goal_options
 @click.option(
     "--topic",
@@ -116,6 +125,8 @@ def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @output_options
 def command(
     groups: Sequence[str],
+    every: bool,
+    regex: Pattern | None,
     goal: tuple[str, Any],
     topics: dict[str, frozenset[int] | None],
     topic_regex: Pattern | None,
@@ -131,6 +142,7 @@ def command(
     becomes its start or end, and is marked. Groups with members are left alone: stop them first.
     Without --execute only the plan is shown.
     """
+    check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.reset import Selection, plan_reset
 
     name = "offsets reset"
@@ -140,12 +152,14 @@ def command(
         store.open(tuple(groups)) as target,
         store.open_cluster(target) as cluster,
     ):
-        to = _reset_to(goal, groups, target)
-        plan = plan_reset(target, cluster, groups, to, selection, with_times=times)
-        return execution.run(name, plan, target, output)
+        to = _reset_to(goal, groups, regex, target)
+        plan = plan_reset(target, cluster, groups, to, selection, regex=regex, with_times=times)
+        return execution.run(name, plan, target, store, output, cluster)
 
 
-def _reset_to(goal: tuple[str, Any], groups: Sequence[str], store: "AnyStore") -> "ResetTo":
+def _reset_to(
+    goal: tuple[str, Any], groups: Sequence[str], regex: Pattern | None, store: "AnyStore"
+) -> "ResetTo":
     """Give where to, with the offsets of another group or a file."""
     from kgroup.operation.offsets.read import read_stored
     from kgroup.operation.offsets.reset import Goal, ResetTo
@@ -156,13 +170,13 @@ def _reset_to(goal: tuple[str, Any], groups: Sequence[str], store: "AnyStore") -
     if name in simple:
         return ResetTo(simple[name])
     if name == "to_file":
-        found = read_stored(OffsetFile(value), groups)
+        found = read_stored(OffsetFile(value), groups, regex)
         _refuse(found.problems)
         return ResetTo(Goal.OTHER, offsets=found.offsets)
     if name == "to_group":
         found = read_stored(store, [value])
         _refuse(found.problems)
-        return ResetTo(Goal.OTHER, offsets=dict.fromkeys(groups, found.offsets.get(value, ())))
+        return ResetTo(Goal.OTHER, same=found.offsets.get(value, ()))
     numbers = {"to_offset": Goal.OFFSET, "to_time": Goal.TIME, "shift_by": Goal.SHIFT}
     return ResetTo(numbers[name], value)
 

@@ -68,6 +68,40 @@ class Connection:
         """Whether the environment names a cluster to ask where no option chooses a source."""
         return any(os.environ.get(name) for name in ("KGROUP_BOOTSTRAP_SERVER", "KGROUP_PROFILE"))
 
+    def words(self, *, with_environment: bool = True) -> tuple[list[str], list[str]]:
+        """Write the options anew, as far as they have no secrets.
+
+        Args:
+            with_environment: also those in whose place the environment stands, so that they mean
+                the same in another shell.
+
+        Returns:
+            Words of a command line, and the keys whose values are secret.
+        """
+        from kgroup.source.config.client_setting import is_secret
+
+        environment = os.environ if with_environment else {}
+        server = self.bootstrap_server
+        if server is None and not self.overrides and self.command_config is None:  # stronger ones
+            server = environment.get("KGROUP_BOOTSTRAP_SERVER") or None
+        found: list[str] = []
+        for option, value in (
+            ("-b", server),
+            ("--command-config", self.command_config),
+            ("-C", self.profile or environment.get("KGROUP_PROFILE") or None),
+        ):
+            found += [option, str(value)] if value is not None else []
+        secret = []
+        for each in self.overrides:
+            key = each.partition("=")[0].strip()
+            if is_secret(key):
+                secret.append(key)
+            else:
+                found += ["-X", each]
+        if self.timeout_s != DEFAULT_TIMEOUT_S:
+            found += ["--timeout", f"{self.timeout_s:g}"]
+        return found, secret
+
     def client_config(
         self, *, needs_server: bool = True, with_environment: bool = True
     ) -> "ClientConfig":

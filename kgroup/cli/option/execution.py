@@ -1,31 +1,50 @@
 """Changes: their plan is shown, and carried out where that is wanted; what was is saved first."""
 
 import os
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import NEW_FILE, add_options
-from kgroup.cli.output.context import show, warn
+from kgroup.cli.option.common import NEW_FILE, add_options, parsed
+from kgroup.cli.output.context import show, warn, warn_notes, warn_of
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 
 if TYPE_CHECKING:
-    from kgroup.model.offset import StoredOffset
-    from kgroup.operation.offsets.plan import OffsetPlan
+    from kgroup.cli.option.store import Store
+    from kgroup.model.offset import StoredOffset, StoreName
+    from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
     from kgroup.operation.offsets.read import AnyStore
-    from kgroup.render.sheet import Sheet
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
-__all__ = ["FORM_OPTION", "PLANNED", "Execution", "execution_options", "save_offsets"]
+__all__ = [
+    "FORM_OPTION",
+    "Execution",
+    "execution_options",
+    "planned",
+    "save_offsets",
+    "telling_of_interrupts",
+    "telling_results",
+]
 
-PLANNED = "note: nothing was changed; --execute does what is planned"
+_READ_ONLY = (
+    "log directories and snapshots are only read, and so are files, which 'kgroup offsets export' "
+    "writes"
+)
 _LEFT = "nothing was changed: that was not answered by yes"
+_AGAIN = "the same command does what is left"
+_NOT_AGAIN = "look before you reset again, which goes on from where they are now"
 
 
 class Execution:
@@ -46,55 +65,88 @@ class Execution:
         self._backup = backup
 
     def run(
-        self, command: str, plan: "OffsetPlan", store: "AnyStore", output: Output
+        self,
+        command: str,
+        plan: "OffsetPlan",
+        store: "AnyStore",
+        chosen: "Store",
+        output: Output,
+        cluster: "GroupSource | None" = None,
     ) -> ExitStatus:
         """Show the plan, or carry it out and show what became of it.
+
+        Args:
+            command: name for the JSON document.
+            plan: what to do.
+            store: where to do it, and
+            chosen: what the command line says of it.
+            output: form, columns and heads.
+            cluster: where groups of a store read that does not know their members.
 
         Raises:
             UsageError: the store cannot be changed.
             InputError: what was there could not be saved; nothing was changed.
             KgroupError: somebody was asked and did not say yes; likewise.
-            BrokerError: nobody answers; likewise.
         """
         from kgroup.operation.offsets.plan import carry_out
+        from kgroup.render.group.offset_plan import counted, plan_text
         from kgroup.render.group.offsets import plan_sheet
         from kgroup.source.base import WritableOffsetStore
 
         if not self.is_wanted or plan.is_empty:
-            status = show(command, plan.report, output, plan_sheet)
+            status = _show(command, plan.report, output)
+            if plan.deleted:
+                warn(f"note: {counted(len(plan.deleted), 'group')} would be deleted as a whole")
             if not plan.is_empty:
-                warn(PLANNED)
+                warn(planned(store.store_name if isinstance(store, WritableOffsetStore) else None))
             return status
         if not isinstance(store, WritableOffsetStore):
             raise UsageError(
-                "--execute changes offsets of a cluster, ZooKeeper or a SQL table; files, log "
-                "directories and snapshots are only read"
+                f"--execute changes offsets of a cluster, ZooKeeper or a SQL table; {_READ_ONLY}"
             )
         plan_sheet(()).select(output.columns)  # a wrong one is told before anything is changed
-        count, groups = sum(map(len, plan.changes.values())), len(plan.deleted or plan.changes)
-        offsets = f"{count} offset{'' if count == 1 else 's'}"
-        what = f"Delete {groups} group" if plan.deleted else f"Change {offsets} of {groups} group"
-        self.ask(lambda: plan_sheet(plan.rows), f"{what}{'' if groups == 1 else 's'}?")
+        warn_notes(plan.notes)  # of another cluster's file, say
+        text = partial(plan_text, plan.rows, "table", headers=True)
+        self.ask(text, _question(plan, store.store_name))
+        saved = None
         if before := plan.backup:
-            file = self._save(before)
-            warn(
-                f"note: what was committed before is in {file}: 'kgroup offsets import' undoes this"
+            file = self._save(before, store.store_name)
+            undo = _undo(file, chosen, {each.group_id for each in before})
+            saved = f"what was committed before is in {file}; {undo}"
+            warn(f"note: {saved}")
+        done: dict[str, None] = {}
+        groups = len(plan.deleted or plan.changes)
+        with telling_of_interrupts(lambda: _interrupted(command, list(done), groups, saved)):
+            report = carry_out(
+                store,
+                replace(plan, notes=()),
+                lambda group_id: done.update({group_id: None}),
+                cluster,
             )
-        return show(command, carry_out(store, plan), output, plan_sheet)
+        with telling_results(report):
+            return _show(command, report, output)
 
-    def ask(self, sheet: "Callable[[], Sheet]", question: str) -> None:
+    def ask(self, plan: "Callable[..., Iterable[str]]", question: str) -> None:
         """Show a plan and ask whether to do it, on a terminal.
 
+        Args:
+            plan: writes it, for a `terminal`.
+            question: with its mark.
+
         Raises:
+            UsageError: nobody would see the question.
             KgroupError: the answer is something else than yes.
         """
         if self._is_sure or not sys.stdin.isatty():
             return
+        if not sys.stderr.isatty():
+            raise UsageError(
+                "--execute asks on standard error, which is no terminal, while standard input is "
+                "one; leave it to the terminal, or choose --yes not to be asked"
+            )
         from kgroup.render.cell import harmless
-        from kgroup.render.sheet import sheet_text
 
-        terminal = sys.stderr.isatty()
-        for block in sheet_text(sheet().without_blank(), "table", headers=True, terminal=terminal):
+        for block in plan(terminal=True):
             click.echo(block, nl=False, err=True)
         # Not by click, which writes a blank to standard output before it reads.
         click.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)
@@ -109,7 +161,7 @@ class Execution:
         if answer.strip().lower() not in (b"y", b"yes"):
             raise KgroupError(_LEFT)
 
-    def _save(self, offsets: "Sequence[StoredOffset]") -> Path:
+    def _save(self, offsets: "Sequence[StoredOffset]", store: "StoreName") -> Path:
         """Write a new file.
 
         Raises:
@@ -123,17 +175,98 @@ class Execution:
             except FileExistsError:
                 continue
             except OSError as error:
-                raise InputError(f"{path}: {error.strerror}", path=str(path)) from None
+                raise _unsaved(path, error) from None
         else:
             raise InputError(
-                f"{self._backup}: expected a new file for what is committed now, found one"
+                f"{self._backup}: expected a new file for what is committed now, found one; "
+                "nothing was changed",
+                path=str(self._backup),
             )
         try:
-            save_offsets(path, offsets, "json")
-        except BaseException:
+            save_offsets(path, offsets, "json", store=store)
+        except BaseException as error:
             path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise _unsaved(path, error) from None
             raise
         return path
+
+
+def _unsaved(path: Path, error: OSError) -> InputError:
+    """Make the error of a backup that cannot be written."""
+    return InputError(f"{path}: {error.strerror}; nothing was changed", path=str(path))
+
+
+def planned(store: "StoreName | None") -> str:
+    """Say that a plan was shown and nothing done, and what would do it; None: nothing can."""
+    if store is not None:
+        return f"note: nothing was changed in {store}; --execute does what is planned"
+    return f"note: nothing was changed, nor can be: {_READ_ONLY}"
+
+
+def _show(command: str, report: "Report[PlannedOffset]", output: Output) -> ExitStatus:
+    """Show a plan, or what became of it, and what it comes to."""
+    from kgroup.render.group.offset_plan import plan_text, plan_totals
+    from kgroup.render.group.offsets import plan_sheet
+
+    status = show(command, report, output, plan_sheet, plan_text)
+    if report.data:
+        warn(f"note: {plan_totals(report.data)}")
+    return status
+
+
+def _question(plan: "OffsetPlan", store: "StoreName") -> str:
+    from kgroup.render.group.offset_plan import counted, record_totals
+
+    groups = counted(len(plan.deleted or plan.changes), "group")
+    offsets = counted(sum(map(len, plan.changes.values())), "offset")
+    what = f"Delete {groups}" if plan.deleted else f"Change {offsets} of {groups}"
+    records = record_totals(plan.rows)
+    return f"{what} in {store}{records and f' ({records})'}?"
+
+
+def _undo(file: Path, store: "Store", group_ids: Collection[str]) -> str:
+    """Give the command that undoes a change by its backup, and what secrets it leaves out."""
+    words, secrets = store.words()
+    name = f"./{file}" if str(file).startswith("-") else str(file)
+    every = ["--all"] if len(group_ids) > 1 else []
+    line = ["kgroup", "offsets", "import", name, *words, *every, "--execute"]
+    beside = f" (with {' and '.join(secrets)})" if secrets else ""
+    return f"to undo this{beside}: {shlex.join(line)}"
+
+
+@contextmanager
+def telling_of_interrupts(text: Callable[[], str]) -> Iterator[None]:
+    """Say how far a change has come where Ctrl-C or SIGTERM ends it; they go on as everywhere."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        warn(text())
+        raise
+
+
+def _interrupted(command: str, done: Sequence[str], count: int, saved: str | None) -> str:
+    from kgroup.operation.report import first_names
+
+    text = f"interrupted: {len(done)} of {count} groups were changed for certain"
+    if done:
+        text += f" ({first_names(done)})"
+    text += ", others perhaps"
+    text += f"; {_NOT_AGAIN if command == 'offsets reset' else _AGAIN}"
+    return text if saved is None else f"{text}; {saved}"
+
+
+@contextmanager
+def telling_results(report: "Report[Any]") -> Iterator[None]:
+    """Tell what a change came to also where its report cannot be written."""
+    try:
+        yield
+    except OSError:
+        results = Counter(row.result for row in report.data)
+        counts = ", ".join(f"{number} {result}" for result, number in results.items())
+        warn(f"note: the report could not be written; what was to be changed is over: {counts}")
+        warn_of(report.errors)
+        raise
 
 
 def _default_names() -> Iterator[Path]:
@@ -161,6 +294,12 @@ def execution_options(*, saves: bool = True) -> Callable[[Callable[..., Any]], C
     return decorate
 
 
+def _check_file(path: Path) -> Path:
+    if path == Path("-"):
+        raise ValueError("expected a new file, found -: standard output is for what was changed")
+    return path
+
+
 _OPTIONS = (
     click.option("--execute", is_flag=True, help="Do it; otherwise the plan is shown."),
     click.option("--yes", is_flag=True, help="Do not ask on a terminal."),
@@ -169,6 +308,7 @@ _BACKUP_OPTION = click.option(
     "--backup",
     metavar="FILE",
     type=NEW_FILE,
+    callback=parsed(_check_file),
     help="New file for what is committed now (JSON).  [default: kgroup-offsets-TIME.json]",
 )
 
@@ -180,8 +320,15 @@ FORM_OPTION = click.option(
 )
 
 
-def save_offsets(path: Path, rows: "Sequence[StoredOffset]", form: str) -> None:
-    """Write offsets to a file that is there when it is whole.
+def save_offsets(
+    path: Path,
+    rows: "Sequence[StoredOffset]",
+    form: str,
+    *,
+    with_group: bool = True,
+    store: "StoreName | None",
+) -> None:
+    """Write offsets to a file that is there when it is whole; see `file_lines`.
 
     Raises:
         UsageError: the file is none, or the form cannot hold a name.
@@ -191,6 +338,6 @@ def save_offsets(path: Path, rows: "Sequence[StoredOffset]", form: str) -> None:
     from kgroup.render.group.offsets import file_lines
 
     with atomic_file(path) as unfinished, unfinished.open("wb") as file:
-        file.writelines(file_lines(rows, form))
+        file.writelines(file_lines(rows, form, with_group=with_group, store=store))
         file.flush()
         os.fsync(file.fileno())

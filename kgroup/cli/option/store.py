@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, add_options
+from kgroup.cli.option.common import ID, PATH, add_options, parsed
 from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection
+from kgroup.cli.option.parameter import parse_topics
 from kgroup.cli.option.source import Source, missing_source, source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "names_options",
     "parse_store",
     "store_options",
+    "topic_option",
 ]
 
 
@@ -102,6 +104,37 @@ class Store:
             with connection.open(of_silence=True) as cluster:
                 yield cluster
 
+    def words(self) -> tuple[list[str], list[str]]:
+        """Write the options that choose this store, for a command to be pasted; without secrets.
+
+        Returns:
+            Words of a command line, and what secrets are to be said in another way.
+        """
+        connection = self.source.connection
+        if self.sql is not None:
+            from kgroup.source.sql.address import parse_address
+
+            if self.sql == PROFILE:
+                is_secret = bool(os.environ.get("KGROUP_SQL_URL"))
+            else:
+                is_secret = self.sql[:1] != "@" and bool(parse_address(self.sql).secrets)
+            found = ["--sql", PROFILE if is_secret else self.sql]
+            if self.names.table is not None:
+                found += ["--sql-table", self.names.table]
+            for column in self.names.columns:
+                found += ["--sql-column", column]
+            profile = _profile(connection)
+            found += ["-C", profile] if profile else []
+            return found, ["the URL in $KGROUP_SQL_URL"] if is_secret else []
+        if connection is None:
+            return [], []
+        where, zookeeper = [], self.source.zookeeper
+        if zookeeper is not None:
+            where = ["--zookeeper", str(zookeeper)]
+            connection = replace(connection, bootstrap_server=None)
+        found, keys = connection.words(with_environment=zookeeper is None)
+        return where + found, [f"{key} in a file (--command-config)" for key in keys]
+
     def _open_sql(self, text: str) -> "SqlOffsetStore":
         from kgroup.errors import UsageError
         from kgroup.source.config.profile import config_file, read_sql_profile
@@ -111,7 +144,7 @@ class Store:
 
         environment = dict(os.environ)
         connection = self.source.connection
-        name = (connection and connection.profile) or environment.get("KGROUP_PROFILE")
+        name = _profile(connection)
         file = config_file(environment)
         said = read_sql_profile(name, file) if name else None
         profile = None if said is None else parse_sql_profile(*said, file.parent, environment)
@@ -249,6 +282,11 @@ def _path(text: str, store: str) -> Path:
     return user_path(text, store)
 
 
+def _profile(connection: Connection | None) -> str | None:
+    """Give the name of the profile that is chosen for a database."""
+    return (connection and connection.profile) or os.environ.get("KGROUP_PROFILE")
+
+
 def _names_server(connection: Connection) -> bool:
     return bool(connection.client_config(needs_server=False).bootstrap_servers)
 
@@ -256,6 +294,22 @@ def _names_server(connection: Connection) -> bool:
 def _beside(connection: Connection, sql: str, names: SqlNames) -> Store:
     """Give a database, with the connection's profile."""
     return Store(Source(connection=connection), sql, names=names)
+
+
+def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--topic`; the command takes ``topics``: numbers of partitions, or None, by topic."""
+    return add_options(
+        command,
+        click.option(
+            "--topic",
+            "topics",
+            metavar="NAME[:P,...]",
+            multiple=True,
+            callback=parsed(parse_topics),
+            shell_complete=suggest_topics,
+            help="Only this topic, or its partitions of these numbers. Repeat it for more.",
+        ),
+    )
 
 
 GROUP_OPTION = click.option(

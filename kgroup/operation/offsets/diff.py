@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kgroup.errors import ExitStatus
+from kgroup.model.log_range import LogRange
 from kgroup.model.next_record import Position
 from kgroup.model.pattern import Pattern
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.operation.report import Report, outcome
-from kgroup.source.base import NextRecordSource, OffsetReading
+from kgroup.source.base import GroupSource, NextRecordSource, OffsetReading
 
 __all__ = ["OffsetDifference", "diff_offsets"]
 
@@ -83,7 +84,7 @@ def diff_offsets(
         if log is None or not positions:
             known.append({})
             continue
-        reading = log.next_records(positions)
+        reading = log.next_records(_in_range(log, positions))
         problems += reading.problems
         known.append({at: record.timestamp_ms for at, record in reading.records.items()})
     rows = tuple(_difference(at, a.get(at), b.get(at), *known) for at in differing)
@@ -91,6 +92,14 @@ def diff_offsets(
     problems = tuple(each for each in problems if each.group_id is None or each.group_id in missing)
     verdict = ExitStatus.PROBLEM if rows else outcome((*a, *b), problems)
     return Report(rows, problems, (*one.notes, *other.notes), verdict)
+
+
+def _in_range(log: NextRecordSource, positions: Collection[Position]) -> set[Position]:
+    """Leave out positions at which there surely is no record to be read."""
+    if not isinstance(log, GroupSource):
+        return set(positions)
+    ranges = log.log_ranges({(topic, partition) for topic, partition, _ in positions}).ranges
+    return {at for at in positions if ranges.get(at[:2], LogRange()).mark_of(at[2]) is None}
 
 
 def _by_partition(

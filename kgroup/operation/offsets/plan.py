@@ -4,17 +4,17 @@ A plan is made of what is committed now and what shall be. Nothing is written by
 carried out, the store writes a group's part only if what is committed is still what the plan says.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import Group, GroupState
-from kgroup.model.log_range import LogRange, OffsetMark
-from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
+from kgroup.model.log_range import GONE, LogRange, OffsetMark
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_same
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report
-from kgroup.source.base import GroupSource, Question, WritableOffsetStore
+from kgroup.source.base import GroupRemover, GroupSource, Question, WritableOffsetStore
 from kgroup.source.offset_change import At
 from kgroup.word import Word
 
@@ -25,9 +25,13 @@ __all__ = [
     "Target",
     "active_groups",
     "carry_out",
+    "failed",
+    "gone",
     "make_plan",
+    "why_active",
 ]
 
+_UNKNOWN = LogRange()
 _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
 
 
@@ -38,6 +42,15 @@ class Result(Word):
     UNCHANGED = ("unchanged", "There is nothing to do: it is committed already.")
     DONE = ("done", "It was carried out.")
     REFUSED = ("refused", "It was not, or would not be, carried out; `errors` says why.")
+    UNKNOWN = (
+        "unknown",
+        "It was sent, and may have been carried out or not; `errors` says why that is not known.",
+    )
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Result":
+        """Give what a problem made of a change."""
+        return cls.UNKNOWN if problem.kind is ProblemKind.UNKNOWN_END else cls.REFUSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,7 @@ class PlannedOffset:
     """What a plan does to one partition.
 
     Attributes:
+        topic: None where a group is deleted that has committed nothing, and so is `partition`.
         committed_offset: what is committed; None: nothing.
         target_offset: what shall be; None: nothing.
         skipped: records between the two that the group would not read; None where that is not
@@ -56,15 +70,15 @@ class PlannedOffset:
         log_start_offset: where the partition begins; None where that is not known.
         log_end_offset: likewise where it ends.
         committed_ms: time of the first record at or behind `committed_offset`; None where it is not
-            known, or was not asked for.
+            known, as of offsets out of the log's range, or was not asked for.
         target_ms: likewise of `target_offset`.
-        mark: what is wrong with the partition; or "past-end" or "before-start" where what was asked
-            for is out of the log's range and its end or start is taken.
+        mark: what is wrong with the partition; or "past-end" or "before-start" where what shall be,
+            was asked for, or is, is out of the log's range.
     """
 
     group_id: str
-    topic: str
-    partition: int
+    topic: str | None
+    partition: int | None
     committed_offset: int | None
     target_offset: int | None
     skipped: int | None
@@ -76,6 +90,12 @@ class PlannedOffset:
     target_ms: int | None
     mark: OffsetMark | None
     result: Result
+
+    @classmethod
+    def of_group(cls, group_id: str, result: Result) -> "PlannedOffset":
+        """Make the row of a group that has committed nothing."""
+        nothing = (None, None, None, None)
+        return cls(group_id, *nothing, *nothing, *nothing, result)
 
     def ended(self, result: Result) -> "PlannedOffset":
         """Say what became of it, in a third of the time that `dataclasses.replace` takes."""
@@ -143,7 +163,7 @@ class Target:
 
     Attributes:
         offset: with its metadata; None: nothing.
-        mark: see `PlannedOffset`.
+        mark: why it is not what was asked for.
     """
 
     offset: CommittedOffset | None
@@ -165,31 +185,47 @@ def make_plan(
     Args:
         committed: what is, by group.
         targets: what shall be, by group, topic and partition; others stay as they are.
-        logs: where partitions begin and end, as far as that is known.
+        logs: where partitions begin and end, as far as that is known. Nothing is committed anew for
+            those that are gone.
         times: of the first records at or behind offsets, by topic, partition and offset, likewise.
         sizes: bytes of partitions, likewise.
-        problems: what is missing from the targets, and groups that are active: they stay as they
-            are.
+        problems: what is missing from the targets, and groups, or partitions of them, that are
+            active: they stay as they are.
         notes: what was assumed for them.
     """
-    problems = tuple(problems)
-    active = {each.group_id for each in problems if each.kind is ProblemKind.ACTIVE}
+    problems = list(problems)
+    active = {
+        (each.group_id, each.topic, each.partition)
+        for each in problems
+        if each.kind is ProblemKind.ACTIVE
+    }
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
     for group_id in sorted(targets):
         now = {(each.topic, each.partition): each for each in committed.get(group_id, ())}
         of_group = []
         for at, target in sorted(targets[group_id].items()):
-            before, after = now.get(at), target.offset
-            row = _row(group_id, at, before, target, logs.get(at, LogRange()), times, sizes)
-            if row.result is Result.PLANNED and group_id in active:
+            before, after, log = now.get(at), target.offset, logs.get(at, _UNKNOWN)
+            row = _row(group_id, at, before, target, log, times, sizes)
+            keys = ((group_id, None, None), (group_id, *at))
+            if active and row.result is Result.PLANNED and not active.isdisjoint(keys):
+                row = row.ended(Result.REFUSED)
+            elif row.result is Result.PLANNED and after is not None and log.mark in GONE:
+                problems.append(gone(group_id, at, log.mark))
                 row = row.ended(Result.REFUSED)
             rows.append(row)
             if row.result is Result.PLANNED:
                 of_group.append(OffsetChange(*at, before, after))
         if of_group:
             changes[group_id] = tuple(of_group)
-    return OffsetPlan(tuple(rows), changes, problems, tuple(notes))
+    return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))
+
+
+def gone(group_id: str, at: At, mark: OffsetMark) -> Problem:
+    """Tell of a partition for which nothing can be committed."""
+    topic, partition = at
+    text = f"{topic}-{partition}: {mark.sentence}"
+    return Problem(ProblemKind(mark), text, group_id, topic=topic, partition=partition)
 
 
 def _row(
@@ -205,41 +241,35 @@ def _row(
     then = None if target.offset is None else target.offset.committed_offset
     skipped = read_again = size = None
     if now is not None and then is not None:
-        first, last = (_within(each, log) for each in (now, then))
-        skipped, read_again = max(last - first, 0), max(first - last, 0)
-        if {first, last} == {log.start, log.end}:
+        first, last = _within(now, log), _within(then, log)
+        skipped, read_again = (0, first - last) if first > last else (last - first, 0)
+        if sizes and first != last and {first, last} == {log.start, log.end}:
             size = sizes.get(at)
-    same = target.offset is None if before is None else _is_same(before, target.offset)
-    return PlannedOffset(
+    return PlannedOffset(  # by position, as in `ended`: of hundreds of thousands
         group_id,
-        *at,
-        committed_offset=now,
-        target_offset=then,
-        skipped=skipped,
-        read_again=read_again,
-        bytes=size,
-        log_start_offset=log.start,
-        log_end_offset=log.end,
-        committed_ms=None if now is None else times.get((*at, now)),
-        target_ms=None if then is None else times.get((*at, then)),
-        mark=target.mark or log.mark,
-        result=Result.UNCHANGED if same else Result.PLANNED,
+        at[0],
+        at[1],
+        now,
+        then,
+        skipped,
+        read_again,
+        size,
+        log.start,
+        log.end,
+        times.get((*at, now)) if times and now is not None else None,
+        times.get((*at, then)) if times and then is not None else None,
+        target.mark or log.mark_of(then) or log.mark_of(now),
+        Result.UNCHANGED if is_same(before, target.offset) else Result.PLANNED,
     )
 
 
 def _within(offset: int, log: LogRange) -> int:
     """Take an offset for the nearest one that the log has: no other records can be read."""
-    offset = offset if log.start is None else max(offset, log.start)
-    return offset if log.end is None else min(offset, log.end)
-
-
-def _is_same(before: CommittedOffset, after: CommittedOffset | None) -> bool:
-    """Tell whether a commit would change nothing; what the new one does not say stays open."""
-    if after is None or before.committed_offset != after.committed_offset:
-        return False
-    return (after.metadata is None or (before.metadata or "") == after.metadata) and (
-        after.leader_epoch is None or before.leader_epoch == after.leader_epoch
-    )
+    if log.start is not None and offset < log.start:
+        return log.start
+    if log.end is not None and offset > log.end:
+        return log.end
+    return offset
 
 
 def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, ...]:
@@ -251,14 +281,19 @@ def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, 
     if not group_ids or not isinstance(source, GroupSource):
         return ()
     reading = source.read(group_ids, Question(offsets=False, log_budget=0))
+    return why_active(reading.image.groups.values())
+
+
+def why_active(groups: Iterable[Group]) -> tuple[Problem, ...]:
+    """Tell which of these groups have members."""
     return tuple(
         Problem(
             ProblemKind.ACTIVE,
             f"The group is {group.state or 'in no state that is known'}{_members(group)}; stop its "
             "members first: others may only change offsets of a group without members.",
-            group_id=group_id,
+            group_id=group.group_id,
         )
-        for group_id, group in reading.image.groups.items()
+        for group in groups
         if group.members or (group.state is not None and group.state not in _INACTIVE)
     )
 
@@ -268,31 +303,74 @@ def _members(group: Group) -> str:
     return f" and has {count} member{'' if count == 1 else 's'}" if count else ""
 
 
-def carry_out(store: WritableOffsetStore, plan: OffsetPlan) -> Report[PlannedOffset]:
-    """Write what a plan says; see `WritableOffsetStore` for what is left out.
+def carry_out(
+    store: WritableOffsetStore,
+    plan: OffsetPlan,
+    on_done: Callable[[str], object] = lambda group_id: None,
+    cluster: GroupSource | None = None,
+) -> Report[PlannedOffset]:
+    """Write what a plan says; see `WritableOffsetStore` for what is left out, and for `on_done`.
+
+    A store that knows no members cannot look for them: `cluster` is where its groups read, and is
+    asked before.
 
     Returns:
-        The rows of the plan with what became of them, and the problems met.
-
-    Raises:
-        BrokerError: nobody answers, before anything was written.
+        The rows of the plan with what became of them, and the problems met. Where nobody answers
+        the report says so, and that the command has failed.
     """
-    if plan.deleted:
-        changed = _changed(store, plan)
-        names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
-        problems = (*changed, *(store.delete_groups(names) if names else ()))
-    else:
-        problems = store.write_offsets(plan.changes) if plan.changes else ()
-    refused = {(each.group_id, each.topic, each.partition) for each in problems}
+    verdict = None
+    try:
+        problems = _carried_out(store, plan, on_done, cluster)
+    except BrokerError as error:
+        problems, verdict = (failed(error),), ExitStatus.FAILED
+    ends = {(each.group_id, each.topic, each.partition): each for each in problems}
 
     def outcome(row: PlannedOffset) -> PlannedOffset:
         if row.result is not Result.PLANNED:
             return row
-        keys = ((row.group_id, None, None), (row.group_id, row.topic, row.partition))
-        is_refused = bool(refused) and not refused.isdisjoint(keys)
-        return row.ended(Result.REFUSED if is_refused else Result.DONE)
+        of_row = (row.group_id, row.topic, row.partition)
+        keys = (of_row, (row.group_id, None, None), (None, None, None)) if ends else ()
+        problem = next((ends[key] for key in keys if key in ends), None)
+        return row.ended(Result.DONE if problem is None else Result.of(problem))
 
-    return Report(tuple(map(outcome, plan.rows)), (*plan.problems, *problems), plan.notes)
+    rows = tuple(map(outcome, plan.rows))
+    return Report(rows, (*plan.problems, *problems), plan.notes, verdict)
+
+
+def failed(error: BrokerError) -> Problem:
+    """Tell of a store that did not answer when a change was begun."""
+    if error.was_sent:
+        text = f"{error}; whether anything was changed is not known: read it again."
+        return Problem(ProblemKind.UNKNOWN_END, text, broker=error.broker_id)
+    return Problem(error.kind, f"{error}; nothing was changed.", broker=error.broker_id)
+
+
+def _carried_out(
+    store: WritableOffsetStore,
+    plan: OffsetPlan,
+    on_done: Callable[[str], object],
+    cluster: GroupSource | None,
+) -> tuple[Problem, ...]:
+    if not plan.deleted:
+        active = () if isinstance(store, GroupSource) else active_groups(cluster, plan.changes)
+        busy = {each.group_id for each in active}
+        changes = {name: each for name, each in plan.changes.items() if name not in busy}
+        return (*active, *(store.write_offsets(changes, on_done) if changes else ()))
+    changed = _changed(store, plan)
+    names = [each for each in plan.deleted if each not in {one.group_id for one in changed}]
+    return (*changed, *(_delete(store, plan, names, on_done) if names else ()))
+
+
+def _delete(
+    store: WritableOffsetStore,
+    plan: OffsetPlan,
+    group_ids: Collection[str],
+    on_done: Callable[[str], object],
+) -> tuple[Problem, ...]:
+    """Delete groups; where they are nothing but offsets, these, compared in the same step."""
+    if isinstance(store, GroupRemover):
+        return store.delete_groups(group_ids, on_done)
+    return store.write_offsets({each: plan.changes[each] for each in group_ids}, on_done)
 
 
 def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:
@@ -300,7 +378,7 @@ def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...
     reading = store.read_offsets(plan.deleted)
     planned: dict[str, dict[At, int | None]] = {group_id: {} for group_id in plan.deleted}
     for row in plan.rows:
-        if row.group_id in planned:
+        if row.group_id in planned and row.topic is not None and row.partition is not None:
             planned[row.group_id][row.topic, row.partition] = row.committed_offset
     text = "Something else is committed than when that was planned; plan it anew."
     return tuple(

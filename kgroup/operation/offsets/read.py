@@ -9,7 +9,13 @@ from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import GroupSource, OffsetReading, OffsetStore, Question
+from kgroup.source.base import (
+    GroupSource,
+    OffsetReading,
+    OffsetStore,
+    Question,
+    WritableOffsetStore,
+)
 
 __all__ = ["AnyStore", "read_stored", "show_offsets", "stored", "unread"]
 
@@ -65,15 +71,23 @@ def read_stored(
     known = {*reading.offsets, *reading.absent, *(each.group_id for each in reading.problems)}
     missing = ()
     if None not in known:
+        nothing = f"{_nothing(store)} this group."
         missing = tuple(
-            Problem(ProblemKind.NOT_FOUND, "Nothing is committed by this group.", group_id=group_id)
+            Problem(ProblemKind.NOT_FOUND, nothing, group_id=group_id)
             for group_id in dict.fromkeys(group_ids)
             if group_id not in known
         )
     if regex is not None and not known:
-        text = f"Nothing is committed by a group that matches {regex.pattern!r}."
+        text = f"{_nothing(store)} a group that matches {regex.pattern!r}."
         missing += (Problem(ProblemKind.NOT_FOUND, text),)
     return replace(reading, problems=(*missing, *reading.problems))
+
+
+def _nothing(store: OffsetStore) -> str:
+    """Begin to say that something has no offsets: a file has none, in a store none is committed."""
+    if isinstance(store, WritableOffsetStore):
+        return f"Nothing is committed in {store.store_name} by"
+    return "The file has no offsets of"
 
 
 def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:

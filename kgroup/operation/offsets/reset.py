@@ -5,15 +5,16 @@ which takes the end where no record is as late as a time, and the nearest offset
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgroup.errors import ProblemKind, UsageError
-from kgroup.model.log_range import LogRange, LogReading, OffsetMark
+from kgroup.model.instant import rfc3339
+from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark
 from kgroup.model.next_record import Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
+from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, gone, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import (
     ClusterSource,
@@ -51,12 +52,19 @@ class ResetTo:
     Attributes:
         goal: what kind of place.
         number: the offset, the epoch milliseconds, or how far to shift.
-        offsets: of another group or a file, by group that is reset.
+        offsets: of a file, by group.
+        same: of another group, for every group that is reset.
     """
 
     goal: Goal
     number: int = 0
     offsets: Mapping[str, tuple[CommittedOffset, ...]] = field(default_factory=dict)
+    same: tuple[CommittedOffset, ...] = ()
+
+    def of_group(self, group_id: str) -> _Offsets:
+        """Give the offsets where a group shall go on, by topic and partition."""
+        offsets = self.offsets.get(group_id, self.same)
+        return {(each.topic, each.partition): each.committed_offset for each in offsets}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,7 @@ def plan_reset(
     to: ResetTo,
     selection: Selection = EVERYTHING,
     *,
+    regex: Pattern | None = None,
     with_times: bool = False,
 ) -> OffsetPlan:
     """Plan a reset.
@@ -96,6 +105,8 @@ def plan_reset(
         group_ids: of groups, which need not exist if topics are named.
         to: where to.
         selection: of which partitions.
+        regex: also groups that have committed something whose whole id matches; where no ids are
+            given, these only, or all without it.
         with_times: find out when the records were made that would be read next, before and after,
             and how many bytes lie between.
 
@@ -104,13 +115,15 @@ def plan_reset(
         InputError: there is nothing to read.
         BrokerError: nobody answers.
     """
-    reading = read_stored(store, group_ids)
+    reading = read_stored(store, group_ids, regex)
     problems = list(reading.problems)
-    if selection.topics:
-        problems = [each for each in problems if each.kind is not ProblemKind.NOT_FOUND]
-    unknown = unread(reading, group_ids)
-    known_ids = [each for each in group_ids if each not in unknown]
-    chosen = _chosen(reading, cluster, known_ids, to, selection, problems)
+    chosen = _chosen(reading, cluster, group_ids, to, selection, problems)
+    targeted = {group_id for group_id, ats in chosen.items() if ats}
+    problems = [  # a group of which partitions are chosen comes into being
+        each
+        for each in problems
+        if each.kind is not ProblemKind.NOT_FOUND or each.group_id not in targeted
+    ]
     every = {at for ats in chosen.values() for at in ats}
     logs = LogReading({}) if cluster is None else cluster.log_ranges(every)
     problems += logs.problems
@@ -121,7 +134,7 @@ def plan_reset(
     }
     targets: dict[str, dict[At, Target]] = {}
     for group_id, ats in chosen.items():
-        others = {(e.topic, e.partition): e.committed_offset for e in to.offsets.get(group_id, ())}
+        others = to.of_group(group_id)
         for at in sorted(ats):
             log = logs.ranges.get(at, LogRange())
             now = committed.get(group_id, {}).get(at)
@@ -129,19 +142,24 @@ def plan_reset(
                 continue  # a problem says why
             wanted = _wanted(to, now, others.get(at), log, starts.get(at))
             if wanted is None or log.mark is not None or _is_blind(cluster, log, wanted):
-                problems.append(_no_target(group_id, at, to, log, wanted))
+                is_named = at[0] in selection.topics
+                problems.append(_no_target(group_id, at, to, log, wanted, is_named=is_named))
             else:
                 # What is committed stays, wherever that is.
                 known = LogRange() if to.goal is Goal.CURRENT else log
-                targets.setdefault(group_id, {})[at] = _clamped(at, wanted, known)
+                target = _clamped(at, wanted, known)
+                if to.goal is Goal.TIME and starts[at].start is None:
+                    target = replace(target, mark=OffsetMark.NO_RECORD_SINCE)
+                targets.setdefault(group_id, {})[at] = target
+    time = (f"the time is {rfc3339(to.number)}, in UTC",) if to.goal is Goal.TIME else ()
     return make_plan(
         reading.offsets,
         targets,
         logs=logs.ranges,
-        times=_times(cluster, committed, targets, problems) if with_times else {},
+        times=_times(cluster, committed, targets, logs.ranges, problems) if with_times else {},
         sizes=_sizes(cluster, every) if with_times else {},
         problems=(*active_groups(cluster or store, targets.keys()), *problems),
-        notes=(*reading.notes, *_new_groups(reading, targets)),
+        notes=(*reading.notes, *time, *_new_groups(reading, targets)),
     )
 
 
@@ -153,10 +171,13 @@ def _chosen(
     selection: Selection,
     problems: list[Problem],
 ) -> dict[str, set[At]]:
-    """Choose the partitions of each group; topics that do not exist are problems."""
+    """Choose the partitions of each group; what is named and not there is a problem."""
+    every_id = dict.fromkeys((*group_ids, *reading.offsets))
+    unknown = unread(reading, every_id)
     committed = {
         group_id: {(each.topic, each.partition) for each in reading.offsets.get(group_id, ())}
-        for group_id in group_ids
+        for group_id in every_id
+        if group_id not in unknown
     }
     topics = {group_id: _topics(ats, selection) for group_id, ats in committed.items()}
     counted = _partitions(
@@ -166,8 +187,7 @@ def _chosen(
     for group_id, own in committed.items():
         names = topics[group_id]
         if names is None:
-            others = {(each.topic, each.partition) for each in to.offsets.get(group_id, ())}
-            ats = others if to.goal is Goal.OTHER else own
+            ats = set(to.of_group(group_id)) if to.goal is Goal.OTHER else own
         else:
             ats = set()
             for topic in names:
@@ -176,8 +196,44 @@ def _chosen(
                     ats |= {at for at in own if at[0] == topic}
                     numbers = frozenset(counted.get(topic, ()))
                 ats |= {(topic, number) for number in numbers}
-        chosen[group_id] = ats - own if selection.only_uncommitted else ats
+        chosen[group_id] = ats
+    problems += _missing(committed, chosen, selection, problems, group_ids)
+    if selection.only_uncommitted:
+        return {group_id: ats - committed[group_id] for group_id, ats in chosen.items()}
     return chosen
+
+
+def _missing(
+    committed: Mapping[str, Collection[At]],
+    chosen: Mapping[str, Collection[At]],
+    selection: Selection,
+    problems: Collection[Problem],
+    named: Collection[str],
+) -> list[Problem]:
+    """Tell topics of which nobody has anything, and named groups that have none of the others."""
+    told = {each.topic for each in problems} | {
+        topic for ats in chosen.values() for topic, _ in ats
+    }
+    missing = [
+        Problem(
+            ProblemKind.NOT_FOUND,
+            f"{topic}: Nothing is committed for this topic, and it is not known here.",
+            topic=topic,
+        )
+        for topic in selection.topics
+        if topic not in told
+    ]
+    if not any(chosen.values()):
+        if selection.regex is not None and any(committed.values()):
+            text = f"Nothing is committed for a topic that matches {selection.regex.pattern!r}."
+            missing.append(Problem(ProblemKind.NOT_FOUND, text))
+        return missing
+    told_groups = {each.group_id for each in problems}
+    return missing + [
+        Problem(ProblemKind.NOT_FOUND, "Nothing is committed for these topics.", group_id=group_id)
+        for group_id in named
+        if group_id in chosen and not chosen[group_id] and group_id not in told_groups
+    ]
 
 
 def _topics(committed: Collection[At], selection: Selection) -> frozenset[str] | None:
@@ -201,8 +257,9 @@ def _partitions(
     for topic in sorted(topics):
         if topic not in found or not found[topic].partitions:
             error = found[topic].error if topic in found else None
-            text = "The topic does not exist." if error is None else f"The cluster says {error}."
-            problems.append(Problem(ProblemKind.NOT_FOUND, text, topic=topic))
+            is_absent = error in (None, "UNKNOWN_TOPIC_OR_PARTITION")
+            text = "The topic does not exist." if is_absent else f"The cluster says {error}."
+            problems.append(Problem(ProblemKind.NOT_FOUND, f"{topic}: {text}", topic=topic))
     return {topic: sorted(each.partitions) for topic, each in found.items()}
 
 
@@ -264,12 +321,16 @@ def _clamped(at: At, wanted: int, log: LogRange) -> Target:
     return Target(CommittedOffset(*at, offset), mark)
 
 
-def _no_target(group_id: str, at: At, to: ResetTo, log: LogRange, wanted: int | None) -> Problem:
-    """Say why there is nowhere to go."""
+def _no_target(
+    group_id: str, at: At, to: ResetTo, log: LogRange, wanted: int | None, *, is_named: bool
+) -> Problem:
+    """Say why there is nowhere to go; what was named and is gone is not found."""
     topic, partition = at
     if log.mark is not None:
-        kind, text = ProblemKind(log.mark), log.mark.sentence
-    elif wanted is not None:
+        problem = gone(group_id, at, log.mark)
+        is_missing = is_named and log.mark in GONE
+        return replace(problem, kind=ProblemKind.NOT_FOUND) if is_missing else problem
+    if wanted is not None:
         text = "Nobody tells where the partition begins and ends: the offset cannot be checked."
         kind = ProblemKind.UNREADABLE
     elif to.goal is Goal.SHIFT:
@@ -288,9 +349,13 @@ def _times(
     cluster: GroupSource | None,
     committed: Mapping[str, _Offsets],
     targets: Mapping[str, Mapping[At, Target]],
+    logs: Mapping[At, LogRange],
     problems: list[Problem],
 ) -> Mapping[Position, int | None]:
-    """Find out when the records at what is and what shall be committed were made."""
+    """Find out when the records at what is and what shall be committed were made.
+
+    Where an offset is out of a partition's range there is none to be read.
+    """
     if not isinstance(cluster, NextRecordSource):
         return {}
     positions = {
@@ -301,7 +366,7 @@ def _times(
             committed.get(group_id, {}).get(at),
             target.offset and target.offset.committed_offset,
         )
-        if offset is not None
+        if offset is not None and logs.get(at, LogRange()).mark_of(offset) is None
     }
     reading = cluster.next_records(positions)
     problems += reading.problems

@@ -1,41 +1,47 @@
 """Plan to have in one store what another one has: copies, imports, and the undoing of a change."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from kgroup.errors import ProblemKind
+from kgroup.model.log_range import LogReading
+from kgroup.model.offset import StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
+from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
 from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
-from kgroup.source.base import GroupSource, OffsetReading, Question
+from kgroup.source.base import GroupSource, OffsetReading, WritableOffsetStore
 from kgroup.source.offset_change import At
 
-__all__ = ["plan_deletion", "plan_transfer"]
+__all__ = ["plan_transfer"]
 
 
 def plan_transfer(
     origin: AnyStore,
     store: AnyStore,
+    cluster: GroupSource | None,
     group_ids: Collection[str] = (),
     regex: Pattern | None = None,
     *,
     new_id: str | None = None,
-    topics: Collection[str] = (),
+    topics: Topics = EVERY,
     leader_epochs: bool = True,
 ) -> OffsetPlan:
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
 
     What only the store has stays, but for partitions for which a backup says that nothing was
-    committed.
+    committed. Offsets out of a partition's range are marked and nothing else: what was there before
+    a change, wherever that was, comes back by its backup.
 
     Args:
         origin: where offsets come from.
         store: where they go to.
+        cluster: knows where partitions begin and end there; None: nobody does.
         group_ids: names.
         regex: matches whole group ids.
         new_id: what the only group that is named shall be called in the store.
-        topics: only these.
+        topics: only these partitions.
         leader_epochs: whether epochs of leaders go with the offsets; in another cluster they would
             be wrong.
 
@@ -44,80 +50,55 @@ def plan_transfer(
         BrokerError: nobody answers.
     """
     reading = read_stored(origin, group_ids, regex)
+    found = reading.offsets or reading.absent or reading.problems
+    nothing = () if found else (Problem(ProblemKind.NOT_FOUND, "There is no offset to take."),)
+    # What a store has no place for, it would never be found to have.
+    metadata = not isinstance(store, WritableOffsetStore) or store.keeps_metadata
+    leader_epochs &= not isinstance(store, WritableOffsetStore) or store.keeps_leader_epochs
     targets: dict[str, dict[At, Target]] = {}
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
-            if not topics or each.topic in topics:
-                keeps = leader_epochs or each.leader_epoch is None
-                offset = each if keeps else replace(each, leader_epoch=None)
+            if is_chosen((each.topic, each.partition), topics):
+                epoch = each.leader_epoch if leader_epochs else None
+                text = each.metadata if metadata else None
+                is_kept = epoch == each.leader_epoch and text == each.metadata
+                offset = each if is_kept else replace(each, leader_epoch=epoch, metadata=text)
                 of_group[each.topic, each.partition] = Target(offset)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(new_id or group_id, {})
-        of_group.update({at: Target(None) for at in ats if not topics or at[0] in topics})
+        of_group.update({at: Target(None) for at in ats if is_chosen(at, topics)})
     there = _there(store, targets)
     for group_id in unread(there, targets):
         del targets[group_id]
+    every = {at for of_group in targets.values() for at in of_group}
+    logs = cluster.log_ranges(every) if cluster is not None and every else LogReading({})
     return make_plan(
         there.offsets,
         targets,
+        logs=logs.ranges,
         problems=(
             *active_groups(store, targets.keys()),
             *reading.problems,
-            *(_not_committed(targets) if topics else ()),
+            *nothing,
+            *not_committed(targets, topics, group_ids),
             *there.problems,
+            *logs.problems,
         ),
-        notes=(*reading.notes, *there.notes),
+        notes=(*reading.notes, *there.notes, *_other_store(reading.saved_from, store)),
     )
 
 
-def plan_deletion(
-    store: AnyStore, group_ids: Collection[str], topics: Collection[str] = ()
-) -> OffsetPlan:
-    """Plan to delete what groups have committed for these topics, or the groups as a whole.
-
-    Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
-    """
-    reading = read_stored(store, group_ids)
-    unknown = unread(reading, group_ids)
-    targets = {
-        group_id: {
-            (each.topic, each.partition): Target(None)
-            for each in offsets
-            if not topics or each.topic in topics
-        }
-        for group_id, offsets in reading.offsets.items()
-        if group_id not in unknown
-    }
-    if topics:
-        problems = (*reading.problems, *_not_committed(targets))
-        return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
-    there = set(targets)
-    if isinstance(store, GroupSource):  # which knows of groups that have committed nothing, too
-        found = store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups
-        there |= found.keys() - unknown
-    active = active_groups(store, there)
-    missing = (each for each in reading.problems if each.group_id not in there)
-    plan = make_plan(
-        reading.offsets,
-        targets,
-        problems=(*active, *missing),
-        notes=(
-            *reading.notes,
-            *(f"{name} has committed nothing" for name in sorted(there - set(targets))),
-        ),
-    )
-    idle = there - {each.group_id for each in active}
-    return replace(plan, deleted=tuple(sorted(idle)))
-
-
-def _not_committed(targets: Mapping[str, Mapping[At, Target]]) -> Iterable[Problem]:
-    for group_id, ats in targets.items():
-        if not ats:
-            reason = "Nothing is committed for these topics."
-            yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
+def _other_store(saved_from: StoreName | None, store: AnyStore) -> Iterable[str]:
+    """Tell that a file was saved from another store than the one that it goes to."""
+    if saved_from is None or not isinstance(store, WritableOffsetStore):
+        return
+    name = store.store_name
+    if saved_from.is_other(name):
+        yield (
+            f"what is read was saved from {saved_from}, and this is {name}; in another cluster "
+            "these offsets are other records, and epochs of leaders mean nothing (--without-epochs)"
+        )
 
 
 def _there(store: AnyStore, group_ids: Collection[str]) -> OffsetReading:

@@ -4,7 +4,7 @@ Wire layout (big endian):
     unsigned varint    7 bits a byte, lowest first, high bit = another byte follows, at most 5 bytes
     compact length     unsigned varint of length + 1; 0 is null
     uuid               16 bytes; as text base64 with the URL alphabet and no padding
-    string             UTF-8; what is no UTF-8 becomes U+FFFD
+    string             UTF-8; what is no UTF-8 becomes U+FFFD; at most 32,767 bytes, always
 """
 
 import codecs
@@ -21,15 +21,36 @@ __all__ = [
     "base64_text",
     "compact_length",
     "java_long",
+    "no_string",
     "unsigned_varint",
     "uuid_bytes",
     "uuid_text",
 ]
 
+_LONGEST = 0x7FFF
+
 
 def java_long(value: int) -> int:
     """Give a sum as Java's long: one that passes its range comes out at the other end."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def no_string(text: str) -> str | None:
+    """Say why a text cannot be a string of a message; None where it can.
+
+    Versions with compact lengths have no longer ones: brokers end the connection over them
+    (`MessageDataGenerator`).
+    """
+    if text.isascii():
+        size = len(text)
+    else:
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            return "expected Unicode characters, found half of a surrogate pair"
+    if size <= _LONGEST:
+        return None
+    return f"expected {_LONGEST:,} bytes at most, which Kafka's protocol can carry, found {size:,}"
 
 
 class DecodeError(ValueError):

@@ -184,15 +184,12 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
     columns.pop("next_timestamp_ms", None)  # the lag in time says the same
     if "topic" in columns and all(row[columns["topic"]] is not None for row in rows):
         columns.pop("topic_id", None)
-    common = []
-    if len(rows) > 1:
-        for name in [name for name in list(columns)[1:] if name not in _OWN]:
-            column = telling.columns[columns[name]]
-            if len({row[columns[name]] for row in rows}) == 1:
-                common.append(f"{column.title} {cell(rows[0][columns.pop(name)], column.kind)}")
-    if {"assignment", "target_assignment"} <= columns.keys() and all(
+    is_reached = {"assignment", "target_assignment"} <= columns.keys() and all(
         row[columns["target_assignment"]] == unmarked(row[columns["assignment"]]) for row in rows
-    ):
+    )
+    if is_reached:
         del columns["target_assignment"]
+    short, common = Sheet(telling.columns, rows).select(list(columns)).without_common(_OWN)
+    if is_reached:
         common.append("target assignment reached")
-    return Sheet(telling.columns, rows).select(list(columns)), ", ".join(common)
+    return short, ", ".join(common)

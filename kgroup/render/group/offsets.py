@@ -12,7 +12,7 @@ from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
-    from kgroup.model.offset import StoredOffset
+    from kgroup.model.offset import StoredOffset, StoreName
 
 __all__ = [
     "DIFFERENCE_COLUMNS",
@@ -58,7 +58,7 @@ PLAN_COLUMNS = (
     Column("log_start_offset", Kind.NUMBER, "first record that the partition has"),
     Column("log_end_offset", Kind.NUMBER, "offset that its next record gets"),
     Column("mark", Kind.TEXT, "what is wrong with the partition, or out of its range"),
-    Column("result", Kind.TEXT, "planned, unchanged, done or refused"),
+    Column("result", Kind.TEXT, "planned, unchanged, done, refused or unknown"),
 )
 plan_sheet = partial(Sheet.of, PLAN_COLUMNS)  # one row a partition
 
@@ -82,7 +82,7 @@ REMOVAL_COLUMNS = (
     Column("client_id", Kind.NAME, "what the client calls itself"),
     Column("client_host", Kind.TEXT, "its machine"),
     Column("partition_count", Kind.NUMBER, "partitions that it has"),
-    Column("result", Kind.TEXT, "planned, done or refused"),
+    Column("result", Kind.TEXT, "planned, done, refused or unknown"),
 )
 removal_sheet = partial(Sheet.of, REMOVAL_COLUMNS)  # one row a member
 
@@ -104,12 +104,21 @@ def file_form(path: Path) -> str:
     return form
 
 
-def file_lines(rows: Sequence[StoredOffset], form: str) -> Iterator[bytes]:
+def file_lines(
+    rows: Sequence[StoredOffset],
+    form: str,
+    *,
+    with_group: bool = True,
+    store: StoreName | None = None,
+) -> Iterator[bytes]:
     """Write offsets so that they can be read again, by `kgroup offsets` and, CSV, by Kafka's tools.
 
     Args:
         rows: sorted.
-        form: one of `FILE_FORMS`. CSV has no groups where there is only one, as Kafka's.
+        form: one of `FILE_FORMS`.
+        with_group: whether CSV says whose offsets they are; Kafka's tool leaves that out where
+            it is asked for one group by its name.
+        store: that they come from; JSON says it.
 
     Raises:
         UsageError: CSV cannot hold a name.
@@ -117,8 +126,8 @@ def file_lines(rows: Sequence[StoredOffset], form: str) -> Iterator[bytes]:
     if form == "kafka-csv":
         from kgroup.protocol.kafka_csv import kafka_csv_lines
 
-        return kafka_csv_lines(rows, with_group=len({row.group_id for row in rows}) > 1)
+        return kafka_csv_lines(rows, with_group=with_group)
     from kgroup.render.document import document, json_rows
 
     lines: Iterable[bytes] = json_rows(rows)
-    return iter(lines) if form == "jsonl" else document("offsets show", lines, [])
+    return iter(lines) if form == "jsonl" else document("offsets show", lines, [], store)

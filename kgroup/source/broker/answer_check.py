@@ -24,7 +24,8 @@ def only_asked(
         if key not in found:
             who = "the cluster" if broker is None else f"broker {broker}"
             name = key if isinstance(key, str) else f"{key[0]}-{key[1]}"
-            raise BrokerError(ProblemKind.UNUSABLE, f"{who} answered {api} without {name}", broker)
+            text = f"{who} answered {api} without {name}"
+            raise BrokerError(ProblemKind.UNUSABLE, text, broker, was_sent=True)
     return {key: found[key] for key in asked}
 
 

@@ -59,6 +59,7 @@ class BrokerClient:
     Attributes:
         deadline: bounds all waiting.
         brokers: by id, as the last answer to `metadata` had them.
+        cluster_id: likewise; None before Kafka 0.10.1.
     """
 
     def __init__(self, bootstrap: str | Sequence[str], deadline: Deadline, **options: Any) -> None:
@@ -73,6 +74,7 @@ class BrokerClient:
         self.bootstrap = [server.strip() for server in servers if server.strip()]
         self.deadline = deadline
         self.brokers: Mapping[int, Broker] = {}
+        self.cluster_id: str | None = None
         self._net = NetworkSelector(client_id="kgroup", slow_task_threshold_secs=0)
         self.options = options
         self._manager = self._new_manager()
@@ -282,7 +284,8 @@ class BrokerClient:
         coordinators wait 5 s for replicas themselves (`offsets.commit.timeout.ms`).
 
         Raises:
-            BrokerError: there is no answer; the broker may have done what was asked all the same.
+            BrokerError: there is no answer; the broker may have done what was asked all the same,
+                where `was_sent` says so.
         """
         return await self._ask(self._link(node), kind, highest, fields, once=True)
 
@@ -353,6 +356,7 @@ class BrokerClient:
         self._manager.cluster.update_metadata(answer)
         view = _view(answer)
         self.brokers = view.brokers
+        self.cluster_id = view.cluster_id
         self._topics |= view.topics
         self._adopt_bootstrap()
         return view
@@ -451,7 +455,7 @@ class _Link:
         another call waits for it.
         """
         if self.trouble is not None:
-            raise self.trouble
+            raise BrokerError(self.trouble.kind, str(self.trouble), self.broker_id)
         if self.is_open:
             return
         is_last = first_s is None
@@ -495,36 +499,49 @@ class _Link:
     ) -> Any:
         """Send one request over the open connection."""
         async with self._window:
-            deadline = self._client.deadline
-            patience = deadline.left_s
-            if not patiently:
-                patience = min(deadline.patience_s, patience)
-            request = kind(version=version, **fields)
-            sent = self.connection.send_request(request, request_timeout_ms=1000 * patience)
+            # The connection, or the time, may have ended while others had their turn.
+            was_sent = self.is_open and self._client.deadline.left_s > 0
             try:
-                answer = await sent
-            except (kafka_errors.RequestTimedOutError, kafka_errors.KafkaTimeoutError):
-                reason = f"did not answer {_api_name(kind)} within {patience:.1f} s"
-                self.trouble = self.error(ProblemKind.SILENT, reason)
-                raise self.trouble from None
-            except kafka_errors.NodeNotReadyError:
-                reason = (
-                    "is holding requests back, since a quota is used up; try again later, or with "
-                    "a longer --timeout"
-                )
-                raise self.error(ProblemKind.THROTTLED, reason) from None
-            except kafka_errors.KafkaConnectionError as error:
-                if not self._has_answered:
-                    raise self._failure(error) from None
-                raise self.error(ProblemKind.DISCONNECTED, "closed the connection") from None
-            except kafka_errors.KafkaError as error:
+                return await self._sent(kind, version, fields, patiently=patiently)
+            except BrokerError as error:
+                if error.kind is not ProblemKind.THROTTLED:  # which means that it was held back
+                    error.was_sent = was_sent
+                raise
+
+    async def _sent(
+        self, kind: Any, version: int, fields: Mapping[str, Any], *, patiently: bool
+    ) -> Any:
+        """Send it, and wait for the answer."""
+        deadline = self._client.deadline
+        patience = deadline.left_s
+        if not patiently:
+            patience = min(deadline.patience_s, patience)
+        request = kind(version=version, **fields)
+        sent = self.connection.send_request(request, request_timeout_ms=1000 * patience)
+        try:
+            answer = await sent
+        except (kafka_errors.RequestTimedOutError, kafka_errors.KafkaTimeoutError):
+            reason = f"did not answer {_api_name(kind)} within {patience:.1f} s"
+            self.trouble = self.error(ProblemKind.SILENT, reason)
+            raise self.trouble from None
+        except kafka_errors.NodeNotReadyError:
+            reason = (
+                "is holding requests back, since a quota is used up; try again later, or with "
+                "a longer --timeout"
+            )
+            raise self.error(ProblemKind.THROTTLED, reason) from None
+        except kafka_errors.KafkaConnectionError as error:
+            if not self._has_answered:
                 raise self._failure(error) from None
-            self._has_answered = True
-            deadline.heard()
-            if (name := null_field(answer, version)) is not None:
-                reason = f"answered {_api_name(kind)} with null for {name}, never null"
-                raise self.error(ProblemKind.UNUSABLE, reason)
-            return answer
+            raise self.error(ProblemKind.DISCONNECTED, "closed the connection") from None
+        except kafka_errors.KafkaError as error:
+            raise self._failure(error) from None
+        self._has_answered = True
+        deadline.heard()
+        if (name := null_field(answer, version)) is not None:
+            reason = f"answered {_api_name(kind)} with null for {name}, never null"
+            raise self.error(ProblemKind.UNUSABLE, reason)
+        return answer
 
     def error(self, kind: ProblemKind, text: str) -> BrokerError:
         """Make an error of what this broker does."""

@@ -20,6 +20,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.message.primitives import no_string
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection_error import BROKEN
@@ -94,7 +95,15 @@ class Coordinators:
 
     async def find(self, group_ids: Collection[str]) -> list[GroupCoordinator]:
         """Ask for the coordinators of groups that were named."""
-        found = await find_coordinators(self._client, group_ids)
+        names = []
+        for group_id in group_ids:
+            reason = no_string(group_id)
+            if reason is None:
+                names.append(group_id)
+            else:
+                text = f"No group can have this id: {reason}."
+                self.problems.append(Problem(ProblemKind.UNSUPPORTED, text, group_id=group_id))
+        found = await find_coordinators(self._client, names)
         coordinators = []
         for group_id, answer in found.items():
             if isinstance(answer, Refusal):

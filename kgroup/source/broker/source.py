@@ -21,7 +21,7 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.offset import OffsetChange
+from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
@@ -57,7 +57,7 @@ _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 class Cluster:
     """A source of groups, and a store of what they commit; a context manager.
 
-    Implements `GroupSource`, `WritableOffsetStore` and `MemberRemover`, among others.
+    Implements `GroupSource`, `WritableOffsetStore`, `GroupRemover`, `MemberRemover`, and others.
     """
 
     capabilities = frozenset(
@@ -72,6 +72,8 @@ class Cluster:
             Capability.SHARE_START_OFFSETS,
         }
     )
+    keeps_metadata = True
+    keeps_leader_epochs = True
 
     def __init__(
         self,
@@ -200,7 +202,18 @@ class Cluster:
 
     # --- what changes something ---
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it: the servers that were named, and the id once a broker has told it."""
+        servers = self._bootstrap if isinstance(self._bootstrap, str) else ",".join(self._bootstrap)
+        cluster_id = None if self._client is None else self._client.cluster_id
+        return StoreName(f"the cluster {servers}", cluster_id)
+
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Commit and delete offsets; see `WritableOffsetStore.write_offsets`.
 
         A group's commits go into one request, which the coordinator takes as a whole. More than
@@ -214,31 +227,29 @@ class Cluster:
         from kgroup.source.broker.write.offset_writer import write_offsets
 
         client = self._connected()
-        return client.run(write_offsets(client, changes))
+        return client.run(write_offsets(client, changes, on_done))
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
-        """Delete groups of any type (Kafka 1.1 and later); see `WritableOffsetStore`."""
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
+        """Delete groups of any type (Kafka 1.1 and later); see `GroupRemover`."""
         from kgroup.source.broker.write.group_remover import delete_groups
 
         client = self._connected()
-        return client.run(delete_groups(client, group_ids))
+        return client.run(delete_groups(client, group_ids, on_done))
 
     def remove_members(
-        self,
-        group_id: str,
-        member_ids: Collection[str] = (),
-        instance_ids: Collection[str] = (),
-        reason: str | None = None,
-    ) -> tuple[Problem, ...]:
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
+    ) -> Mapping[str, Problem]:
         """Remove members from a group; see `MemberRemover`.
 
-        A dynamic member that still runs joins again at once. Before 2.4 there is a request for each
-        member, and no instance ids; the reason, for the broker's log, is told to 3.2 and later.
+        A member that still runs joins again at once. Before 2.4 there is a request for each member,
+        without instance ids; the reason, for the broker's log, is told to 3.2 and later.
         """
         from kgroup.source.broker.write.group_remover import remove_members
 
         client = self._connected()
-        return client.run(remove_members(client, group_id, member_ids, instance_ids, reason))
+        return client.run(remove_members(client, group_id, members, reason))
 
     # --- what only the log tells ---
 

@@ -206,7 +206,7 @@ def check_file(address: SqlAddress) -> None:
     """Raise an InputError where SQLite's file is not there: to open it would make it."""
     if address.is_missing:
         raise InputError(
-            f"{address.shown}: expected a database, found no such file; create the table, which "
-            "makes it, or correct the path",
+            f"{address.shown}: expected a database, found no such file; correct the path, or "
+            "have a change make it, with its table (--create-table)",
             path=str(address.path),
         )

@@ -90,9 +90,13 @@ class OffsetStore:
             pending: gives the offsets whose results are safe already and that nobody has stored,
                 by partition; asked when partitions are revoked. None: there never are any, as
                 where each transaction stores results and offsets.
+
+        Raises:
+            InputError: there is no such table, or it is not fit; rather now than in a rebalance.
         """
         from kgroup.source.sql.listener import OffsetListener
 
+        self._run(lambda _: None, None, write=False)
         return OffsetListener(self, consumer, group, pending)
 
     def load(

@@ -47,6 +47,8 @@ def work_of(
     updated: list[Mapping[str, Any]] = []
     inserted: list[Mapping[str, Any]] = []
     problems: list[Problem] = []
+    # A row's generation fences as long as the group lives, with an offset or without.
+    keeps_claims = "generation" in facts.columns and facts.columns["offset"].nullable
     for group_id in sorted(changes):
         ordered = sorted(changes[group_id], key=place_of)
         _check_once(group_id, ordered)
@@ -59,7 +61,11 @@ def work_of(
             at = place_of(change)
             key = {"group_id": group_id, "topic": change.topic, "partition": change.partition}
             if change.after is None:
-                if change.before is not None:  # a claim without an offset stays
+                if change.before is None:  # a claim without an offset stays
+                    continue
+                if keeps_claims:
+                    updated.append(key | _values(None, facts, now_ms))
+                else:
                     deleted.append(key)
             elif change.after != change.before:
                 is_there = at in stored or (group_id, *at) in found.claimed
@@ -89,16 +95,18 @@ def _unusable(group_id: str, changes: Sequence[OffsetChange], found: Found) -> s
     return None
 
 
-def _values(after: CommittedOffset, facts: TableFacts, now_ms: int) -> dict[str, Any]:
+def _values(after: CommittedOffset | None, facts: TableFacts, now_ms: int) -> dict[str, Any]:
     """Give the values of a row; what a column cannot leave open is what Kafka means by it."""
-    values: dict[str, Any] = {"offset": after.committed_offset}
+    values: dict[str, Any] = {"offset": after and after.committed_offset}
     if "metadata" in facts.columns:
         absent = None if facts.columns["metadata"].nullable else ""
-        values["metadata"] = absent if after.metadata is None else after.metadata
+        known = after and after.metadata
+        values["metadata"] = absent if known is None else known
     if "leader_epoch" in facts.columns:
         absent_epoch = None if facts.columns["leader_epoch"].nullable else -1
-        values["leader_epoch"] = absent_epoch if after.leader_epoch is None else after.leader_epoch
+        epoch = after and after.leader_epoch
+        values["leader_epoch"] = absent_epoch if epoch is None else epoch
     if "updated_at" in facts.columns:
-        known = after.commit_timestamp_ms
-        values["updated_at"] = now_ms if known is None else known
+        time_ms = after and after.commit_timestamp_ms
+        values["updated_at"] = now_ms if time_ms is None else time_ms
     return values

@@ -69,17 +69,28 @@ def insert_rows(
 
 
 def update_rows(
-    connection: "Connection", table: "Table", rows: Sequence[Mapping[str, Any]]
+    connection: "Connection", table: "Table", rows: Sequence[Mapping[str, Any]], *, is_plain: bool
 ) -> None:
-    """Update rows that are there, found by their key; all have the same columns."""
-    from sqlalchemy import update
+    """Update rows that are there and locked, found by their key; all have the same columns.
 
+    MySQL's driver sends many rows at a time of an INSERT only, and a statement for each of any
+    other; where the table `is_plain`, ON DUPLICATE KEY UPDATE does the same in an eighth of the
+    time. (Behind VALUES the driver leaves a doubled % as it is, so no name may have one.)
+    """
+    from sqlalchemy import update
+    from sqlalchemy.dialects.mysql import insert
+
+    is_plain &= connection.dialect.name != "sqlite" and not any("%" in c.name for c in table.c)
     for batch in batches(rows, _ROWS):
         names = [name for name in batch[0] if name not in KEY_ROLES]
         if connection.dialect.name == "postgresql":
             source = _unnested(table, batch)
             statement = update(table).values({name: source.c[name] for name in names})
             connection.execute(statement.where(*_same_key(table, source)))
+        elif is_plain:
+            inserting = insert(table).values(_open_values(table, batch[0]))
+            changed = {name: inserting.inserted[name] for name in names}
+            _execute_many(connection, inserting.on_duplicate_key_update(changed), batch)
         else:
             statement = update(table).values(_open_values(table, names))
             _execute_many(connection, statement.where(*_key(connection, table)), batch)
@@ -89,8 +100,14 @@ def delete_rows(
     connection: "Connection", table: "Table", rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Delete rows, found by their key."""
-    from sqlalchemy import delete
+    from sqlalchemy import delete, tuple_
 
+    if connection.dialect.name not in ("postgresql", "sqlite"):
+        columns = tuple_(*(table.c[role] for role in KEY_ROLES))
+        for batch in batches(rows):
+            keys = [tuple(row[role] for role in KEY_ROLES) for row in batch]
+            connection.execute(delete(table).where(columns.in_(keys)))
+        return
     for batch in batches(rows, _ROWS):
         if connection.dialect.name == "postgresql":
             source = _unnested(table, [{role: row[role] for role in KEY_ROLES} for row in batch])

@@ -1,12 +1,12 @@
 """A table of offsets as a store: read in batches, changed in one transaction, compared before."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kgroup.errors import ProblemKind
-from kgroup.model.offset import OffsetChange
+from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.source.base import OffsetReading
@@ -14,7 +14,7 @@ from kgroup.source.sql.address import SqlAddress, check_file, parse_address
 from kgroup.source.sql.compare import work_of
 from kgroup.source.sql.engine import open_engine, transaction
 from kgroup.source.sql.fit import check_collisions, check_table, check_values
-from kgroup.source.sql.layout import KEY_ROLES, TableLayout
+from kgroup.source.sql.layout import TableLayout
 from kgroup.source.sql.row_reader import Found, read_rows
 from kgroup.source.sql.rows import delete_rows, insert_rows, select_rows, update_rows
 from kgroup.source.sql.sql_error import is_conflict, sql_errors
@@ -34,6 +34,8 @@ __all__ = ["SqlOffsetStore"]
 
 _ATTEMPTS = 5
 """Times that a transaction is begun anew because another one was in its way."""
+_CUT_OFF = frozenset({ProblemKind.DISCONNECTED, ProblemKind.SILENT, ProblemKind.UNREACHABLE})
+"""Kinds of errors behind which the server may have done what it was told last: a COMMIT."""
 
 
 class SqlOffsetStore:
@@ -78,6 +80,23 @@ class SqlOffsetStore:
         """Database and table, for people: without secrets."""
         return f"{self._address.shown}, table {self._layout.shown}"
 
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it: a file by its whole path, as another folder may have one of its name."""
+        path = self._address.path
+        database = self._address.shown if path is None else f"sqlite:///{path.absolute()}"
+        return StoreName(f"{database}, table {self._layout.shown}")
+
+    @property
+    def keeps_metadata(self) -> bool:
+        """Whether the table has a column for them; see `WritableOffsetStore`."""
+        return self._layout.metadata is not None
+
+    @property
+    def keeps_leader_epochs(self) -> bool:
+        """Likewise for them."""
+        return self._layout.leader_epoch is not None
+
     def create_table(self) -> None:
         """Make the table, where there is none; one that is there must be fit to be written.
 
@@ -116,14 +135,18 @@ class SqlOffsetStore:
         }
         return OffsetReading(offsets, problems.problems())
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Change what is stored, in one transaction; see `WritableOffsetStore`.
 
         A group of which anything else is stored than was expected is left out as a whole.
 
         Raises:
             BrokerError: the server cannot be asked, or others are in the way; nothing was changed,
-                unless it says that the connection broke at the end.
+                unless the connection broke at the end (`was_sent`).
             InputError: the table is not fit for this, or cannot hold a value; nothing was changed.
         """
         if self._creates:
@@ -138,52 +161,46 @@ class SqlOffsetStore:
             check_collisions(connection, facts, set(wanted), found.names, self.where)
             work = work_of(changes, found, facts, now_ms=time.time_ns() // 1_000_000)
             delete_rows(connection, self._table, work.deleted)
-            update_rows(connection, self._table, work.updated)
+            update_rows(connection, self._table, work.updated, is_plain=facts.is_plain)
             insert_rows(connection, self._table, work.inserted)
             return work.problems
 
-        return self._retried(change)
-
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
-        """Delete all rows of these groups, in one transaction; see `WritableOffsetStore`."""
-        check_file(self._address)
-        wanted = frozenset(group_ids)
-
-        def delete(connection: "Connection") -> tuple[Problem, ...]:
-            self._facts(connection, write=True)
-            rows = select_rows(connection, self._table, sorted(wanted), lock=True)
-            gone = [dict(zip(KEY_ROLES, row[:3], strict=True)) for row in rows if row[0] in wanted]
-            delete_rows(connection, self._table, gone)
-            absent = wanted - {row["group_id"] for row in gone}
-            return tuple(
-                Problem(
-                    ProblemKind.NOT_FOUND,
-                    f"Expected rows of group {group_id} in {self.where}, found none.",
-                    group_id,
-                )
-                for group_id in sorted(absent)
-            )
-
-        return self._retried(delete)
+        return self._retried(change, changes, on_done)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         with sql_errors(self._address, self._layout.shown):
             yield
 
-    def _retried(self, work: Callable[["Connection"], tuple[Problem, ...]]) -> tuple[Problem, ...]:
+    def _retried(
+        self,
+        work: Callable[["Connection"], tuple[Problem, ...]],
+        group_ids: Iterable[str],
+        on_done: Callable[[str], object],
+    ) -> tuple[Problem, ...]:
         """Run a transaction; begin it anew, from its comparison, where another was in its way."""
         from sqlalchemy.exc import DBAPIError
 
-        with self._errors():
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    with transaction(self._engine, write=True) as connection:
-                        return work(connection)
-                except DBAPIError as error:
-                    if attempt == _ATTEMPTS or not is_conflict(error):
-                        raise
-                    time.sleep(0.02 * attempt)
+        is_at_the_end = False
+        try:
+            with self._errors():
+                for attempt in range(1, _ATTEMPTS + 1):
+                    is_at_the_end = False
+                    try:
+                        with transaction(self._engine, write=True) as connection:
+                            problems = work(connection)
+                            is_at_the_end = True
+                        for group_id in set(group_ids) - {each.group_id for each in problems}:
+                            on_done(group_id)
+                        return problems
+                    except DBAPIError as error:
+                        if attempt == _ATTEMPTS or not is_conflict(error):
+                            raise
+                        time.sleep(0.02 * attempt)
+        except BrokerError as error:
+            # Else the server, or the library, has taken the transaction back.
+            error.was_sent = is_at_the_end and error.kind in _CUT_OFF
+            raise
         raise AssertionError("the last attempt returns or raises")
 
     def _has_table(self, connection: "Connection") -> bool:

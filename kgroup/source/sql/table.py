@@ -55,12 +55,15 @@ class TableFacts:
         has_key: whether (group_id, topic, partition) is unique.
         engine: of MySQL: who stores it, where that one has no transactions.
         unfilled: other columns that a new row would need a value for.
+        is_plain: whether an INSERT of a row's changed columns meets the unique key and nothing else
+            that could be in its way: no other unique key, no column that needs a value.
     """
 
     columns: Mapping[str, ColumnFacts]
     has_key: bool
     engine: str | None = None
     unfilled: tuple[str, ...] = ()
+    is_plain: bool = False
 
 
 def sql_table(layout: TableLayout) -> "Table":
@@ -169,5 +172,6 @@ def exact_collation(connection: "Connection") -> str | None:
 def absent(layout: TableLayout, shown: str) -> InputError:
     """Make the error of a table that is not there."""
     return InputError(
-        f"{shown}: expected the table {layout.shown}, found none; have it made, or name another"
+        f"{shown}: expected the table {layout.shown}, found none; have a change make it "
+        "(--create-table), or name another (--sql-table)"
     )

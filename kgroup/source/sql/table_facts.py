@@ -64,7 +64,12 @@ def read_facts(connection: "Connection", layout: TableLayout, shown: str) -> Tab
     rest = [column for name, column in by_name.items() if name not in used]
     rowid = _sqlite_rowid(inspector, layout, connection.dialect.name)
     unfilled = tuple(str(c["name"]) for c in rest if _needs_value(c) and c["name"] != rowid)
-    return TableFacts(columns, bool(found_key), engine, unfilled)
+    generation = by_name.get(_name(layout.generation or "", any_case))
+    primary = inspector.get_pk_constraint(layout.table, schema=layout.schema)
+    others = inspector.get_indexes(layout.table, schema=layout.schema)
+    unique_count = bool(primary["constrained_columns"]) + sum(bool(i["unique"]) for i in others)
+    is_plain = unique_count == 1 and not (generation and _needs_value(generation))
+    return TableFacts(columns, bool(found_key), engine, unfilled, is_plain and not unfilled)
 
 
 def _name(name: str, any_case: bool = True) -> str:

@@ -1,6 +1,6 @@
 """Removal of whole groups from ZooKeeper, each in one transaction as far as that may be."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kazoo.protocol.serialization import Delete
 
@@ -12,7 +12,6 @@ from kgroup.source.zookeeper.nodes import is_name, read_subtree
 from kgroup.source.zookeeper.transaction import (
     CONTENDED,
     NO_ERROR,
-    UNKNOWN_END,
     LostError,
     parts_of,
     reason_of,
@@ -27,11 +26,13 @@ ATTEMPTS = 5
 """How often a group is read and compared again that others write to at the same time."""
 _TOPIC_DEPTH = 4
 """Of ``/consumers/<group>/owners/<topic>``."""
-_ACTIVE = "The group has {} (nodes below {}); nothing of it was changed: stop its consumers first."
+_ACTIVE = "The group has {} (nodes below {}): stop its consumers first."
 
 
-def delete_groups(client: ZookeeperClient, group_ids: Collection[str]) -> tuple[Problem, ...]:
-    """Remove all nodes of groups; see `WritableOffsetStore.delete_groups`.
+def delete_groups(
+    client: ZookeeperClient, group_ids: Collection[str], on_done: Callable[[str], object]
+) -> tuple[Problem, ...]:
+    """Remove all nodes of groups; see `GroupRemover.delete_groups`.
 
     Raises:
         BrokerError: no server answers, before anything was deleted.
@@ -45,8 +46,9 @@ def delete_groups(client: ZookeeperClient, group_ids: Collection[str]) -> tuple[
             if not has_changed:
                 raise
             problem = Problem(error.kind, f"{error}.", group_id=group_id)
+        has_changed = has_changed or problem is None or problem.kind is ProblemKind.UNKNOWN_END
         if problem is None:
-            has_changed = True
+            on_done(group_id)
         else:
             problems.append(problem)
     return tuple(problems)
@@ -58,7 +60,12 @@ def _delete(client: ZookeeperClient, group_id: str) -> Problem | None:
     trouble: tuple[ProblemKind, str] = (ProblemKind.NOT_FOUND, "There is no such group.")
     was_sent = False
     for _ in range(ATTEMPTS if is_name(group_id) else 0):
-        tree = read_subtree(client, root, None)
+        try:
+            tree = read_subtree(client, root, None)
+        except BrokerError:
+            if not was_sent:
+                raise
+            break
         if tree.problems:
             problem = tree.problems[0]
             return Problem(problem.kind, f"{problem.path}: {problem.reason}", group_id=group_id)
@@ -71,12 +78,17 @@ def _delete(client: ZookeeperClient, group_id: str) -> Problem | None:
             Delete(client.full_path(node.path), version_of(node))
             for node in sorted(below, key=lambda node: -node.path.count("/"))
         ]
-        was_sent = True
         try:
             errors = run_transactions(client, list(parts_of(operations)))
+        except BrokerError:
+            if not was_sent:
+                raise
+            break
         except LostError as lost:
-            trouble = lost.trouble.kind, f"{lost}; {UNKNOWN_END}"
+            was_sent = True
+            trouble = lost.unknown_end
             continue
+        was_sent = True
         error = next((each for each in errors if each), NO_ERROR)
         if not error:
             return None

@@ -14,9 +14,9 @@ from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import ClusterView, Placement
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
-from kgroup.model.log_range import LogReading, OffsetMark
+from kgroup.model.log_range import GONE, LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.offset import OffsetChange
+from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
@@ -41,16 +41,19 @@ __all__ = ["Zookeeper"]
 
 T = TypeVar("T")
 
-_GONE = (OffsetMark.TOPIC_GONE, OffsetMark.PARTITION_GONE)
-
 
 class Zookeeper:
     """A source of groups, and a store of what they commit; a context manager.
 
-    Implements `GroupSource`, `NodeSource` and `WritableOffsetStore`.
+    Implements `GroupSource`, `NodeSource`, `WritableOffsetStore` and `GroupRemover`.
+
+    Attributes:
+        store_name: what to call it.
     """
 
     capabilities = ZOOKEEPER_CAPABILITIES
+    keeps_metadata = False
+    keeps_leader_epochs = False
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class Zookeeper:
             brokers: kafka-python's options for brokers; `bootstrap_servers` there are asked in the
                 place of those that are registered.
         """
+        self.store_name = StoreName(f"ZooKeeper {address}")
         self._timeout_s = timeout_s
         self._of_silence = of_silence
         deadline = Deadline(timeout_s, of_silence=of_silence)
@@ -140,6 +144,25 @@ class Zookeeper:
         )
         return NextReading({}, problems) if found is None else found
 
+    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
+        """Ask the brokers; see `TimedSource`."""
+        if not partitions:
+            return LogReading({})
+        found, problems = self._of_brokers(
+            "offsets of a time are not known",
+            lambda cluster: cluster.offsets_at(partitions, time_ms),
+        )
+        return LogReading({}, problems) if found is None else found
+
+    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Ask the brokers; see `SizedSource`. That none answers, `log_ranges` tells."""
+        if not partitions:
+            return {}
+        found, _ = self._of_brokers(
+            "sizes of partitions are not known", lambda cluster: cluster.log_sizes(partitions)
+        )
+        return found or {}
+
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
         """Ask the brokers; see `KafkaOffsetSource`."""
         question = Question(log_budget=0, commit_times=False)
@@ -200,7 +223,11 @@ class Zookeeper:
         }
         return OffsetReading(offsets, reading.problems, reading.notes)
 
-    def write_offsets(self, changes: Mapping[str, Sequence[OffsetChange]]) -> tuple[Problem, ...]:
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
         """Set, make and remove nodes, a group in a transaction; see `WritableOffsetStore`.
 
         Only offsets can be kept there: no metadata, no leader epochs. A group of more than some
@@ -212,17 +239,19 @@ class Zookeeper:
         """
         from kgroup.source.zookeeper.writer import write_offsets
 
-        return write_offsets(self._client, changes)
+        return write_offsets(self._client, changes, on_done)
 
-    def delete_groups(self, group_ids: Collection[str]) -> tuple[Problem, ...]:
-        """Remove groups with all their nodes; see `WritableOffsetStore`.
+    def delete_groups(
+        self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
+    ) -> tuple[Problem, ...]:
+        """Remove groups with all their nodes; see `GroupRemover`.
 
         Raises:
             BrokerError: no server answers, before anything was deleted.
         """
         from kgroup.source.zookeeper.remover import delete_groups
 
-        return delete_groups(self._client, group_ids)
+        return delete_groups(self._client, group_ids, on_done)
 
     def _of_brokers(
         self, loss: str, ask: "Callable[[Cluster], T]"
@@ -243,7 +272,7 @@ class Zookeeper:
 
     def _of_known_topics(self, found: LogReading) -> LogReading:
         """Correct what brokers take for gone: a topic of ZooKeeper that they have not learnt of."""
-        gone = [at for at, log in found.ranges.items() if log.mark in _GONE]
+        gone = [at for at, log in found.ranges.items() if log.mark in GONE]
         if not gone or self._nodes is None:
             return found
         topics = decode_tree(self._part("/brokers/topics/")).topics

@@ -26,7 +26,6 @@ __all__ = [
     "BUSY",
     "CONTENDED",
     "NO_ERROR",
-    "UNKNOWN_END",
     "LostError",
     "Operation",
     "acl_of",
@@ -46,27 +45,31 @@ _UNIMPLEMENTED, _READ_ONLY = -6, -119
 CONTENDED = frozenset({_NO_NODE, _BAD_VERSION, _NODE_EXISTS, _NOT_EMPTY})
 """Errors by which ZooKeeper says that a node is not as it was read."""
 BUSY = "Others write to the group again and again: stop them first."
-UNKNOWN_END = "whether the group was changed is not known: read it again."
 _ANY_VERSION = -1
 _HEADER = struct.Struct(">iqi")
 _IN_FLIGHT = 32
 _BYTES_IN_FLIGHT = 8 << 20
-_BEHIND_THE_FIRST = -2  # `KeeperException.Code.RUNTIMEINCONSISTENCY`
 
 
 class LostError(Exception):
     """A connection that broke.
 
     Attributes:
-        errors: of the transactions whose answers had come; of the next ones that were sent nobody
-            knows.
+        errors: of the transactions whose answers had come.
+        sent: how many were sent; of those without an answer nobody knows whether they were done.
         trouble: why.
+        unknown_end: what is told of those.
     """
 
-    def __init__(self, errors: Sequence[int], trouble: ServerError) -> None:
+    def __init__(self, errors: Sequence[int], sent: int, trouble: ServerError) -> None:
         super().__init__(str(trouble))
         self.errors = errors
+        self.sent = sent
         self.trouble = trouble
+        self.unknown_end = (
+            ProblemKind.UNKNOWN_END,
+            f"{trouble}; whether the group was changed is not known: read it again.",
+        )
 
 
 def parts_of(operations: Iterable[Operation]) -> Iterator[list[Operation]]:
@@ -125,16 +128,16 @@ def run_transactions(
                 sent == len(errors)
                 or (sent - len(errors) < _IN_FLIGHT and size + sizes[sent] <= _BYTES_IN_FLIGHT)
             ):
-                link.send([Transaction(transactions[sent])])
-                size += sizes[sent]
-                sent += 1
+                sent += 1  # as soon as a part of it may be on its way
+                link.send([Transaction(transactions[sent - 1])])
+                size += sizes[sent - 1]
             error, body = link.answer()
             size -= sizes[len(errors)]
             errors.append(_error(error, body, link.who))
             client.deadline.heard()
     except ServerError as trouble:
         client.drop()
-        raise LostError(errors, trouble) from None
+        raise LostError(errors, sent, trouble) from None
     return errors
 
 
@@ -171,7 +174,7 @@ def _error(error: int, body: bytes, who: str) -> int:
             ProblemKind.UNUSABLE, f"{who} gives an answer that cannot be read"
         ) from None
     codes = [int(getattr(each, "code", 0)) for each in results if isinstance(each, Exception)]
-    return next((code for code in codes if code not in (0, _BEHIND_THE_FIRST)), NO_ERROR)
+    return next((code for code in codes if code), NO_ERROR)  # all behind that one have -2
 
 
 def _size(operation: Operation) -> int:

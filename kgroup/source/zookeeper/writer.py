@@ -18,7 +18,7 @@ topic; those of groups stay.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kazoo.protocol.serialization import Create, Delete, SetData
@@ -36,7 +36,6 @@ from kgroup.source.zookeeper.transaction import (
     BUSY,
     CONTENDED,
     NO_ERROR,
-    UNKNOWN_END,
     LostError,
     Operation,
     acl_of,
@@ -61,7 +60,9 @@ Transaction = list[Operation]
 
 
 def write_offsets(
-    client: ZookeeperClient, changes: Mapping[str, Sequence[OffsetChange]]
+    client: ZookeeperClient,
+    changes: Mapping[str, Sequence[OffsetChange]],
+    on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
     """Write offsets; see `WritableOffsetStore.write_offsets`.
 
@@ -70,7 +71,7 @@ def write_offsets(
         InputError: there is nothing of Kafka.
     """
     wanted = {group_id: each for group_id, each in changes.items() if each}
-    writer = _Writer(client, wanted)
+    writer = _Writer(client, wanted, on_done)
     names = list(wanted)
     for start in range(0, len(names), _GROUPS_AT_ONCE):
         writer.write(names[start : start + _GROUPS_AT_ONCE])
@@ -85,14 +86,19 @@ class _Writer:
     """
 
     def __init__(
-        self, client: ZookeeperClient, changes: Mapping[str, Sequence[OffsetChange]]
+        self,
+        client: ZookeeperClient,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object],
     ) -> None:
         self.problems: dict[str, tuple[Problem, ...]] = {}
         self._client = client
         self._changes = changes
+        self._on_done = on_done
         self._acls: dict[str, list[Any] | None] = {}
         self._rest: dict[str, list[OffsetChange]] = {}
-        """Of groups that were sent: what was to be done."""
+        """What is to be done of groups that are sent."""
+        self._was_sent: set[str] = set()
 
     def write(self, group_ids: Sequence[str]) -> None:
         """Write some groups; those that others write to at the same time again."""
@@ -102,9 +108,11 @@ class _Writer:
                 planned = self._plan(list(waiting))
                 waiting = self._run(planned)
             except BrokerError as error:
-                if not self._rest:
+                if not self._was_sent:
                     raise
-                waiting = dict.fromkeys(waiting, (error.kind, f"{error}."))
+                for group_id, (kind, _) in waiting.items():
+                    if kind is not ProblemKind.UNKNOWN_END:
+                        waiting[group_id] = error.kind, f"{error}."
                 break
             if not waiting:
                 return
@@ -134,10 +142,11 @@ class _Writer:
             group = reading.image.groups.get(group_id)
             now = {place_of(each): each for each in group.offsets} if group else {}
             rest = list(self._changes[group_id])
-            if group_id in self._rest:
+            if group_id in self._was_sent:
                 rest = self._rest[group_id] = remaining(rest, now)
             trouble = self._obstacle(group_id, rest, tree, now, denied.get(group_id))
             if not rest:
+                self._on_done(group_id)
                 continue
             if trouble is not None:
                 self._refuse(group_id, *trouble)
@@ -217,12 +226,14 @@ class _Writer:
     ) -> dict[str, tuple[ProblemKind, str]]:
         """Run transactions; return the groups that are to be looked at again, and why."""
         flat = [(group_id, part) for group_id, parts in planned.items() for part in parts]
-        lost: tuple[ProblemKind, str] | None = None
+        lost: LostError | None = None
         try:
             errors = run_transactions(self._client, [part for _, part in flat])
         except LostError as loss:
             errors = list(loss.errors)
-            lost = loss.trouble.kind, f"{loss}; {UNKNOWN_END}"
+            lost = loss
+        sent = len(flat) if lost is None else lost.sent
+        self._was_sent.update(group_id for group_id, _ in flat[:sent])
         by_group: dict[str, list[int | None]] = {}
         for number, (group_id, _) in enumerate(flat):
             error = errors[number] if number < len(errors) else None
@@ -231,11 +242,14 @@ class _Writer:
         for group_id, found in by_group.items():
             error = next((each for each in found if each != NO_ERROR), NO_ERROR)
             if error is None and lost is not None:
-                again[group_id] = lost
+                was_sent = group_id in self._was_sent
+                again[group_id] = lost.unknown_end if was_sent else (lost.trouble.kind, f"{lost}.")
             elif error is not None and (error in CONTENDED or (error and NO_ERROR in found)):
                 again[group_id] = reason_of(error)
             elif error:
                 self._refuse(group_id, *reason_of(error))
+            else:
+                self._on_done(group_id)
         return again
 
 

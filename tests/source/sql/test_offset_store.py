@@ -18,7 +18,7 @@ from sqlalchemy import Engine, create_engine, text
 from kgroup.errors import InputError, UsageError
 from kgroup.source.sql import FencedError, OffsetStore, TableLayout, generation_of
 from kgroup.source.sql.store import SqlOffsetStore
-from tests.source.sql.stored import execute, query
+from tests.source.sql.stored import change, execute, query
 
 FENCING = TableLayout(generation="generation")
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -190,6 +190,32 @@ def test_the_generation_of_a_consumer() -> None:
         generation_of(FakeConsumer(-1))
     with pytest.raises(UsageError, match=r"kafka-python 3 or later, .* found builtins.object"):
         generation_of(object())
+
+
+def test_an_offset_that_is_removed_and_comes_back_is_as_fenced_as_before(
+    fencing: OffsetStore, file: Path
+) -> None:
+    """A consumer that was paused all the time must not write because of a change and its undo."""
+    fencing.claim("g", [P0], 7)
+    fencing.save("g", {P0: 5}, generation=7)
+    store = SqlOffsetStore(str(file), FENCING)
+    assert store.write_offsets({"g": [change("t", 0, 5, None)]}) == ()
+    assert store.read_offsets().offsets == {}
+    assert fencing.load("g", [P0]) == {}
+    assert store.write_offsets({"g": [change("t", 0, None, 5)]}) == ()
+    with pytest.raises(FencedError, match="found generation 7"):
+        fencing.save("g", {P0: 3}, generation=6)
+    assert query(file) == [("g", "t", 0, 5, 7)]
+
+
+def test_a_listener_of_a_table_that_is_not_fit(
+    plain: OffsetStore, file: Path, engine: Engine
+) -> None:
+    """It is told before the first rebalance."""
+    with pytest.raises(InputError, match="expected a column generation; it has group_id, topic,"):
+        OffsetStore(engine, generation="generation").listener(FakeConsumer(1), "g")
+    with pytest.raises(InputError, match="expected the table other, found none"):
+        OffsetStore(engine, "other").listener(FakeConsumer(1), "g")
 
 
 def test_a_listener_seeks_and_stores(fencing: OffsetStore, file: Path) -> None:

@@ -8,15 +8,19 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
-from kgroup.errors import InputError, ProblemKind, UsageError
+from kgroup.errors import BrokerError, InputError, ProblemKind, UsageError
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.pattern import parse_regex
 from kgroup.source.base import OffsetStore, WritableOffsetStore
+from kgroup.source.sql import engine
 from kgroup.source.sql.layout import TableLayout
 from kgroup.source.sql.store import SqlOffsetStore
 from tests.source.sql.stored import change, execute, new, query
@@ -108,13 +112,6 @@ def test_nothing_after_deletes_the_row(store: SqlOffsetStore, file: Path) -> Non
     assert query(file) == [("a", "t", 1, 1)]
 
 
-def test_groups_are_deleted_and_absent_ones_named(store: SqlOffsetStore, file: Path) -> None:
-    store.write_offsets({g: new({("t", 0): 1, ("u", 0): 1}) for g in ("a", "A", "b")})
-    (problem,) = store.delete_groups(["a", "none"])
-    assert (problem.kind, problem.group_id) == (ProblemKind.NOT_FOUND, "none")
-    assert [row[0] for row in query(file)] == ["A", "A", "b", "b"]
-
-
 def test_all_columns(file: Path) -> None:
     store = SqlOffsetStore(f"sqlite:///{file}", EVERY_COLUMN)
     store.create_table()
@@ -143,7 +140,7 @@ def test_any_name_of_table_and_columns(name: str, file: Path) -> None:
     assert store.write_offsets({"g": new({("t", 0): 1})}) == ()
     assert store.write_offsets({"g": [change("t", 0, 1, 2), change("t", 1, None, 3)]}) == ()
     assert [o.committed_offset for o in store.read_offsets().offsets["g"]] == [2, 3]
-    assert store.delete_groups(["g"]) == ()
+    assert store.write_offsets({"g": [change("t", 0, 2, None), change("t", 1, 3, None)]}) == ()
     assert store.read_offsets().offsets == {}
 
 
@@ -190,16 +187,14 @@ def test_rows_that_are_no_offsets_are_problems(store: SqlOffsetStore, file: Path
 
 def test_a_table_that_is_missing(file: Path) -> None:
     store = SqlOffsetStore(str(file))
-    for call in (
-        store.read_offsets,
-        lambda: store.write_offsets({}),
-        lambda: store.delete_groups([]),
-    ):
-        with pytest.raises(InputError, match="found no such file; create the table"):
+    for call in (store.read_offsets, lambda: store.write_offsets({})):
+        with pytest.raises(InputError, match="found no such file; correct the path"):
             call()
     assert not file.exists()
     execute(file, "CREATE TABLE other (x)")
-    with pytest.raises(InputError, match="expected the table t_offset, found none; have it made"):
+    with pytest.raises(
+        InputError, match="expected the table t_offset, found none; have a change make it"
+    ):
         store.read_offsets()
 
 
@@ -297,7 +292,8 @@ def test_ids_that_a_collation_takes_for_one(file: Path) -> None:
             store.write_offsets(changes)
     assert len(query(file)) == 2
     assert list(store.read_offsets(["group", "OTHER", "other"]).offsets) == ["other"]
-    assert [problem.group_id for problem in store.delete_groups(["group"])] == ["group"]
+    with pytest.raises(InputError, match="to tell 'Group' from 'group'; its collation"):
+        store.write_offsets({"group": [change("t", 0, 1, None)]})
     assert len(query(file)) == 2
 
 
@@ -312,7 +308,7 @@ def test_a_column_that_compares_otherwise_than_the_key(file: Path) -> None:
     assert store.write_offsets({"a": new({("t", 0): 1}), "A": new({("t", 0): 2})}) == ()
     assert store.write_offsets({"a": [change("t", 0, 1, 7)]}) == ()
     assert sorted(query(file)) == [("A", "t", 0, 2), ("a", "t", 0, 7)]
-    assert store.delete_groups(["A"]) == ()
+    assert store.write_offsets({"A": [change("t", 0, 2, None)]}) == ()
     assert query(file) == [("a", "t", 0, 7)]
 
 
@@ -401,6 +397,30 @@ def test_a_writer_waits_for_another(store: SqlOffsetStore, file: Path) -> None:
     assert len(problems) == 1
     assert query(file) == [("g", "t", 0, 3)]
     assert until(lambda: not thread.is_alive())
+
+
+@pytest.mark.parametrize("is_at_the_end", [False, True])
+def test_a_server_that_is_lost_when_all_is_to_be_kept_may_have_kept_it(
+    store: SqlOffsetStore, monkeypatch: pytest.MonkeyPatch, is_at_the_end: bool
+) -> None:
+    """2013 is MySQL's number of it: "Lost connection to MySQL server during query"."""
+    lost = OperationalError("", None, Exception(2013, "Lost connection"))
+
+    @contextmanager
+    def transaction(opened: Any, *, write: bool = False) -> Iterator[Any]:
+        with engine.transaction(opened, write=write) as connection:
+            if write and not is_at_the_end:
+                raise lost
+            yield connection
+        if write:
+            raise lost
+
+    monkeypatch.setattr("kgroup.source.sql.store.transaction", transaction)
+    with pytest.raises(BrokerError, match="Lost connection") as caught:
+        store.write_offsets({"g": new({("t", 0): 1})})
+    assert caught.value.kind is ProblemKind.DISCONNECTED
+    assert caught.value.was_sent is is_at_the_end
+    assert (store.read_offsets().offsets != {}) is is_at_the_end
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Removal of whole groups, and of members from a group."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 from kafka.protocol.admin.groups import DeleteGroupsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest
@@ -10,10 +11,9 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.connection_error import BROKEN
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC, GroupCoordinator, Refusal, is_missing
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name
-from kgroup.source.broker.write.outcome import Change, Outcome, change_groups
+from kgroup.source.broker.write.outcome import NOT_BEGUN, Change, Outcome, change_groups
 from kgroup.source.broker.write.refused import refused
 
 __all__ = ["delete_groups", "remove_members"]
@@ -22,25 +22,24 @@ _OLD = (
     "Kafka before 1.1 cannot delete groups; what they have committed expires after "
     "offsets.retention.minutes."
 )
-_OLD_MEMBERS = (
-    "Kafka before 2.4 cannot remove members by their group.instance.id; name them by their id."
-)
 _NO_SUCH_GROUP = "There is no such group."
-_BY_INSTANCE = 3
-"""Version of LeaveGroup from which on it names many members, by id or instance id (KIP-345)."""
+_MANY = 3
+"""Version of LeaveGroup from which on it names many members, and their instances (KIP-345)."""
 _REASON = 5
 """Version from which on it takes a reason (KIP-800)."""
 _LONGEST_REASON = 255
 """Characters; `JoinGroupRequest.maybeTruncateReason`."""
 
 
-async def delete_groups(client: BrokerClient, group_ids: Collection[str]) -> tuple[Problem, ...]:
+async def delete_groups(
+    client: BrokerClient, group_ids: Collection[str], on_done: Callable[[str], object]
+) -> tuple[Problem, ...]:
     """Delete groups; see `Cluster.delete_groups`.
 
     Raises:
         BrokerError: no broker answers; nothing was deleted.
     """
-    lost: set[str] = set()
+    unsettled: set[str] = set()
 
     async def delete(
         node: int, coordinators: list[GroupCoordinator]
@@ -53,25 +52,31 @@ async def delete_groups(client: BrokerClient, group_ids: Collection[str]) -> tup
             }
         try:
             answer = await client.ask_once(node, DeleteGroupsRequest, groups_names=names)
+            codes = only_asked(
+                {each.group_id: each.error_code for each in answer.results},
+                *(names, "DeleteGroups", node),
+            )
         except BrokerError as error:
-            if error.kind in BROKEN:
-                lost.update(names)
+            if error.was_sent:
+                unsettled.update(names)
             raise
-        codes = {each.group_id: each.error_code for each in answer.results}
-        return {
-            name: _deleted(name, code, was_lost=name in lost)
-            for name, code in only_asked(codes, names, "DeleteGroups", node).items()
-        }
+        results = {name: _deleted(name, code, unsettled) for name, code in codes.items()}
+        for name, result in results.items():
+            if result == Outcome():
+                on_done(name)
+        return results
 
-    return await _change(client, group_ids, delete)
+    return await _change(client, group_ids, delete, unsettled)
 
 
-def _deleted(group_id: str, code: int, *, was_lost: bool) -> Outcome | Refusal:
+def _deleted(group_id: str, code: int, unsettled: set[str]) -> Outcome | Refusal:
     """Read the answer for one group; one that was asked for before may be gone already."""
     if code in COORDINATOR_MOVES:
+        if code != NOT_BEGUN:
+            unsettled.add(group_id)
         return Refusal(code)
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
-        if was_lost:
+        if group_id in unsettled:
             return Outcome()
         return Outcome((Problem(ProblemKind.NOT_FOUND, _NO_SUCH_GROUP, group_id=group_id),))
     if code:
@@ -80,85 +85,79 @@ def _deleted(group_id: str, code: int, *, was_lost: bool) -> Outcome | Refusal:
 
 
 async def remove_members(
-    client: BrokerClient,
-    group_id: str,
-    member_ids: Collection[str],
-    instance_ids: Collection[str],
-    reason: str | None,
-) -> tuple[Problem, ...]:
+    client: BrokerClient, group_id: str, members: Mapping[str, str | None], reason: str | None
+) -> dict[str, Problem]:
     """Remove members; see `Cluster.remove_members`.
 
     Raises:
         BrokerError: no broker answers; nobody was removed.
     """
-    lost: set[str] = set()
+    unsettled: set[str] = set()
+    left: dict[str, Problem] = {}
 
     async def remove(node: int, _: list[GroupCoordinator]) -> dict[str, Outcome | Refusal]:
-        version = await client.version(node, LeaveGroupRequest) or 0
         try:
-            if version >= _BY_INSTANCE:
-                codes = await _leave(client, node, group_id, member_ids, instance_ids, reason)
-            else:
-                codes = await _leave_one_by_one(client, node, group_id, member_ids)
+            codes = await _leave(client, node, group_id, members, reason)
         except BrokerError as error:
-            if error.kind in BROKEN:
-                lost.add(group_id)
+            if error.was_sent:
+                unsettled.add(group_id)
             raise
         move = next((code for code in codes.values() if code in COORDINATOR_MOVES), None)
         if move is not None:
-            lost.add(group_id)
+            if set(codes.values()) != {NOT_BEGUN}:
+                unsettled.add(group_id)
             return {group_id: Refusal(move)}
-        unknown = [] if version >= _BY_INSTANCE else list(instance_ids)
-        problems = [
-            Problem(ProblemKind.UNSUPPORTED, f"{name}: {_OLD_MEMBERS}", group_id=group_id)
-            for name in unknown
-        ]
-        for name, code in codes.items():
+        for member_id, code in codes.items():
             is_gone = code == ErrorCode.UNKNOWN_MEMBER_ID
-            if code and not (is_gone and group_id in lost):
-                problems.append(_not_removed(group_id, name, code))
-        return {group_id: Outcome(tuple(problems))}
+            if code and not (is_gone and group_id in unsettled):
+                left[member_id] = _not_removed(group_id, members[member_id] or member_id, code)
+        return {group_id: Outcome()}
 
-    if not (member_ids or instance_ids):
-        return ()
-    return await _change(client, [group_id], remove)
+    of_all = await _change(client, [group_id] if members else [], remove, unsettled)
+    return dict.fromkeys(members, of_all[0]) if of_all else left
 
 
 async def _leave(
     client: BrokerClient,
     node: int,
     group_id: str,
-    member_ids: Collection[str],
-    instance_ids: Collection[str],
+    members: Mapping[str, str | None],
     reason: str | None,
 ) -> dict[str, int]:
-    """Ask for members to be removed all at once; return the error code of each, 0 where it was."""
-    version = await client.version(node, LeaveGroupRequest) or 0
+    """Ask for members to be removed; return the error code of each by its id, 0 where it was.
+
+    Static members are named by both ids. By their instance alone (as Kafka's own tool does it) who
+    has taken the place of a member since would be removed instead of it.
+    """
+    version = await client.version(node, LeaveGroupRequest)
+    if version is None or version < _MANY:
+        return await _leave_one_by_one(client, node, group_id, members)
     identity = LeaveGroupRequest.MemberIdentity
     # A reason that is too long is cut here, as Kafka's own client cuts it.
     why = {"reason": reason[:_LONGEST_REASON]} if reason and version >= _REASON else {}
-    dynamic = [identity(version=version, member_id=each, **why) for each in member_ids]
-    static = [
-        identity(version=version, member_id="", group_instance_id=each, **why)
-        for each in instance_ids
+    leaving = [
+        identity(version=version, member_id=member_id, group_instance_id=instance_id, **why)
+        for member_id, instance_id in members.items()
     ]
-    answer = await client.ask_once(
-        node, LeaveGroupRequest, group_id=group_id, members=[*dynamic, *static]
-    )
-    names = [*member_ids, *instance_ids]
+    answer = await client.ask_once(node, LeaveGroupRequest, group_id=group_id, members=leaving)
     if answer.error_code:
-        return dict.fromkeys(names, answer.error_code)
-    codes = {each.group_instance_id or each.member_id: each.error_code for each in answer.members}
-    return only_asked(codes, names, "LeaveGroup", node)
+        return dict.fromkeys(members, answer.error_code)
+    codes = {each.member_id: each.error_code for each in answer.members}
+    return only_asked(codes, members, "LeaveGroup", node)
 
 
 async def _leave_one_by_one(
     client: BrokerClient, node: int, group_id: str, member_ids: Collection[str]
 ) -> dict[str, int]:
-    answers = await client.gather_all(
+    answers: list[Any] = await client.gather(
         client.ask_once(node, LeaveGroupRequest, group_id=group_id, member_id=each)
         for each in member_ids
     )
+    errors = [each for each in answers if isinstance(each, BrokerError)]
+    if errors:
+        was_sent = len(errors) < len(answers) or any(each.was_sent for each in errors)
+        first = errors[0]
+        raise BrokerError(first.kind, str(first), first.broker_id, was_sent=was_sent)
     return {name: answer.error_code for name, answer in zip(member_ids, answers, strict=True)}
 
 
@@ -174,7 +173,7 @@ def _not_removed(group_id: str, name: str, code: int) -> Problem:
 
 
 async def _change(
-    client: BrokerClient, group_ids: Collection[str], change: Change
+    client: BrokerClient, group_ids: Collection[str], change: Change, unsettled: Collection[str]
 ) -> tuple[Problem, ...]:
     """Change groups, if there may be any: to look for coordinators creates the topic of groups."""
     names = list(dict.fromkeys(group_ids))
@@ -185,4 +184,4 @@ async def _change(
         return tuple(
             Problem(ProblemKind.NOT_FOUND, _NO_SUCH_GROUP, group_id=name) for name in names
         )
-    return await change_groups(client, names, change)
+    return await change_groups(client, names, change, unsettled)

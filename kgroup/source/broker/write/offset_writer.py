@@ -10,7 +10,7 @@ is where a connection broke before the answer: what the group has by then tells 
 was taken, and nothing is sent twice that was.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kafka.protocol.consumer.group import OffsetDeleteRequest
 
@@ -19,6 +19,7 @@ from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
+from kgroup.protocol.message.primitives import no_string
 from kgroup.source.broker.client import BrokerClient, Window
 from kgroup.source.broker.connection_error import BROKEN
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
@@ -26,7 +27,13 @@ from kgroup.source.broker.error_code import COORDINATOR_MOVES
 from kgroup.source.broker.group_reader import GroupReader
 from kgroup.source.broker.offset_fetch import OffsetFetcher
 from kgroup.source.broker.write.offset_request import commit_offsets, delete_offsets, requests_of
-from kgroup.source.broker.write.outcome import UNKNOWN_END, Outcome, change_groups, sentence
+from kgroup.source.broker.write.outcome import (
+    NOT_BEGUN,
+    Outcome,
+    change_groups,
+    sentence,
+    with_unknown_end,
+)
 from kgroup.source.broker.write.refused import OF_PARTITIONS, refused
 from kgroup.source.offset_change import At, by_partition, conflict, place_of, remaining, unwritten
 
@@ -36,15 +43,17 @@ _SIDE_BY_SIDE = 2
 """Hundreds of groups: one is read while the other is written, and none waits long in between."""
 _NOT_YET = COORDINATOR_MOVES | {ErrorCode.REQUEST_TIMED_OUT}
 _CANNOT_DELETE = (
-    "Kafka before 2.4 cannot delete offsets of single partitions; nothing of the group was "
-    "changed: delete the whole group and write the rest anew, or commit an offset there."
+    "Kafka before 2.4 cannot delete offsets of single partitions: delete the whole group and write "
+    "the rest anew, or commit an offset there."
 )
 
 Offsets = Sequence[CommittedOffset]
 
 
 async def write_offsets(
-    client: BrokerClient, changes: Mapping[str, Sequence[OffsetChange]]
+    client: BrokerClient,
+    changes: Mapping[str, Sequence[OffsetChange]],
+    on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
     """Write offsets; see `Cluster.write_offsets`.
 
@@ -55,15 +64,28 @@ async def write_offsets(
     if not wanted:
         return ()
     await client.metadata([])
-    return await change_groups(client, wanted, _Writer(client, wanted).write)
+    writer = _Writer(client, wanted, on_done)
+    return await change_groups(client, wanted, writer.write, writer.unsettled)
 
 
 class _Writer:
-    """Writes groups whose coordinators are known."""
+    """Writes groups whose coordinators are known.
 
-    def __init__(self, client: BrokerClient, changes: Mapping[str, Sequence[OffsetChange]]) -> None:
+    Attributes:
+        unsettled: groups of which something was sent that may have been done, or was, and whose
+            end is not known yet.
+    """
+
+    def __init__(
+        self,
+        client: BrokerClient,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object],
+    ) -> None:
+        self.unsettled: set[str] = set()
         self._client = client
         self._changes = changes
+        self._on_done = on_done
         self._was_sent: set[str] = set()
         self._reader = GroupReader(client, Coordinators(client, named=True), None)
         self._fetcher = OffsetFetcher(client)
@@ -118,12 +140,15 @@ class _Writer:
         if group_id in self._was_sent:
             rest = remaining(changes, now)
         obstacle = self._obstacle(group, rest, deletes)
+        if not rest:
+            self._on_done(group_id)
+            return Outcome()
         if obstacle is None:
             changed = conflict(rest, now)
             if changed is None:
                 return [each for each in rest if each.after or each.before]
             obstacle = ProblemKind.CHANGED, changed
-        return Outcome(unwritten(*obstacle, group_id, rest, changes) if rest else ())
+        return Outcome(unwritten(*obstacle, group_id, rest, changes))
 
     def _obstacle(
         self, group: Group | None, changes: Collection[OffsetChange], deletes: bool
@@ -142,7 +167,7 @@ class _Writer:
             count = len(group.members)
             text = (
                 f"The group is {group.state}, with {count} member{'' if count == 1 else 's'}; only "
-                "they may commit. Nothing of it was changed: stop or remove them first."
+                "they may commit: stop or remove them first."
             )
             return ProblemKind.ACTIVE, text
         return None
@@ -151,49 +176,72 @@ class _Writer:
         self, node: int, group_id: str, changes: list[OffsetChange]
     ) -> Outcome | Refusal:
         """Send what one group needs, in as few requests as may be, one after the other."""
-        commits = [change.after for change in changes if change.after is not None]
+        problems = [problem for change in changes for problem in _unsendable(group_id, change)]
+        left_out = {(problem.topic, problem.partition) for problem in problems}
+        commits = [
+            change.after
+            for change in changes
+            if change.after is not None and place_of(change) not in left_out
+        ]
         deletions = [place_of(change) for change in changes if change.after is None]
-        problems: list[Problem] = []
         done: set[At] = set()
         self._was_sent.add(group_id)
+
+        def rest(problem: Problem) -> Outcome:
+            """Tell of what was not done, by partition where something was."""
+            if not (done or problems or group_id in self.unsettled):
+                return Outcome((problem,))
+            told = done | {(each.topic, each.partition) for each in problems}
+            left = [at for at in map(place_of, changes) if at not in told]
+            return Outcome((*problems, *by_partition(problem.kind, problem.reason, group_id, left)))
+
+        def ended(code: int, operation: str) -> Outcome | Refusal:
+            """Tell of an error of the whole group."""
+            if code not in _NOT_YET:
+                kind, reason = refused(code, operation)
+                return rest(Problem(kind, reason, group_id=group_id))
+            if done or code != NOT_BEGUN:
+                self.unsettled.add(group_id)
+            moves = code in COORDINATOR_MOVES
+            return Refusal(code if moves else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
         try:
             for part in requests_of(group_id, commits):
                 codes = await commit_offsets(self._client, node, group_id, part)
                 end = _problems(group_id, codes, "READ", problems, done)
                 if end is not None:
-                    return self._ended(end, "READ", group_id, changes, problems, done)
+                    return ended(end, "READ")
             if deletions:
                 codes = await delete_offsets(self._client, node, group_id, deletions)
                 end = _problems(group_id, codes, "READ", problems, done)
                 if end is not None:
-                    return self._ended(end, "DELETE", group_id, changes, problems, done)
+                    return ended(end, "DELETE")
         except BrokerError as error:
             if error.kind in BROKEN:
-                return Refusal(ErrorCode.NETWORK_EXCEPTION, f"{error}; {UNKNOWN_END}")
-            reason = f"{sentence(error)}; {UNKNOWN_END}."
-            return Outcome((Problem(error.kind, reason, group_id, broker=error.broker_id),))
+                if done or error.was_sent:
+                    self.unsettled.add(group_id)
+                return Refusal(ErrorCode.NETWORK_EXCEPTION, str(error))
+            problem = Problem(error.kind, f"{sentence(error)}.", group_id, broker=error.broker_id)
+            return rest(with_unknown_end(problem) if error.was_sent else problem)
+        if not problems:
+            self._on_done(group_id)
         return Outcome(tuple(problems))
 
-    def _ended(
-        self,
-        code: int,
-        operation: str,
-        group_id: str,
-        changes: Collection[OffsetChange],
-        problems: list[Problem],
-        done: Collection[At],
-    ) -> Outcome | Refusal:
-        """Tell of an error that ended the writing of a group, and what had been done before."""
-        if code in _NOT_YET:
-            return Refusal(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE if code not in COORDINATOR_MOVES else code
+
+def _unsendable(group_id: str, change: OffsetChange) -> Iterator[Problem]:
+    """Tell of a commit that no request can have; the others of its group need not wait for it."""
+    if change.after is None:
+        return
+    for what, text in (("topic", change.topic), ("metadata", change.after.metadata or "")):
+        if (reason := no_string(text)) is not None:
+            yield Problem(
+                ProblemKind.UNSUPPORTED,
+                f"The {what} cannot be sent: {reason}.",
+                group_id=group_id,
+                topic=change.topic,
+                partition=change.partition,
             )
-        kind, reason = refused(code, operation)
-        if not done:
-            return Outcome((Problem(kind, reason, group_id=group_id),))
-        told = {(problem.topic, problem.partition) for problem in problems}
-        left = [at for at in map(place_of, changes) if at not in done and at not in told]
-        return Outcome((*problems, *by_partition(kind, reason, group_id, left)))
+            return
 
 
 def _problems(

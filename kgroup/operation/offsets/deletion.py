@@ -1,0 +1,157 @@
+"""Plan to delete what groups have committed for topics, or the groups as a whole."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from kgroup.errors import ProblemKind
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
+from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
+from kgroup.operation.offsets.plan import (
+    OffsetPlan,
+    PlannedOffset,
+    Result,
+    Target,
+    make_plan,
+    why_active,
+)
+from kgroup.operation.offsets.read import AnyStore, read_stored, unread
+from kgroup.source.base import GroupSource, OffsetReading, Question
+from kgroup.source.offset_change import At
+
+__all__ = ["plan_deletion"]
+
+_SHARED = (
+    "It is a share group: how far it has come cannot be saved, nor written back; "
+    "kafka-share-groups deletes it (--delete), or what it knows of topics (--delete-offsets)."
+)
+_SUBSCRIBED = "Members of the group subscribe to the topic: stop them, or let them drop it."
+
+Targets = Mapping[str, Mapping[At, Target]]
+
+
+def plan_deletion(
+    store: AnyStore,
+    group_ids: Collection[str],
+    regex: Pattern | None = None,
+    *,
+    topics: Topics = EVERY,
+) -> OffsetPlan:
+    """Plan to delete what groups have committed for these partitions, or the groups as a whole.
+
+    What its coordinator would refuse is refused, as far as that can be known.
+
+    Args:
+        store: where they are.
+        group_ids: names.
+        regex: also groups whose whole id matches, if they have committed anything.
+        topics: only what is committed for these partitions.
+
+    Raises:
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    reading = read_stored(store, group_ids, regex)
+    chosen = {*group_ids, *reading.offsets}
+    unknown = unread(reading, chosen)
+    targets = {
+        group_id: {
+            (each.topic, each.partition): Target(None)
+            for each in offsets
+            if is_chosen((each.topic, each.partition), topics)
+        }
+        for group_id, offsets in reading.offsets.items()
+        if group_id not in unknown
+    }
+    groups: dict[str, Group] = {}  # those that have committed nothing, too
+    if isinstance(store, GroupSource):
+        found = store.read(chosen, Question(offsets=False, log_budget=0)).image.groups
+        groups = {group_id: group for group_id, group in found.items() if group_id not in unknown}
+    shared = tuple(
+        Problem(ProblemKind.UNSUPPORTED, _SHARED, group_id=group_id)
+        for group_id, group in groups.items()
+        if group.type is GroupType.SHARE
+    )
+    if topics:
+        missing = not_committed(targets, topics, group_ids)
+        return _of_topics(reading, targets, groups.values(), (*shared, *missing))
+    return _of_groups(reading, targets, groups, shared)
+
+
+def _of_topics(
+    reading: OffsetReading, targets: Targets, groups: Iterable[Group], found: tuple[Problem, ...]
+) -> OffsetPlan:
+    refused = {problem.group_id for problem in found} - {None}
+    active = (each for group in groups for each in _read(group, targets.get(group.group_id, {})))
+    missing = (each for each in reading.problems if each.group_id not in refused)
+    problems = (*active, *found, *missing)
+    return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
+
+
+def _of_groups(
+    reading: OffsetReading,
+    targets: Targets,
+    groups: Mapping[str, Group],
+    shared: tuple[Problem, ...],
+) -> OffsetPlan:
+    there = {*targets, *groups}
+    active = why_active(each for each in groups.values() if each.type is not GroupType.SHARE)
+    refused = {each.group_id for each in (*active, *shared)}
+    missing = (each for each in reading.problems if each.group_id not in there)
+    plan = make_plan(
+        reading.offsets, targets, problems=(*active, *shared, *missing), notes=reading.notes
+    )
+    bare = (
+        PlannedOffset.of_group(name, Result.REFUSED if name in refused else Result.PLANNED)
+        for name in there - targets.keys()
+    )
+    rows = sorted((*plan.rows, *bare), key=lambda row: row.group_id)  # which keeps their order
+    return replace(plan, rows=tuple(rows), deleted=tuple(sorted(there - refused)))
+
+
+def _read(group: Group, ats: Iterable[At]) -> Iterator[Problem]:
+    """Tell of what members keep from being deleted: what they subscribe to, or all.
+
+    Source: `Group.isSubscribedToTopic` and `validateOffsetDelete` of Kafka's group types.
+    """
+    if not why_active([group]):
+        return
+    if group.type is GroupType.ZOOKEEPER or (
+        group.type is GroupType.CLASSIC and group.protocol_type != "consumer"
+    ):
+        yield from why_active([group])
+        return
+    topics = _subscribed(group)
+    for topic, partition in ats:
+        if topic in topics:
+            yield Problem(
+                ProblemKind.ACTIVE,
+                _SUBSCRIBED,
+                group_id=group.group_id,
+                topic=topic,
+                partition=partition,
+            )
+
+
+def _subscribed(group: Group) -> frozenset[str]:
+    """Name topics that members surely subscribe to.
+
+    What regular expressions come to only the coordinator knows, and what a classic group
+    subscribes to in the middle of a rebalance.
+    """
+    if group.type is GroupType.STREAMS:
+        parts = group.topology.subtopologies if group.topology else ()
+        return frozenset(
+            topic
+            for part in parts
+            for topic in (*part.source_topics, *part.repartition_source_topics)
+        )
+    if group.type is GroupType.CLASSIC and group.state is not GroupState.STABLE:
+        return frozenset()
+    return frozenset(
+        topic
+        for member in group.members
+        if member.subscription is not None
+        for topic in member.subscription.topics or ()
+    )

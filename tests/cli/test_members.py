@@ -1,0 +1,66 @@
+"""`kgroup members remove` on a cluster that keeps what it was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kgroup.model.problem import Problem
+from tests.cli.conftest import Cli
+from tests.operation.offset_stores import Cluster
+
+
+class Live(Cluster):
+    """A cluster with a group "g" of two members.
+
+    Attributes:
+        told: ids of members that were to be removed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({}, {}, members={"g": 2})
+        self.told: list[str] = []
+
+    def __call__(self, bootstrap: list[str], **options: object) -> Live:
+        return self
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def remove_members(
+        self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
+    ) -> Mapping[str, Problem]:
+        self.told += members
+        return {}
+
+
+@pytest.fixture
+def live(monkeypatch: pytest.MonkeyPatch) -> Live:
+    cluster = Live()
+    monkeypatch.setattr("kgroup.source.broker.source.Cluster", cluster)
+    return cluster
+
+
+LINE = ["members", "remove", "-b", "h:1", "g", "--all"]
+
+
+def test_a_plan_removes_nobody_and_names_the_cluster(cli: Cli, live: Live) -> None:
+    planned = cli(*LINE)
+    assert planned.status == 0
+    assert planned.err == (
+        "kgroup: note: nothing was changed in the cluster b (id c); --execute does what is "
+        "planned\n"
+    )
+    assert live.told == []
+
+
+def test_a_wrong_column_is_told_before_anybody_is_removed(cli: Cli, live: Live) -> None:
+    wrong = cli(*LINE, "--execute", "--columns", "member_id,nosuch")
+    assert (wrong.status, "no column nosuch" in wrong.err) == (2, True)
+    assert live.told == []
+    cli(*LINE, "--execute", "--columns", "member_id")
+    assert len(live.told) == 2

@@ -1,0 +1,134 @@
+"""What is planned to be deleted, and what coordinators would refuse, by their rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from kgroup.errors import ExitStatus, ProblemKind
+from kgroup.model.group import (
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Subscription,
+    Subtopology,
+    Topology,
+)
+from kgroup.operation.offsets.deletion import plan_deletion
+from kgroup.operation.offsets.plan import Result, carry_out
+from kgroup.source.base import OffsetReading
+from tests.operation.offset_stores import Store
+from tests.operation.sources import FakeSource
+
+READ, KEPT = ("orders", 0), ("kept", 0)
+
+
+class Cluster(FakeSource, Store):
+    """A store that knows these groups, each of which has committed what is given."""
+
+    def __init__(self, *groups: Group, offsets: Mapping[tuple[str, int], int]) -> None:
+        FakeSource.__init__(self, *groups)
+        Store.__init__(self, {group.group_id: offsets for group in groups if offsets})
+
+
+def member(*topics: str, regex: str | None = None) -> Member:
+    return Member("m", subscription=Subscription(topics, regex))
+
+
+CLASSIC, STABLE = GroupType.CLASSIC, GroupState.STABLE
+TOPOLOGY = Topology(0, (Subtopology("0", ("orders",), (), ("kept",), (), ()),))
+
+
+@pytest.mark.parametrize(
+    ("group", "refused"),
+    [
+        (Group("g", CLASSIC, GroupState.EMPTY, "consumer"), set()),
+        (Group("g", CLASSIC, STABLE, "consumer", members=(member("orders"),)), {READ}),
+        (Group("g", CLASSIC, STABLE, "consumer", members=(Member("m"), member("kept"))), {KEPT}),
+        (
+            Group(
+                *("g", CLASSIC, GroupState.PREPARING_REBALANCE, "consumer"),
+                members=(member("orders"),),
+            ),
+            set(),
+        ),
+        (Group("g", CLASSIC, STABLE, "connect", members=(Member("m"),)), {READ, KEPT}),
+        (
+            Group("g", GroupType.CONSUMER, GroupState.RECONCILING, members=(member("orders"),)),
+            {READ},
+        ),
+        (Group("g", GroupType.CONSUMER, STABLE, members=(member(regex="orders"),)), set()),
+        (
+            Group("g", GroupType.STREAMS, STABLE, topology=TOPOLOGY, members=(Member("m"),)),
+            {READ, KEPT},
+        ),
+        (Group("g", GroupType.STREAMS, GroupState.EMPTY, topology=TOPOLOGY), set()),
+        (Group("g", GroupType.ZOOKEEPER, STABLE, members=(member("orders"),)), {READ, KEPT}),
+    ],
+    ids=[
+        *("empty", "consumers", "of one the subscription is not known", "in a rebalance"),
+        *("connect", "consumer protocol", "by a regular expression", "streams", "streams stopped"),
+        "ZooKeeper",
+    ],
+)
+def test_topics_that_members_read_are_left_alone(
+    group: Group, refused: set[tuple[str, int]]
+) -> None:
+    """As `isSubscribedToTopic` and `validateOffsetDelete` of Kafka's groups have it."""
+    store = Cluster(group, offsets={READ: 1, KEPT: 2})
+    plan = plan_deletion(store, ["g"], topics={"orders": None, "kept": None})
+    found = {(row.topic, row.partition) for row in plan.rows if row.result is Result.REFUSED}
+    assert found == refused
+    assert {each.kind for each in plan.problems} == ({ProblemKind.ACTIVE} if refused else set())
+    left = {READ, KEPT} - refused
+    assert {(each.topic, each.partition) for each in plan.changes.get("g", ())} == left
+
+
+def test_a_group_that_has_committed_nothing_has_a_row() -> None:
+    store = Cluster(Group("g", CLASSIC, GroupState.EMPTY), offsets={})
+    plan = plan_deletion(store, ["g"])
+    (row,) = plan.rows
+    assert (row.group_id, row.topic, row.partition, row.result) == ("g", None, None, Result.PLANNED)
+    assert (plan.deleted, plan.problems) == (("g",), ())
+    done = carry_out(store, plan)
+    assert ([each.result for each in done.data], store.deleted) == ([Result.DONE], ["g"])
+    assert done.exit_status is ExitStatus.DONE
+
+
+@pytest.mark.parametrize("offsets", [{}, {READ: 1}], ids=["nothing committed", "committed"])
+def test_a_group_with_members_is_refused_alike(offsets: Mapping[tuple[str, int], int]) -> None:
+    store = Cluster(
+        Group("g", GroupType.CONSUMER, STABLE, members=(member("orders"),)), offsets=offsets
+    )
+    plan = plan_deletion(store, ["g"])
+    assert [each.result for each in plan.rows] == [Result.REFUSED]
+    assert ([each.kind for each in plan.problems], plan.is_empty) == ([ProblemKind.ACTIVE], True)
+    assert plan.report.exit_status is ExitStatus.PARTLY
+
+
+@pytest.mark.parametrize("state", [GroupState.EMPTY, STABLE])
+def test_share_groups_are_not_deleted(state: GroupState) -> None:
+    """What they know cannot be saved: nothing would undo that."""
+    members = (member("orders"),) if state is STABLE else ()
+    store = Cluster(Group("g", GroupType.SHARE, state, members=members), offsets={})
+    plan = plan_deletion(store, ["g"])
+    assert [each.result for each in plan.rows] == [Result.REFUSED]
+    (problem,) = plan.problems
+    assert (problem.kind, problem.group_id) == (ProblemKind.UNSUPPORTED, "g")
+    assert "kafka-share-groups deletes it" in problem.reason
+    assert plan.is_empty
+    (problem,) = plan_deletion(store, ["g"], topics={"orders": None}).problems
+    assert problem.kind is ProblemKind.UNSUPPORTED
+
+
+def test_a_group_that_came_since_is_not_deleted_unseen() -> None:
+    store = Cluster(Group("g", CLASSIC, GroupState.EMPTY), offsets={})
+    plan = plan_deletion(store, ["g"])
+    store.read_offsets = lambda *_: OffsetReading(  # type: ignore[method-assign]
+        Store({"g": {READ: 1}}).offsets
+    )
+    done = carry_out(store, plan)
+    assert ([each.result for each in done.data], store.deleted) == ([Result.REFUSED], [])
+    assert [each.kind for each in done.errors] == [ProblemKind.CHANGED]

@@ -11,6 +11,10 @@ COMMANDS: CommandTable = {
         "plan.new_consumer",
         "Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.",
     ),
+    "static-membership": (
+        "plan.static_membership",
+        "Give members of groups names that outlive restarts.",
+    ),
     "verify": ("plan.verify", "Tell whether a step of a plan is done."),
 }
 

@@ -15,6 +15,7 @@ COMMANDS: CommandTable = {
         "plan.static_membership",
         "Give members of groups names that outlive restarts.",
     ),
+    "partitions": ("plan.partitions", "Give a topic more partitions, and lose no record of it."),
     "verify": ("plan.verify", "Tell whether a step of a plan is done."),
 }
 

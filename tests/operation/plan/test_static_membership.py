@@ -134,6 +134,7 @@ def test_brokers_before_2_3_refuse_static_members(version: str | None, expected:
     more = {} if version is None else {"inter.broker.protocol.version": version}
     plan = planned(two(), settings={1: BROKER | more})
     assert verdict(plan, "broker-version") is expected
+    assert verdict(planned(two(), settings=None), "broker-version") is Verdict.UNKNOWN
 
 
 def test_old_subscriptions_do_not_tell_whether_clients_are_new_enough() -> None:
@@ -272,6 +273,18 @@ def test_a_step_is_done_when_every_member_has_its_instance_id() -> None:
     assert check(plan, 1, is_static) is Progress.DONE
     rebalancing = replace(is_static, state=GroupState.PREPARING_REBALANCE)
     assert check(plan, 1, rebalancing) is Progress.HALF_DONE
+
+
+def test_a_new_member_without_an_id_keeps_the_step_from_being_done() -> None:
+    group = two()
+    grown = replace(
+        renamed(group, ("n1", "client-1"), ("n2", "client-2")),
+        members=(
+            *renamed(group, ("n1", "client-1"), ("n2", "client-2")).members,
+            member(3, partitions=[]),
+        ),
+    )
+    assert check(planned(group), 1, grown) is Progress.WRONG
 
 
 def test_the_way_back_is_done_when_nobody_has_one() -> None:

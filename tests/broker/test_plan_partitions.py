@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.broker.migration import Fleet, Happened, close_to, fleet, kgroup
+from tests.broker.migration import RATE, Fleet, Happened, close_to, fleet, kgroup
 from tests.broker.servers import Broker, broker
+from tests.waiting import until
 
 AGE = "15s"
+NAMES = ["a", "b", "c"]
 PROTOCOLS = [("3.9.2", "classic"), ("4.3.1", "classic"), ("4.3.1", "consumer")]
 
 
@@ -34,12 +36,17 @@ def _plan(group: Fleet, path: Path, growth: str, *arguments: str, status: int = 
     return group.plan(path, "partitions", growth, *given, status=status)
 
 
+def _committed(group: Fleet) -> int:
+    """Count the partitions that have a commit."""
+    return len(kgroup("offsets", "show", group.group, *group.where))
+
+
 def _grow(group: Fleet, path: Path, step: Any) -> Happened:
-    """Carry out the step that gives the topic six partitions in place of four."""
+    """Carry out the step that gives the topic eight partitions in place of six."""
     number = step["number"]
     assert group.verify(path, number) == "not-begun"
     with group.watched() as happened:
-        group.grow(step["commands"][0], 6)
+        group.grow(step["commands"][0], 8)
         group.settle()
     assert group.verify(path, number, "--done", "--wait", "30") == "done"
     print(step["forecast"], happened)
@@ -51,9 +58,10 @@ def test_members_that_begin_at_the_latest_record_begin_at_the_first_before(
     servers: dict[str, Broker], version: str, protocol: str, tmp_path: Path
 ) -> None:
     path, name = tmp_path / "plan.json", f"planned-{protocol}"
-    with fleet(servers[version], tmp_path, name, 4, name) as group:
-        group.start(["a", "b"], **_reading(protocol, "latest"))
-        plan = _plan(group, path, f"{name}=6", "--auto-offset-reset", "latest")
+    with fleet(servers[version], tmp_path, name, 6, name) as group:
+        group.start(NAMES, **_reading(protocol, "latest"))
+        until(lambda: _committed(group) == 6)
+        plan = _plan(group, path, f"{name}=8", "--auto-offset-reset", "latest")
         verdicts = {each["code"]: each["verdict"] for each in plan["preconditions"]}
         assert verdicts.pop("keys") == "unknown"
         assert set(verdicts.values()) == {"verified"}
@@ -73,7 +81,7 @@ def test_members_that_begin_at_the_latest_record_begin_at_the_first_before(
         assert found.skipped == 0 == grow["forecast"]["skipped"]
         assert found.read_again <= grow["forecast"]["read_again"]
         assert plan["naive"]["forecast"]["skipped"] > 0
-        reached = _plan(group, tmp_path / "reached.json", f"{name}=6")
+        reached = _plan(group, tmp_path / "reached.json", f"{name}=8")
         assert (reached["steps"], reached["summary"][:7]) == ([], "Nothing")
 
 
@@ -81,16 +89,19 @@ def test_members_that_begin_at_the_latest_record_begin_at_the_first_before(
 def test_without_the_plan_records_are_skipped(
     servers: dict[str, Broker], version: str, protocol: str, tmp_path: Path
 ) -> None:
-    """What is forecast is the most: members may look sooner than after their whole time."""
+    """What is forecast is the most: members may look sooner than after their whole time.
+
+    A second more, as Kafka's tool and its brokers take their time, too.
+    """
     path, name = tmp_path / "plan.json", f"naive-{protocol}"
-    with fleet(servers[version], tmp_path, name, 4, name) as group:
-        group.start(["a", "b"], **_reading(protocol, "latest"))
-        plan = _plan(group, path, f"{name}=6")
+    with fleet(servers[version], tmp_path, name, 6, name) as group:
+        group.start(NAMES, **_reading(protocol, "latest"))
+        plan = _plan(group, path, f"{name}=8")
         forecast = plan["naive"]["forecast"]
         found = _grow(group, path, plan["steps"][1])
         print(forecast)
         assert (found.rebalances, found.moved) == (forecast["rebalances"], forecast["moved"])
-        assert 0 < found.skipped <= forecast["skipped"]
+        assert 0 < found.skipped <= forecast["skipped"] + 2 * RATE
 
 
 @pytest.mark.parametrize(("version", "protocol"), PROTOCOLS)
@@ -98,9 +109,9 @@ def test_members_that_begin_at_the_first_record_skip_nothing(
     servers: dict[str, Broker], version: str, protocol: str, tmp_path: Path
 ) -> None:
     path, name = tmp_path / "plan.json", f"first-{protocol}"
-    with fleet(servers[version], tmp_path, name, 4, name) as group:
-        group.start(["a", "b"], **_reading(protocol, "earliest"))
-        plan = _plan(group, path, f"{name}=6", "--auto-offset-reset", "earliest")
+    with fleet(servers[version], tmp_path, name, 6, name) as group:
+        group.start(NAMES, **_reading(protocol, "earliest"))
+        plan = _plan(group, path, f"{name}=8", "--auto-offset-reset", "earliest")
         (step,) = plan["steps"]
         found = _grow(group, path, step)
         forecast = step["forecast"]

@@ -98,15 +98,18 @@ def removing_restart(
     return replace(move, steps=tuple(steps))
 
 
-def topic_grows(step: PlanStep, scenario: Scenario, topic: str, count: int, habits: Habits) -> Move:
-    """Give a topic more partitions, and wait until whoever looks for them has."""
+def topic_grows(
+    step: PlanStep, scenario: Scenario, topic: str, count: int, habits: Habits, *, wait_ms: int = 0
+) -> Move:
+    """Give a topic more partitions after a while, and wait until whoever looks for them has."""
     ages = [
         plan.config.metadata_max_age_ms
         for plan in scenario.members.values()
         if plan.config.group_protocol == "classic"
     ]
-    steps = (Step(0, Action.ADD_PARTITIONS, topic=topic, count=count),)
-    return Move(step, steps, max(ages, default=0) + 2 * rest_ms(scenario, habits))
+    steps = (Step(wait_ms, Action.ADD_PARTITIONS, topic=topic, count=count),)
+    looked_ms = wait_ms + max(ages, default=0)
+    return Move(step, steps, looked_ms + 2 * rest_ms(scenario, habits))
 
 
 def how_to_restart(habits: Habits, members: int) -> str:

@@ -24,6 +24,7 @@ from kgroup.operation.plan.forecast import (
 )
 from kgroup.operation.plan.plan import (
     Expected,
+    Forecast,
     NaiveWay,
     Plan,
     PlanStep,
@@ -44,6 +45,8 @@ RESETS = ("earliest", "latest", "none")
 _RESET = "auto.offset.reset"
 _MAX_AGE = "metadata.max.age.ms"
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+_TIMES = 5
+"""How many times between two heartbeats are tried."""
 _QUESTION = Question(log_budget=0, commit_times=False)
 
 
@@ -209,9 +212,10 @@ def _plan(
     steps, total = forecast(scenario, moves, habits)
     naive = None
     if reset in (None, "latest"):
-        at_once = topic_grows(PlanStep(0, ""), scenario, topic, count, habits)
-        _, found = forecast(scenario, [at_once], habits)
-        naive = NaiveWay(f"Step {len(moves)} at once, with {_RESET}=latest", found)
+        naive = NaiveWay(
+            f"Step {len(moves)} at once, with {_RESET}=latest",
+            _at_worst(scenario, topic, count, habits),
+        )
     return replace(
         plan,
         summary=f"{topic} gets {count - before} more partitions. " + _SUMMARIES[reset],
@@ -231,6 +235,23 @@ _SUMMARIES = {
     "written there before they own them, and nothing would tell so: they are to begin at the first "
     "record. Step 1 falls away where all do so already: --auto-offset-reset earliest.",
 }
+
+
+def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> Forecast:
+    """Play what comes of more partitions at the worst of some times between two heartbeats.
+
+    Members of the consumer protocol learn of them with their heartbeats. The leader of a classic
+    group does when its metadata are old: they are new when it all begins, which is the worst time.
+    """
+    is_classic = all(each.config.group_protocol == "classic" for each in scenario.members.values())
+    between_ms = scenario.consumer_settings.heartbeat_interval_ms
+    waits_ms = [0] if is_classic else range(0, between_ms, between_ms // _TIMES)
+    moves = [
+        topic_grows(PlanStep(0, ""), scenario, topic, count, habits, wait_ms=wait_ms)
+        for wait_ms in waits_ms
+    ]
+    found = [forecast(scenario, [move], habits)[1] for move in moves]
+    return max(found, key=lambda each: each.skipped)
 
 
 # --- preconditions --------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.source.broker.source import Cluster
 from tests.broker.migration import RATE, Fleet, Happened, close_to, fleet, kgroup
 from tests.broker.servers import Broker, broker
 from tests.waiting import until
@@ -38,7 +39,8 @@ def _plan(group: Fleet, path: Path, growth: str, *arguments: str, status: int = 
 
 def _committed(group: Fleet) -> int:
     """Count the partitions that have a commit."""
-    return len(kgroup("offsets", "show", group.group, *group.where))
+    with Cluster(group.where[1]) as cluster:
+        return len(cluster.read_offsets([group.group]).offsets.get(group.group, ()))
 
 
 def _grow(group: Fleet, path: Path, step: Any) -> Happened:
@@ -101,7 +103,9 @@ def test_without_the_plan_records_are_skipped(
         found = _grow(group, path, plan["steps"][1])
         print(forecast)
         assert (found.rebalances, found.moved) == (forecast["rebalances"], forecast["moved"])
-        assert 0 < found.skipped <= forecast["skipped"] + 2 * RATE
+        assert found.skipped <= forecast["skipped"] + 2 * RATE
+        # A heartbeat of the consumer protocol may come at once.
+        assert found.skipped > 0 or protocol == "consumer"
 
 
 @pytest.mark.parametrize(("version", "protocol"), PROTOCOLS)

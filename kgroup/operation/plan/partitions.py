@@ -213,7 +213,7 @@ def _plan(
     naive = None
     if reset in (None, "latest"):
         naive = NaiveWay(
-            f"Step {len(moves)} at once, with {_RESET}=latest",
+            f"Step {len(moves)} at once, with {_RESET}=latest, at the worst time",
             _at_worst(scenario, topic, count, habits),
         )
     return replace(

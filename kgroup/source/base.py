@@ -37,6 +37,8 @@ __all__ = [
     "Question",
     "Reading",
     "RenewableSource",
+    "SettingReading",
+    "SettingSource",
     "SizedSource",
     "TimedSource",
     "TopicSource",
@@ -252,6 +254,41 @@ class ClusterSource(CoordinatorSource, Protocol):
 
         Raises:
             BrokerError: no broker answers.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SettingReading:
+    """What brokers are configured with.
+
+    Attributes:
+        brokers: values as texts, by broker and by Kafka's name; of those that told. What a broker
+            does not know, as it is too old or too new for it, is left out.
+        problems: why others did not.
+    """
+
+    brokers: Mapping[int, Mapping[str, str]]
+    problems: tuple[Problem, ...] = ()
+
+
+@runtime_checkable
+class SettingSource(Protocol):
+    """What can tell how brokers and groups are configured."""
+
+    def broker_settings(self, names: Collection[str]) -> SettingReading:
+        """Tell these settings of every broker.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        ...
+
+    def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
+        """Tell these settings of a group, those that hold by default included; it need not exist.
+
+        Raises:
+            BrokerError: nobody tells.
         """
         ...
 

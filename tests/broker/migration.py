@@ -7,6 +7,7 @@ when, who gave it up, and which records were read.
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -14,11 +15,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
 from kgroup.source.broker.source import Cluster
+from tests.broker.maven import run_java
 from tests.broker.servers import Broker
 from tests.record.clients import join_java, settle
 from tests.record.raw import await_coordinator, create_topics
@@ -40,12 +42,16 @@ __all__ = [
 RATE = 10
 """Records a second into each partition: what the simulator assumes."""
 RESTART_S = 5.0
+HEARTBEAT_S = 3.0
 HABITS = ("--poll-interval", "50ms", "--restart-time", f"{RESTART_S:g}s")
 
 
 @dataclass
 class Happened:
-    """What a step has cost; attributes as in `Forecast`."""
+    """What a step has cost; attributes as in `Forecast`.
+
+    Of a partition that nobody had read before all was skipped that lies before the first read.
+    """
 
     rebalances: int
     moved: int
@@ -85,6 +91,7 @@ class Fleet:
         self._server = server
         self._clients = clients
         self._configs: dict[str, dict[str, str]] = {}
+        self._phases = cycle([HEARTBEAT_S * number / 3 for number in range(3)])
 
     def start(self, names: list[str], **config: str) -> None:
         """Start consumers one after another, and wait until they rest."""
@@ -93,13 +100,35 @@ class Fleet:
             self._join(name)
         self.settle()
 
-    def restart(self, name: str, **config: str) -> None:
+    def restart(self, name: str, **config: str | None) -> None:
         """Restart a consumer, and wait until the group rests; None takes a setting out."""
-        self._configs[name] |= config
+        self.stop(name)
+        self.come_back(name, **config)
+
+    def stop(self, name: str) -> None:
+        """Stop a consumer, which will come back.
+
+        Each at another time since the heartbeats of the others, which beat as one after a
+        rebalance: how long they take to learn of it would be the same by chance in all of a step.
+        """
+        time.sleep(next(self._phases))
         self._clients.call("leave", name=name)
+
+    def come_back(self, name: str, **config: str | None) -> None:
+        """Start it again when the time of a restart is over; likewise."""
+        given = {**self._configs[name], **config}
+        self._configs[name] = {key: value for key, value in given.items() if value is not None}
         time.sleep(RESTART_S)
         self._join(name)
         self.settle()
+
+    def grow(self, command: str, partitions: int) -> None:
+        """Give the topic more partitions by Kafka's own tool, and let records come to them."""
+        tool, *arguments = shlex.split(command.replace("HOST:PORT", self._server.bootstrap))
+        assert tool == "kafka-topics"
+        run_java(self._server.version, "org.apache.kafka.tools.TopicCommand", arguments)
+        before, self.partitions = self.partitions, partitions
+        self._clients.call("flow", topic=self.topic, partitions=partitions, first=before, rate=RATE)
 
     def stop_all(self) -> None:
         """Stop all consumers."""
@@ -163,6 +192,7 @@ def measured(journal: str, rebalances: int, begin_ms: int, end_ms: int) -> Happe
     since: dict[tuple[str, str], int] = {}
     read: dict[str, set[int]] = defaultdict(set)
     read_again = 0
+    new: set[str] = set()
     lines = sorted(journal.split("\n"), key=lambda line: int(line.split(" ", 1)[0]))
     for line in lines:
         at, name, word, partition, *offsets = line.split(" ")
@@ -175,6 +205,7 @@ def measured(journal: str, rebalances: int, begin_ms: int, end_ms: int) -> Happe
             case "read":
                 batch = set(range(int(offsets[0]), int(offsets[1]) + 1))
                 if begin_ms <= at_ms < end_ms:
+                    new |= {partition} - read.keys()
                     read_again += len(batch & read[partition])
                 read[partition] |= batch
     for (name, partition), at_ms in since.items():
@@ -192,7 +223,11 @@ def measured(journal: str, rebalances: int, begin_ms: int, end_ms: int) -> Happe
         len({partition for partition, _ in stops}),
         sum(ms for _, ms in stops),
         read_again,
-        sum(max(each) + 1 - min(each) - len(each) for each in read.values() if each),
+        sum(
+            max(each) + 1 - (0 if partition in new else min(each)) - len(each)
+            for partition, each in read.items()
+            if each
+        ),
     )
 
 

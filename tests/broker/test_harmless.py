@@ -63,6 +63,18 @@ LINES: Mapping[str, Sequence[str]] = {
     "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
     "assign": ("reader --dry-run", "reader --dry-run --strategy sticky --kafka-version 1.1.1"),
     "simulate": ("--from reader",),
+    "plan static-membership": (
+        "reader simple nobody",
+        "reader --instance-id {{client}}-{{number}} --at-once 2",
+        "reader --restart-time 9s --poll-interval 1s",
+        "reader --back",
+    ),
+    "plan partitions": (
+        "orders=3",
+        "orders=3 reader nobody --auto-offset-reset latest --metadata-max-age 9s",
+        "orders=3 reader --restart-time 9s --poll-interval 1s --at-once 2",
+        "never=3",
+    ),
     "offsets show": ("reader simple nobody", "--all", "--regex r.*"),
     "offsets export": ("reader simple -f {file}", "--all --format jsonl -f -", "--regex r.* -f -"),
     "offsets import": (

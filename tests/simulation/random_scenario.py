@@ -90,6 +90,7 @@ def _step(
         [
             *(Action.START, Action.STOP, Action.CRASH, Action.RESTART, Action.PAUSE),
             *(Action.COMMIT, Action.STOP_BROKER, Action.START_BROKER, Action.MOVE_COORDINATOR),
+            Action.REMOVE,
             *([Action.ADD_PARTITIONS] if grows else []),
         ]
     )

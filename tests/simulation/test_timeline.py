@@ -55,6 +55,32 @@ def test_a_static_member_that_does_not_come_back_is_a_rebalance() -> None:
     assert 30_000 + 40_000 < last.begin_ms <= 30_000 + 45_000
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_static_member_that_is_removed_is_missed_at_once(protocol: str) -> None:
+    found = played(
+        f'group.protocol = "{protocol}"\ngroup.instance.id = "i"\n'
+        '[[step]]\nat = "30s"\ndo = "restart"\nmember = "m1"\nfor = "20s"\n'
+        '[[step]]\nat = "35s"\ndo = "remove"\nmember = "m1"\n'
+    )
+    left, joined = found.rebalances[-2:]
+    assert (left.cause, joined.cause) == ("member left", "member joined")
+    assert 35_000 <= left.begin_ms < 35_100
+    assert 50_000 <= joined.begin_ms < 51_000
+    (answer,) = [each for each in found.events if each.event == "LeaveGroup"]
+    assert (answer.actor, answer.error) == ("operator", None)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_that_runs_and_is_removed_joins_again(protocol: str) -> None:
+    found = played(
+        f'group.protocol = "{protocol}"\n[[step]]\nat = "30s"\ndo = "remove"\nmember = "m2"\n'
+    )
+    assert "member left" in {each.cause for each in found.rebalances if each.begin_ms >= 30_000}
+    assert found.is_at_rest
+    assert sum(each.end_ms is None for each in found.ownerships) == 4
+    assert {each.owner for each in found.ownerships if each.end_ms is None} == {"m1", "m2"}
+
+
 BROKERS = [
     ('do = "move_coordinator"\nbroker = 1', "move_coordinator", "coordinates already"),
     ('do = "move_coordinator"\nbroker = 3', "move_coordinator", "does not run"),

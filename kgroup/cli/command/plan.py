@@ -11,6 +11,11 @@ COMMANDS: CommandTable = {
         "plan.new_consumer",
         "Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.",
     ),
+    "static-membership": (
+        "plan.static_membership",
+        "Give members of groups names that outlive restarts.",
+    ),
+    "partitions": ("plan.partitions", "Give a topic more partitions, and lose no record of it."),
     "verify": ("plan.verify", "Tell whether a step of a plan is done."),
 }
 

@@ -20,9 +20,11 @@ __all__ = [
     "costs",
     "forecast",
     "how_to_restart",
+    "removing_restart",
     "rest_ms",
     "rolling_restart",
     "stopped_group",
+    "topic_grows",
 ]
 
 _BEGIN_MS = 1_000
@@ -83,6 +85,31 @@ def rolling_restart(
         for number, (name, plan) in enumerate(plans.items())
     )
     return Move(step, steps, -(-len(steps) // at_once) * pause_ms, plans)
+
+
+def removing_restart(
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
+) -> Move:
+    """Restart members likewise; while each is away somebody removes it, as it does not leave."""
+    move = rolling_restart(step, scenario, plans, habits)
+    later_ms = min(_BEGIN_MS, habits.restart_ms // 2)
+    removals = [Step(each.at_ms + later_ms, Action.REMOVE, each.member) for each in move.steps]
+    steps = sorted((*move.steps, *removals), key=lambda each: each.at_ms)
+    return replace(move, steps=tuple(steps))
+
+
+def topic_grows(
+    step: PlanStep, scenario: Scenario, topic: str, count: int, habits: Habits, *, wait_ms: int = 0
+) -> Move:
+    """Give a topic more partitions after a while, and wait until whoever looks for them has."""
+    ages = [
+        plan.config.metadata_max_age_ms
+        for plan in scenario.members.values()
+        if plan.config.group_protocol == "classic"
+    ]
+    steps = (Step(wait_ms, Action.ADD_PARTITIONS, topic=topic, count=count),)
+    looked_ms = wait_ms + max(ages, default=0)
+    return Move(step, steps, looked_ms + 2 * rest_ms(scenario, habits))
 
 
 def how_to_restart(habits: Habits, members: int) -> str:

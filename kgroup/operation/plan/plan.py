@@ -29,6 +29,8 @@ class Target(Word):
     ASSIGNOR = ("assignor", "Another strategy by which members assign partitions.")
     KAFKA_OFFSETS = ("kafka-offsets", "Commits of consumers on ZooKeeper in Kafka.")
     NEW_CONSUMER = ("new-consumer", "Java's consumer in the place of that on ZooKeeper.")
+    STATIC_MEMBERSHIP = ("static-membership", "Members with names that outlive restarts.")
+    PARTITIONS = ("partitions", "More partitions for a topic that the group reads.")
 
 
 class Verdict(Word):
@@ -115,6 +117,9 @@ class Expected:
         topics: to which members subscribe.
         commits: of consumers on ZooKeeper: BOTH where Kafka has the commits that ZooKeeper has,
             KAFKA where it is ahead.
+        instance_ids: which static members there are at least, and no dynamic ones; without any:
+            no static ones.
+        partitions: of the topics that the group then owns all of, by topic.
     """
 
     type: GroupType | None = None
@@ -124,6 +129,8 @@ class Expected:
     state: GroupState = GroupState.STABLE
     topics: tuple[str, ...] = ()
     commits: CommitStore | None = None
+    instance_ids: tuple[str, ...] | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

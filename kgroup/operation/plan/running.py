@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.errors import ExitStatus, InputError, NotFoundError, UsageError
 from kgroup.model.group import Group, GroupState, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group
@@ -99,26 +99,41 @@ def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:
     )
 
 
-def read_running(source: GroupSource, group_id: str) -> RunningGroup:
+def read_running(
+    source: GroupSource,
+    group_id: str,
+    configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
+) -> RunningGroup:
     """Read a group that is to be moved.
+
+    Args:
+        source: of groups.
+        group_id: of one.
+        configured: gives members in the scenario what somebody says of them and no source knows.
 
     Raises:
         NotFoundError: there is no such group.
         InputError: it has no members, or cannot be simulated.
     """
     reading, found = find_group(source, group_id)
-    report = scenario_of(source, reading, found)
-    (scenario,) = report.data
+    try:
+        report = scenario_of(source, reading, found)
+    except UsageError as error:  # it is the group's own strategy that is not known
+        raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
+    scenario = configured(report.data[0])
     return RunningGroup(found, scenario, report.errors, (*report.notes, *assumptions(scenario)))
 
 
 def plan_each(
-    source: GroupSource, group_ids: Collection[str], make: Callable[[RunningGroup], Plan]
+    source: GroupSource,
+    group_ids: Collection[str],
+    make: Callable[[RunningGroup], Plan],
+    configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
 ) -> Report[Plan]:
-    """Plan for each of these groups; see `plan_all`."""
+    """Plan for each of these groups, which are read as `read_running` does; see `plan_all`."""
 
     def plan(group_id: str) -> Report[Plan]:
-        running = read_running(source, group_id)
+        running = read_running(source, group_id, configured)
         return Report((make(running),), running.problems, running.notes)
 
     return plan_all(group_ids, plan)

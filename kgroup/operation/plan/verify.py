@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kgroup.assignor.base import TopicPartition
@@ -14,7 +14,7 @@ from kgroup.operation.plan.plan import Expected, Plan, PlannedMember, PlanStep
 from kgroup.operation.plan.running import planned_members
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import GroupSource, KafkaOffsets, NodeSource, Question
+from kgroup.source.base import ClusterSource, GroupSource, KafkaOffsets, NodeSource, Question
 from kgroup.word import Word
 
 __all__ = ["Condition", "Progress", "StepCheck", "verify_step", "with_members_seen"]
@@ -102,6 +102,7 @@ def verify_step(
     # Before ZooKeeper: whoever commits to both writes there last, so that it is never behind.
     asked = [group_id for group_id, step in steps.items() if step.expected.commits]
     kafka = kafka_offsets(source, asked)
+    counts = _partition_counts(source, steps.values())
     question = Question(offsets=bool(asked), log_budget=0, commit_times=False)
     reading, missing = select_groups(source, list(steps), question)
     checks = tuple(
@@ -110,6 +111,7 @@ def verify_step(
             steps[plan.group_id],
             reading.image.groups[plan.group_id],
             _of_group(kafka, plan.group_id),
+            counts,
         )
         for plan in chosen
         if plan.group_id in reading.image.groups
@@ -154,7 +156,17 @@ def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
     return replace(plan, steps=steps)
 
 
-def _check(plan: Plan, step: PlanStep, group: Group, kafka: _Commits | None) -> StepCheck:
+def _partition_counts(source: GroupSource, steps: Iterable[PlanStep]) -> Mapping[str, int]:
+    """Tell how many partitions topics have, where that matters and the source knows it."""
+    topics = {topic for step in steps for topic in step.expected.partitions}
+    if not topics or not isinstance(source, ClusterSource):
+        return {}
+    return {name: len(found.partitions) for name, found in source.view(topics).topics.items()}
+
+
+def _check(
+    plan: Plan, step: PlanStep, group: Group, kafka: _Commits | None, counts: Mapping[str, int]
+) -> StepCheck:
     there = {member.member_id for member in group.members}
     missing: tuple[str, ...] = ()
     if step.expected.is_restarted:
@@ -162,7 +174,10 @@ def _check(plan: Plan, step: PlanStep, group: Group, kafka: _Commits | None) -> 
     elif step.expected.state is GroupState.EMPTY:
         names = {each.member_id: each.name for each in plan.members}
         missing = tuple(names.get(each, each) for each in sorted(there))
-    conditions = tuple(_conditions(plan, step, group, missing, kafka))
+    conditions = (
+        *_conditions(plan, step, group, missing, kafka),
+        *_owned(step.expected, group, counts),
+    )
     progress = _whole(step, group, [each.progress for each in conditions], missing)
     return StepCheck(
         plan.group_id,
@@ -218,6 +233,8 @@ def _conditions(
         yield _same("type", expected.type, group.type)
     if expected.assignor is not None:
         yield _same("strategy", expected.assignor, group.assignor)
+    if expected.instance_ids is not None:
+        yield _instances(expected.instance_ids, group)
     if expected.topics:
         yield _subscribed(expected.topics, group)
     if expected.commits is not None:
@@ -296,6 +313,47 @@ def _same(what: str, expected: str, found: str | None) -> Condition:
     if found is None:  # as long as a rebalance goes on
         progress = Progress.HALF_DONE
     return Condition(f"The group's {what} is {expected}.", progress, found)
+
+
+def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Iterator[Condition]:
+    """Compare topics' partitions, and what of them the group owns."""
+    owned = {(each.topic, each.partition) for m in group.members for each in m.assignment or ()}
+    for topic, count in expected.partitions.items():
+        if topic in counts:
+            is_done = counts[topic] >= count
+            yield Condition(
+                f"{topic} has {count} partitions.",
+                Progress.DONE if is_done else Progress.NOT_BEGUN,
+                str(counts[topic]),
+            )
+        free = [number for number in range(count) if (topic, number) not in owned]
+        yield Condition(
+            f"The group owns all partitions of {topic}.",
+            Progress.HALF_DONE if free else Progress.DONE,
+            f"not yet: {first_names(free)}" if free else str(count),
+        )
+
+
+def _instances(expected: Sequence[str], group: Group) -> Condition:
+    """Compare the members' instance ids: whoever was restarted has its own."""
+    there = {each.instance_id for each in group.members if each.instance_id is not None}
+    dynamic = [each.client_id or each.member_id for each in group.members if not each.instance_id]
+    if not expected:
+        return Condition(
+            "No member has an instance id.",
+            Progress.WRONG if there else Progress.DONE,
+            first_names(sorted(there)) or "none",
+        )
+    missing = [each for each in expected if each not in there]
+    found = [
+        *([f"missing: {first_names(missing)}"] if missing else []),
+        *([f"without one: {first_names(dynamic)}"] if dynamic else []),
+    ]
+    return Condition(
+        "Every member has an instance id, as planned.",
+        Progress.WRONG if found else Progress.DONE,
+        "; ".join(found) or first_names(sorted(there)),
+    )
 
 
 def _whole(

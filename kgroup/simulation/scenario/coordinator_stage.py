@@ -8,7 +8,7 @@ from kgroup.model.group import GroupState
 from kgroup.simulation.client.application import Consumer, Habits
 from kgroup.simulation.client.config import Joined
 from kgroup.simulation.cluster import Cluster
-from kgroup.simulation.message import TopicPartition
+from kgroup.simulation.message import LeaveGroup, LeavingMember, TopicPartition
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario, Step
 from kgroup.simulation.scenario.stage import Stage
 from kgroup.simulation.scenario.start import joined, write_start
@@ -85,6 +85,23 @@ class CoordinatorStage(Stage[Consumer]):
 
     def _commit(self, member: Consumer, step: Step) -> None:
         member.commit(step.generation_id)
+
+    def _remove(self, step: Step) -> None:
+        """Ask the coordinator to remove a member, which need not run: a static one by its instance.
+
+        Who restarts configured anew is removed as what it was.
+        """
+        assert step.member is not None
+        running = self._running.get(step.member)
+        config = self._plans[step.member].config if running is None else running.client.config
+        if config.instance_id is not None:
+            leaving = LeavingMember("", config.instance_id)
+        else:
+            leaving = LeavingMember("" if running is None else running.client.member_id)
+        self.cluster.note(step.member, str(step.action))
+        if (broker := self.cluster.coordinator) is not None:
+            request = LeaveGroup(config.group_id, (leaving,))
+            self.cluster.send(OPERATOR, broker, request, lambda _: None)
 
     def _set_partitions(self, topic: str, count: int) -> None:
         self.cluster.set_partitions({topic: count})

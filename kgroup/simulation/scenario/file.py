@@ -411,6 +411,7 @@ _STEP_FIELDS: Mapping[Action, tuple[str, ...]] = {
     Action.STOP: ("member", "every"),
     Action.CRASH: ("member", "every"),
     Action.RESTART: ("member", "every", "for", "set"),
+    Action.REMOVE: ("member", "every"),
     Action.PAUSE: ("member", "every", "for", "what"),
     Action.RESUME: ("member", "every"),
     Action.COMMIT: ("member", "every", "generation"),

@@ -37,6 +37,7 @@ class Action(Word):
     STOP = ("stop", "It ends in order: it commits, gives up its partitions and leaves.")
     CRASH = ("crash", "It ends without a word.")
     RESTART = ("restart", "It stops, and starts again after a while, perhaps configured anew.")
+    REMOVE = ("remove", "Somebody removes it from its group, as `kgroup members remove` does.")
     PAUSE = ("pause", "It stands still: a long garbage collection, or long processing.")
     RESUME = ("resume", "It goes on.")
     COMMIT = ("commit", "It commits what it has read, perhaps as a member of an older generation.")

@@ -128,6 +128,9 @@ class Stage(ABC, Generic[_M]):
     def _move_coordinator(self, step: Step) -> None:
         raise NotImplementedError
 
+    def _remove(self, step: Step) -> None:
+        raise NotImplementedError
+
     def _disconnect(self, member: _M, duration_ms: int) -> None:
         raise NotImplementedError
 
@@ -146,6 +149,8 @@ class Stage(ABC, Generic[_M]):
                 self._set_partitions(step.topic, step.count)
             case Action.POISON | Action.DELETE_RECORDS:
                 self._change_log(step)
+            case Action.REMOVE:
+                self._remove(step)
             case Action.MOVE_COORDINATOR:
                 self._move_coordinator(step)
             case Action.STOP_BROKER | Action.START_BROKER:

@@ -68,7 +68,7 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
     fields = tuple(ZOOKEEPER_MEMBER_FIELDS)
     has_generations = False
     pauses = tuple(Paused)
-    actions = tuple(each for each in Action if each is not Action.MOVE_COORDINATOR)
+    actions = tuple(each for each in Action if each not in (Action.MOVE_COORDINATOR, Action.REMOVE))
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id

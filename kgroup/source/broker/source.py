@@ -25,7 +25,14 @@ from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.source.base import EVERYTHING, Capability, OffsetReading, Question, Reading
+from kgroup.source.base import (
+    EVERYTHING,
+    Capability,
+    OffsetReading,
+    Question,
+    Reading,
+    SettingReading,
+)
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
     OFFSETS_TOPIC,
@@ -182,6 +189,20 @@ class Cluster:
         """Ask for the names of all topics; see `TopicSource`."""
         client = self._connected()
         return sorted(client.run(client.metadata(None)).topics)
+
+    def broker_settings(self, names: Collection[str]) -> SettingReading:
+        """Ask every broker; see `SettingSource`."""
+        from kgroup.source.broker.admin.setting import read_broker_settings
+
+        client = self._connected()
+        return client.run(read_broker_settings(client, names))
+
+    def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
+        """Ask a broker of 4.0 or later; see `SettingSource`."""
+        from kgroup.source.broker.admin.setting import read_group_settings
+
+        client = self._connected()
+        return client.run(read_group_settings(client, group_id, names))
 
     def read_offsets(
         self,

@@ -6,8 +6,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 
 /**
  * Verbs produce (topic, partition, count, config.*): small records into one partition; flow (topic,
- * partitions, rate, config.*): so many a second into each partition, in a thread of its own, until
- * flow-stop (topic).
+ * partitions, rate, first, config.*): so many a second into each partition, from the first one on, in
+ * a thread of its own, until flow-stop (topic).
  */
 public final class Producers implements Session.Actor {
     private static final Map<String, Thread> FLOWS = new java.util.concurrent.ConcurrentHashMap<>();
@@ -55,11 +55,12 @@ public final class Producers implements Session.Actor {
         config.putAll(Session.config(arguments));
         String topic = arguments.get("topic");
         int partitions = Integer.parseInt(arguments.get("partitions"));
+        int first = Integer.parseInt(arguments.getOrDefault("first", "0"));
         long pause = 1000 / Integer.parseInt(arguments.get("rate"));
         Thread flow = new Thread(() -> {
             try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config)) {
                 while (true) {
-                    for (int partition = 0; partition < partitions; partition++) {
+                    for (int partition = first; partition < partitions; partition++) {
                         producer.send(new ProducerRecord<>(topic, partition, null, new byte[1]));
                     }
                     Thread.sleep(pause);

@@ -1,0 +1,89 @@
+"""`kgroup plan partitions`."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import ID, examples, output_options, parsed
+from kgroup.cli.option.parameter import parse_duration
+from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.forecast import Habits
+
+__all__ = ["command"]
+
+_MOST = 100_000
+
+
+def _parse_growth(text: str) -> tuple[str, int]:
+    topic, equals, number = text.rpartition("=")
+    if not equals or not topic or not re.fullmatch(r"[0-9]{1,6}", number):
+        raise ValueError(f"expected TOPIC=NUMBER, found {text!r}")
+    if not 1 <= int(number) <= _MOST:
+        raise ValueError(f"expected 1 to {_MOST} partitions, found {number}")
+    return topic, int(number)
+
+
+@click.command(
+    "partitions",
+    epilog=examples(
+        "kgroup plan partitions orders=8 order-service --sample",
+        "kgroup plan partitions orders=12 pricing --sample --auto-offset-reset earliest",
+        "kgroup plan partitions orders=24 -b kafka-1:9092 -o json",
+        "kgroup plan partitions orders=24 billing -b kafka-1:9092 --metadata-max-age 1m",
+    ),
+)
+@click.argument("growth", metavar="TOPIC=N", callback=parsed(_parse_growth))
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@source_options(required=True)
+@click.option(
+    "--auto-offset-reset",
+    "reset",
+    type=click.Choice(["earliest", "latest", "none"]),
+    help="What members have for auto.offset.reset, which no cluster tells.  [default: unknown; the "
+    "forecast is for latest]",
+)
+@click.option(
+    "--metadata-max-age",
+    metavar="TIME",
+    default="5m",
+    show_default=True,
+    callback=parsed(parse_duration),
+    help="What members have for metadata.max.age.ms: how often they look for partitions.",
+)
+@habit_options
+@output_options
+def command(
+    growth: tuple[str, int],
+    groups: Sequence[str],
+    source: Source,
+    reset: str | None,
+    metadata_max_age: int,
+    habits: "Habits",
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Give a topic more partitions, and lose no record of it.
+
+    Says for each group that reads the topic, or each that is named, who joins again and when, what
+    moves, which keys change their partition, and what becomes of records that are written to new
+    partitions before anybody owns them.
+    """
+    check_diagram(output, diagram=diagram)
+    from kgroup.operation.plan.partitions import plan_partitions
+
+    name = "plan partitions"
+    topic, count = growth
+    with documented(name, output), source.that_has(groups).open() as opened:
+        report = plan_partitions(
+            opened, topic, count, tuple(groups), habits, reset=reset, max_age_ms=metadata_max_age
+        )
+    return show_plans(name, report, output, diagram=diagram)

@@ -1,0 +1,82 @@
+"""`kgroup plan static-membership`."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import ID, examples, given_options, output_options
+from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.plan import Plan
+    from kgroup.operation.plan.running import RunningGroup
+
+__all__ = ["command"]
+
+
+@click.command(
+    "static-membership",
+    epilog=examples(
+        "kgroup plan static-membership order-service --sample",
+        "kgroup plan static-membership order-service --sample --restart-time 40s",
+        "kgroup plan static-membership shipping --sample --instance-id '{client}-{number}'",
+        "kgroup plan static-membership billing -b kafka-1:9092 --back -o markdown",
+    ),
+)
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
+)
+@source_options(required=True)
+@click.option(
+    "--instance-id",
+    "template",
+    metavar="TEMPLATE",
+    help="What members are called: {client}, {host} and {number} stand for client id, host and a "
+    "number from 1.  [default: the shortest that tells members apart]",
+)
+@click.option("--back", is_flag=True, help="Plan the way back to dynamic members.")
+@habit_options
+@output_options
+def command(
+    groups: Sequence[str],
+    source: Source,
+    template: str | None,
+    back: bool,
+    habits: "Habits",
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Give members of groups names that outlive restarts.
+
+    A static member (group.instance.id) that is back before its session ends gets its partitions
+    back, and nothing moves. What a rolling restart costs before and after stands side by side.
+    """
+    check_diagram(output, diagram=diagram)
+    if back and template is not None:
+        raise click.UsageError("--back leaves no instance ids; leave it out, or --instance-id")
+    from kgroup.operation.plan.running import plan_each
+    from kgroup.operation.plan.static_membership import (
+        plan_dynamic_membership,
+        plan_static_membership,
+    )
+
+    name = "plan static-membership"
+    is_measured = "restart_time" in given_options()
+    with documented(name, output), source.that_has(groups).open() as opened:
+
+        def make(running: "RunningGroup") -> "Plan":
+            if back:
+                return plan_dynamic_membership(running, habits)
+            return plan_static_membership(
+                running, opened, habits, template=template, is_measured=is_measured
+            )
+
+        report = plan_each(opened, groups, make)
+    return show_plans(name, report, output, diagram=diagram)

@@ -1,0 +1,430 @@
+"""More partitions for a topic: what comes of it to the groups that read it.
+
+Source: `ConsumerCoordinator` (the leader of a classic group looks whether topics have changed as
+often as its metadata are renewed), `GroupMetadataManager` (a coordinator of consumer groups looks
+when the cluster's metadata change), `BuiltInPartitioner.partitionForKey` (murmur2 of the key,
+modulo the number of partitions), `OffsetFetcher` (where there is no commit, a partition begins
+where `auto.offset.reset` says).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import lcm
+from shlex import quote
+
+from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.model.group import Group, GroupType
+from kgroup.operation.plan.forecast import (
+    Habits,
+    forecast,
+    how_to_restart,
+    rolling_restart,
+    topic_grows,
+)
+from kgroup.operation.plan.plan import (
+    Expected,
+    Forecast,
+    NaiveWay,
+    Plan,
+    PlanStep,
+    Precondition,
+    Setting,
+    Target,
+    Verdict,
+)
+from kgroup.operation.plan.running import RunningGroup, plan_each
+from kgroup.operation.report import Report, first_names
+from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
+from kgroup.source.base import ClusterSource, GroupSource, Question
+
+__all__ = ["RESETS", "changed_keys", "plan_partitions"]
+
+RESETS = ("earliest", "latest", "none")
+"""What `auto.offset.reset` may say."""
+_RESET = "auto.offset.reset"
+_MAX_AGE = "metadata.max.age.ms"
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+_TIMES = 5
+"""How many times between two heartbeats are tried."""
+_QUESTION = Question(log_budget=0, commit_times=False)
+
+
+def changed_keys(before: int, after: int) -> float:
+    """Return which part of all keys the default partitioner sends elsewhere from then on.
+
+    A hash has the same remainder by both numbers in as many of their least common multiple's
+    classes as the smaller number says.
+    """
+    return 1 - min(before, after) / lcm(before, after)
+
+
+def plan_partitions(
+    source: GroupSource,
+    topic: str,
+    count: int,
+    group_ids: tuple[str, ...],
+    habits: Habits,
+    *,
+    reset: str | None = None,
+    max_age_ms: int = 300_000,
+) -> Report[Plan]:
+    """Plan to give a topic more partitions, for the groups that read it.
+
+    Args:
+        source: of groups.
+        topic: that shall have more.
+        count: how many it shall have.
+        group_ids: for whom; all that have members that read it where none is named.
+        habits: of the groups' programs.
+        reset: what members have for `auto.offset.reset`; None where nobody says it.
+        max_age_ms: what they have for `metadata.max.age.ms`.
+
+    Returns:
+        A plan for each group; groups that cannot be planned for are problems.
+
+    Raises:
+        NotFoundError: there is no such topic, as far as the source knows.
+        UsageError: it is one of Kafka's own.
+        BrokerError: nobody answers.
+    """
+    if topic in _INTERNAL:
+        raise UsageError(
+            f"expected a topic of programs, found {topic}: which of its partitions keeps a group, "
+            "or a transaction, hangs on how many there are; with more, those that are there would "
+            "be looked for elsewhere"
+        )
+    told = _told_count(source, topic)
+    notes: tuple[str, ...] = ()
+    if not group_ids:
+        group_ids, notes = _readers(source, topic)
+    if not group_ids and told is None:
+        raise NotFoundError(f"topic {topic}: expected groups that read it, found none")
+    report = plan_each(
+        source,
+        group_ids,
+        lambda running: _plan(running, topic, count, told, habits, reset),
+        lambda scenario: _as_configured(scenario, reset, max_age_ms),
+    )
+    return replace(report, notes=(*notes, *report.notes))
+
+
+def _told_count(source: GroupSource, topic: str) -> int | None:
+    """Return how many partitions a topic has; None where the source does not know topics."""
+    if not isinstance(source, ClusterSource):
+        return None
+    found = source.view([topic]).topics.get(topic)
+    if found is None or not found.partitions:
+        why = "none" if found is None or found.error is None else found.error
+        raise NotFoundError(f"topic {topic}: expected a topic, found {why}")
+    return len(found.partitions)
+
+
+def _readers(source: GroupSource, topic: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the groups whose members read a topic; remark on those that are to come back."""
+    reading = source.read(None, _QUESTION)
+    groups = reading.image.groups.values()
+    readers = tuple(each.group_id for each in groups if _is_read(each, topic))
+    away = [
+        each.group_id
+        for each in groups
+        if not each.members and topic in {offset.topic for offset in each.offsets}
+    ]
+    notes = []
+    if not readers:
+        notes.append(f"no group has members that read {topic}")
+    if away:
+        notes.append(
+            f"groups without members have commits of {topic}, and none of new partitions: "
+            f"{first_names(away)}; kgroup offsets reset GROUP --topic {topic} --uncommitted "
+            "--to-earliest, before they come back, lets them begin at the first record"
+        )
+    notes += [each.reason for each in reading.problems]
+    return readers, tuple(notes)
+
+
+def _is_read(group: Group, topic: str) -> bool:
+    return any(
+        topic in ((each.subscription and each.subscription.topics) or ())
+        or topic in {owned.topic for owned in each.assignment or ()}
+        for each in group.members
+    )
+
+
+def _plan(
+    running: RunningGroup,
+    topic: str,
+    count: int,
+    told: int | None,
+    habits: Habits,
+    reset: str | None,
+) -> Plan:
+    """Plan for one group.
+
+    Raises:
+        InputError: it does not read the topic, or nobody knows what comes of it.
+    """
+    group, scenario = running.group, running.scenario
+    if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+        raise InputError(
+            f"group {group.group_id}: expected a classic or consumer group, found one of type "
+            f"{group.type}",
+            group_id=group.group_id,
+        )
+    before = scenario.topics.get(topic)
+    if not before:
+        raise InputError(
+            f"group {group.group_id}: expected members that read {topic}, found "
+            f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}",
+            group_id=group.group_id,
+        )
+    preconditions = [
+        running.rests,
+        _more(topic, before, count, is_told=told is not None),
+        _keys(topic, before, count),
+        _joined(running, topic, before),
+        _reset(reset),
+    ]
+    if reset != "earliest":
+        preconditions.append(_commits(running))
+    plan = Plan(
+        group.group_id,
+        Target.PARTITIONS,
+        f"{topic}={count}",
+        "",
+        group.type,
+        group.assignor,
+        running.planned_members,
+        tuple(preconditions),
+    )
+    if before == count:
+        return replace(plan, summary=f"Nothing is to be done: {topic} has {count} partitions.")
+    if plan.is_refuted:
+        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+    moves = [topic_grows(_grow(running, topic, count), scenario, topic, count, habits)]
+    if reset != "earliest":
+        plans = {
+            name: replace(each, auto_offset_reset="earliest")
+            for name, each in scenario.members.items()
+        }
+        step = _restart(running, topic, before, count, reset, habits)
+        moves.insert(0, rolling_restart(step, scenario, plans, habits))
+    steps, total = forecast(scenario, moves, habits)
+    naive = None
+    if reset in (None, "latest"):
+        naive = NaiveWay(
+            f"Step {len(moves)} at once, with {_RESET}=latest, at the worst time",
+            _at_worst(scenario, topic, count, habits),
+        )
+    return replace(
+        plan,
+        summary=f"{topic} gets {count - before} more partitions. " + _SUMMARIES[reset],
+        steps=steps,
+        forecast=total,
+        naive=naive,
+    )
+
+
+_SUMMARIES = {
+    "earliest": "Members begin them at their first record, and skip nothing.",
+    "latest": "Members would skip what is written there before they own them, and nothing would "
+    "tell so: they are to begin at the first record.",
+    "none": "Members would end with NoOffsetForPartitionException as soon as they own them: they "
+    "are to begin at the first record.",
+    None: f"With {_RESET}=latest, which holds where nothing is set, members would skip what is "
+    "written there before they own them, and nothing would tell so: they are to begin at the first "
+    "record. Step 1 falls away where all do so already: --auto-offset-reset earliest.",
+}
+
+
+def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> Forecast:
+    """Play what comes of more partitions at the worst of some times between two heartbeats.
+
+    Members of the consumer protocol learn of them with their heartbeats. The leader of a classic
+    group does when its metadata are old: they are new when it all begins, which is the worst time.
+    """
+    is_classic = all(each.config.group_protocol == "classic" for each in scenario.members.values())
+    between_ms = scenario.consumer_settings.heartbeat_interval_ms
+    waits_ms = [0] if is_classic else range(0, between_ms, between_ms // _TIMES)
+    moves = [
+        topic_grows(PlanStep(0, ""), scenario, topic, count, habits, wait_ms=wait_ms)
+        for wait_ms in waits_ms
+    ]
+    found = [forecast(scenario, [move], habits)[1] for move in moves]
+    return max(found, key=lambda each: each.skipped)
+
+
+# --- preconditions --------------------------------------------------------------------------------
+
+
+def _more(topic: str, before: int, count: int, *, is_told: bool) -> Precondition:
+    text = f"{topic} has fewer than {count} partitions."
+    if count < before:
+        return Precondition(
+            "more-partitions",
+            text,
+            Verdict.REFUTED,
+            str(before),
+            "Partitions cannot be taken away: make another topic, and copy the records.",
+        )
+    if is_told:
+        return Precondition("more-partitions", text, Verdict.VERIFIED, str(before))
+    return Precondition(
+        "more-partitions",
+        text,
+        Verdict.UNKNOWN,
+        f"{before} are assigned, and this source does not tell more",
+        f"kafka-topics --bootstrap-server HOST:PORT --describe --topic {quote(topic)}",
+    )
+
+
+def _keys(topic: str, before: int, count: int) -> Precondition:
+    part = changed_keys(before, count)
+    return Precondition(
+        "keys",
+        "Nobody relies on it that all records of a key are in one partition, or in their order.",
+        Verdict.UNKNOWN,
+        f"with the default partitioner (murmur2 of the key, modulo {before}, then {count}) "
+        f"{100 * part:.3g} % of the keys go to another partition; what they have now stays",
+        "Look whether records have keys, and whether members keep state or order by them. Then "
+        "stop the producers, wait until the lag is 0, add the partitions, and start them: no "
+        f"record overtakes another. A compacted {topic} keeps the last old value of each such key "
+        "in its old partition.",
+    )
+
+
+def _joined(running: RunningGroup, topic: str, before: int) -> Precondition:
+    text = f"No other topic is joined with {topic} by key: such topics need the same number."
+    others = {name: n for name, n in running.scenario.topics.items() if name != topic}
+    if not others:
+        return Precondition("joined", text, Verdict.VERIFIED, "the group reads no other topic")
+    alike = [name for name, n in others.items() if n == before]
+    if not alike:
+        found = ", ".join(f"{name} has {n}" for name, n in others.items())
+        return Precondition("joined", text, Verdict.VERIFIED, f"{found}, and {topic} {before}")
+    return Precondition(
+        "joined",
+        text,
+        Verdict.UNKNOWN,
+        f"also with {before} partitions: {first_names(alike)}",
+        f"Look whether a member joins records of {topic} with theirs; if so, give them as many.",
+    )
+
+
+def _reset(reset: str | None) -> Precondition:
+    text = f"Members' {_RESET} is known: a new partition has no commit."
+    if reset is not None:
+        found = f"--auto-offset-reset {reset}"
+        return Precondition("auto-offset-reset", text, Verdict.VERIFIED, found)
+    return Precondition(
+        "auto-offset-reset",
+        text,
+        Verdict.UNKNOWN,
+        "no cluster tells it; the forecasts before step 1 and without the plan are of latest",
+        f"Look at {_RESET} of each member, and say it with --auto-offset-reset.",
+    )
+
+
+def _commits(running: RunningGroup) -> Precondition:
+    text = "Every partition that the group reads has a commit: others would begin anew, too."
+    committed = {(each.topic, each.partition) for each in running.group.offsets}
+    lacking = [
+        f"{topic}-{number}"
+        for topic, count in running.scenario.topics.items()
+        for number in range(count)
+        if (topic, number) not in committed
+    ]
+    if not lacking:
+        return Precondition("commits", text, Verdict.VERIFIED, f"{len(committed)} commits")
+    return Precondition(
+        "commits",
+        text,
+        Verdict.UNKNOWN,
+        f"none of {first_names(lacking)}; the program may keep offsets elsewhere",
+        "Wait until members have committed, and plan again; or look whether these partitions have "
+        "records that were read and would be read again.",
+    )
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def _as_configured(scenario: Scenario, reset: str | None, max_age_ms: int) -> Scenario:
+    """Give members these settings; Kafka's default where nobody says what they have.
+
+    What ends them at once is not played: with none, as with latest, nothing is read again.
+    """
+    given = "earliest" if reset == "earliest" else "latest"
+
+    def configured(plan: MemberPlan) -> MemberPlan:
+        config = replace(plan.config, metadata_max_age_ms=max_age_ms)
+        return replace(plan, config=config, auto_offset_reset=given)
+
+    members = {name: configured(plan) for name, plan in scenario.members.items()}
+    return replace(scenario, members=members)
+
+
+def _restart(
+    running: RunningGroup, topic: str, before: int, count: int, reset: str | None, habits: Habits
+) -> PlanStep:
+    group_id = quote(running.group.group_id)
+    new = f"{topic}:{','.join(map(str, range(before, count)))}"
+    members = tuple(running.scenario.members)
+    return PlanStep(
+        0,
+        f"Restart every member with {_RESET}=earliest",
+        members,
+        (Setting(None, _RESET, reset, "earliest"),),
+        (
+            how_to_restart(habits, len(members)),
+            f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "
+            f"run kgroup offsets reset {group_id} --topic {quote(new)} --uncommitted --to-earliest "
+            "--execute, and start it.",
+        ),
+        see=(
+            f"kgroup describe {group_id} shows every member with another id, and the lag stays as "
+            "it was: what is committed holds before this setting.",
+        ),
+        back="Restart the members with what they had.",
+        expected=Expected(is_restarted=True, members=len(running.by_name)),
+    )
+
+
+def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
+    group_id = quote(running.group.group_id)
+    config = next(iter(running.scenario.members.values())).config
+    leader = next(
+        (
+            name
+            for name, each in running.by_name.items()
+            if each.member_id == running.group.leader_id
+        ),
+        None,
+    )
+    if running.group.type is GroupType.CLASSIC:
+        who = "The group's leader" + ("" if leader is None else f" ({leader})")
+        seen = (
+            f"{who} looks for new partitions every {config.metadata_max_age_ms / 1000:g} s "
+            f"({_MAX_AGE}); until then nobody reads them. Then all members join again."
+        )
+    else:
+        seen = (
+            "The coordinator sees the new partitions at once, and gives them out with the members' "
+            "next heartbeats."
+        )
+    return PlanStep(
+        0,
+        f"Give {topic} {count} partitions, once for all groups",
+        commands=(
+            "kafka-topics --bootstrap-server HOST:PORT --alter "
+            f"--topic {quote(topic)} --partitions {count}",
+        ),
+        see=(
+            seen,
+            f"kgroup describe {group_id} shows owners of all {count} partitions.",
+            f"Producers send to them when they have looked, too ({_MAX_AGE} of their own).",
+        ),
+        back="There is no way back: partitions cannot be taken away. Stop here while a "
+        "precondition is in doubt.",
+        expected=Expected(members=len(running.by_name), partitions={topic: count}),
+    )

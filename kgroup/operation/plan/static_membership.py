@@ -1,0 +1,353 @@
+"""Static members: a restart within the session moves nothing; and back to dynamic ones.
+
+Source: KIP-345; `ClassicGroup.replaceStaticMember` and `ConsumerGroup` of Kafka 4.3 (a static
+member that comes back takes the place of what it was), `KafkaConsumer.close` (static members do not
+leave; of the consumer protocol they say that they will be back, with epoch -2), `GroupConfig`
+(`consumer.session.timeout.ms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from shlex import quote
+
+from kgroup.errors import InputError
+from kgroup.model.group import GroupType, Member
+from kgroup.operation.plan.forecast import (
+    Habits,
+    forecast,
+    how_to_restart,
+    removing_restart,
+    rolling_restart,
+)
+from kgroup.operation.plan.instance_id import proposed
+from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Setting, Target
+from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.static_conditions import (
+    GROUP_SESSION,
+    INSTANCE_ID,
+    SESSION,
+    broker_version,
+    brokers_of,
+    client_version,
+    lasting_ids,
+    restart_time,
+    seconds,
+    session_of_group,
+    session_of_members,
+    told_session_ms,
+    unique_ids,
+)
+from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.scenario.scenario import MemberPlan
+from kgroup.source.base import GroupSource
+
+__all__ = ["plan_dynamic_membership", "plan_static_membership"]
+
+_DEFAULT_SESSION_MS = ClientConfig("", "").session_timeout_ms
+_MARGIN = 2
+"""How much longer than a restart a session is to be: a slow day, and the last heartbeat before."""
+_STEP_MS = 5_000
+
+
+def plan_static_membership(
+    running: RunningGroup,
+    source: GroupSource,
+    habits: Habits,
+    *,
+    template: str | None = None,
+    is_measured: bool = False,
+) -> Plan:
+    """Plan to give each member a `group.instance.id`.
+
+    Args:
+        running: the group.
+        source: that it comes from, which may know what brokers are configured with.
+        habits: of the group's programs.
+        template: of instance ids, as `proposed` takes it.
+        is_measured: whether the time of a restart was measured.
+
+    Raises:
+        InputError: the group's members cannot be static.
+        UsageError: the template is none.
+    """
+    _check_type(running)
+    members = running.by_name
+    ids, made_of = proposed(members, template)
+    brokers = brokers_of(running, source)
+    needed_ms = -(-_MARGIN * habits.restart_ms // _STEP_MS) * _STEP_MS
+    sessions = {
+        name: max(needed_ms, each.session_timeout_ms or _DEFAULT_SESSION_MS)
+        for name, each in members.items()
+        if _is_classic(running.scenario.members[name])
+    }
+    told_ms = told_session_ms(brokers)
+    brokers_ms = max(needed_ms, told_ms or _DEFAULT_SESSION_MS)
+    of_brokers = {name for name in members if name not in sessions}
+    preconditions = [
+        running.rests,
+        client_version(members, of_brokers),
+        *([broker_version(members, brokers)] if sessions else []),
+        unique_ids(ids, made_of),
+        lasting_ids(members),
+        restart_time(habits, is_measured=is_measured),
+        *([session_of_members(max(sessions.values()), brokers)] if sessions else []),
+        *([session_of_group(running, told_ms, brokers_ms, brokers)] if of_brokers else []),
+    ]
+    plan = Plan(
+        running.group.group_id,
+        Target.STATIC_MEMBERSHIP,
+        None,
+        "",
+        running.group.type,
+        running.group.assignor,
+        running.planned_members,
+        tuple(preconditions),
+    )
+    if plan.is_refuted:
+        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+    settings = _settings(members, ids, sessions)
+    grows = bool(of_brokers) and (told_ms or _DEFAULT_SESSION_MS) < needed_ms
+    if not settings and not grows:
+        return replace(
+            plan,
+            summary="Nothing is to be done: every member is static, and back before its session "
+            f"of {seconds(_longest(sessions, brokers_ms, of_brokers))} ends.",
+        )
+    restarted = tuple(
+        name
+        for name, each in members.items()
+        if any(setting.member in (None, name) for setting in settings)
+    )
+    before = replace(
+        running.scenario,
+        consumer_settings=replace(
+            running.scenario.consumer_settings, session_timeout_ms=told_ms or _DEFAULT_SESSION_MS
+        ),
+    )
+    after = replace(
+        before, consumer_settings=replace(before.consumer_settings, session_timeout_ms=brokers_ms)
+    )
+    plans = {
+        name: _static(plan, ids[name], sessions.get(name)) for name, plan in after.members.items()
+    }
+    step = _make_static(running, restarted, settings, ids, habits)
+    if grows:
+        step = replace(
+            step,
+            actions=(
+                f"Let the brokers give the group a session of {seconds(brokers_ms)}.",
+                *step.actions,
+            ),
+            commands=(_configure_group(running.group.group_id, brokers_ms),),
+        )
+    longest_ms = _longest(sessions, brokers_ms, of_brokers)
+    moves = [
+        rolling_restart(step, after, {name: plans[name] for name in restarted}, habits),
+        rolling_restart(_later(running, ids, longest_ms, habits), after, plans, habits),
+    ]
+    steps, total = forecast(after, moves, habits)
+    _, naive = forecast(
+        before, [rolling_restart(PlanStep(0, ""), before, before.members, habits)], habits
+    )
+    return replace(
+        plan,
+        summary="Every member gets a name of its own. From then on a restart within "
+        f"{seconds(longest_ms)} moves nothing, and what a member reads waits for it: compare step "
+        "2 with a restart as members are now.",
+        steps=steps,
+        forecast=total,
+        naive=NaiveWay("Each rolling restart, as members are now", naive),
+    )
+
+
+def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
+    """Plan to take `group.instance.id` from each member that has one.
+
+    Raises:
+        InputError: the group's members cannot be static.
+    """
+    _check_type(running)
+    group_id = running.group.group_id
+    static = {name: each.instance_id for name, each in running.by_name.items() if each.instance_id}
+    plan = Plan(
+        group_id,
+        Target.STATIC_MEMBERSHIP,
+        "back",
+        "",
+        running.group.type,
+        running.group.assignor,
+        running.planned_members,
+        (running.rests,),
+    )
+    if plan.is_refuted:
+        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+    if not static:
+        return replace(plan, summary="Nothing is to be done: no member is static.")
+    scenario = running.scenario
+    plans = {
+        name: replace(
+            scenario.members[name], config=replace(scenario.members[name].config, instance_id=None)
+        )
+        for name in static
+    }
+    step = PlanStep(
+        0,
+        "Restart every member without an instance id, and remove what it was",
+        tuple(static),
+        tuple(Setting(name, INSTANCE_ID, each, None) for name, each in static.items()),
+        (
+            "Stop a member in order. It does not leave the group: what it owned is read by nobody.",
+            "Remove it, by its command below, so that the others take over at once.",
+            f"Start it without {INSTANCE_ID}. {how_to_restart(habits, len(static))}",
+        ),
+        tuple(_remove(group_id, each) for each in static.values()),
+        (
+            f"kgroup describe {quote(group_id)} shows no instance ids, and each member once.",
+            "From now on every restart is two rebalances, and a session may be shorter again.",
+        ),
+        f"Restart the members with the {INSTANCE_ID} that they had.",
+        Expected(is_restarted=True, members=len(running.by_name), instance_ids=()),
+    )
+    steps, total = forecast(scenario, [removing_restart(step, scenario, plans, habits)], habits)
+    left = rolling_restart(PlanStep(0, ""), scenario, plans, habits)
+    left = replace(left, duration_ms=left.duration_ms + scenario.settles_ms)
+    _, naive = forecast(scenario, [left], habits)
+    return replace(
+        plan,
+        summary="Members leave again when they stop, and others take over.",
+        steps=steps,
+        forecast=total,
+        naive=NaiveWay("Restarts alone: what each was stays until its session is over", naive),
+    )
+
+
+def _check_type(running: RunningGroup) -> None:
+    group = running.group
+    if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+        raise InputError(
+            f"group {group.group_id}: expected a classic or consumer group, whose members can be "
+            f"static, found one of type {group.type}",
+            group_id=group.group_id,
+        )
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+def _is_classic(plan: MemberPlan) -> bool:
+    return plan.config.group_protocol == "classic"
+
+
+def _static(plan: MemberPlan, instance_id: str, session_ms: int | None) -> MemberPlan:
+    config = replace(plan.config, instance_id=instance_id)
+    if session_ms is not None:
+        config = replace(config, session_timeout_ms=session_ms)
+    return replace(plan, config=config)
+
+
+def _settings(
+    members: Mapping[str, Member], ids: Mapping[str, str], sessions: Mapping[str, int]
+) -> tuple[Setting, ...]:
+    """Say what changes: a session once for all members where it is the same."""
+    found = [
+        Setting(name, INSTANCE_ID, None, ids[name])
+        for name, each in members.items()
+        if each.instance_id is None
+    ]
+    longer = {
+        name: (members[name].session_timeout_ms, session_ms)
+        for name, session_ms in sessions.items()
+        if members[name].session_timeout_ms != session_ms
+    }
+    if len(longer) == len(members) and len(set(longer.values())) == 1:
+        ((was, becomes),) = set(longer.values())
+        found.append(Setting(None, SESSION, _text(was), str(becomes)))
+    else:
+        found += [
+            Setting(name, SESSION, _text(was), str(becomes))
+            for name, (was, becomes) in longer.items()
+        ]
+    return tuple(found)
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def _make_static(
+    running: RunningGroup,
+    restarted: tuple[str, ...],
+    settings: tuple[Setting, ...],
+    ids: Mapping[str, str],
+    habits: Habits,
+) -> PlanStep:
+    group_id = quote(running.group.group_id)
+    return PlanStep(
+        0,
+        "Restart every member with an instance id of its own",
+        restarted,
+        settings,
+        (
+            how_to_restart(habits, len(restarted)),
+            "Stop each in order before it is started anew: it leaves, and its place is free.",
+        ),
+        see=(f"kgroup describe {group_id} shows each member with its instance id, once.",),
+        back=f"Restart the members without {INSTANCE_ID}: kgroup plan static-membership {group_id} "
+        "--back says how.",
+        expected=_expected(running, ids),
+    )
+
+
+def _later(
+    running: RunningGroup, ids: Mapping[str, str], session_ms: int, habits: Habits
+) -> PlanStep:
+    """Describe what every restart is from then on."""
+    group_id = quote(running.group.group_id)
+    was_ms = max(each.session_timeout_ms or 0 for each in running.by_name.values())
+    before = f", and not after {seconds(was_ms)} as now" if 0 < was_ms < session_ms else ""
+    return PlanStep(
+        0,
+        "Restart every member once more, with the next deployment: nothing moves",
+        tuple(ids),
+        (),
+        (
+            how_to_restart(habits, len(ids)),
+            f"Each must be back within {seconds(session_ms)}; else it is missed, and rebalances "
+            "come as before.",
+        ),
+        see=(
+            f"kgroup describe {group_id} shows the generation, or epoch, that it showed before, "
+            "and every member with another member id.",
+            f"A member that crashes is missed after {seconds(session_ms)}{before}: nobody reads "
+            "its partitions until then. One that is late with poll() (max.poll.interval.ms) keeps "
+            "them for so long too.",
+            "A member that is taken away for good keeps its partitions for so long, unless it is "
+            f"removed: {_remove(running.group.group_id, 'ID')}",
+        ),
+        back=f"kgroup plan static-membership {group_id} --back",
+        expected=_expected(running, ids),
+    )
+
+
+def _expected(running: RunningGroup, ids: Mapping[str, str]) -> Expected:
+    return Expected(
+        is_restarted=True, members=len(running.by_name), instance_ids=tuple(ids.values())
+    )
+
+
+def _remove(group_id: str, instance_id: str) -> str:
+    return f"kgroup members remove {quote(group_id)} --instance {quote(instance_id)} --execute"
+
+
+def _configure_group(group_id: str, session_ms: int) -> str:
+    return (
+        "kafka-configs --bootstrap-server HOST:PORT --alter --entity-type groups --entity-name "
+        f"{quote(group_id)} --add-config {GROUP_SESSION}={session_ms}"
+    )
+
+
+def _longest(sessions: Mapping[str, int], brokers_ms: int, of_brokers: Collection[str]) -> int:
+    """Return how long each member may be away at least."""
+    return min([*sessions.values(), *([brokers_ms] if of_brokers else [])])

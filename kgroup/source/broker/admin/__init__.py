@@ -1,0 +1,1 @@
+"""What administrators ask brokers, beside groups and offsets."""

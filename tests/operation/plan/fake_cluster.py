@@ -1,0 +1,109 @@
+"""Clusters and groups that are written down in a test, as plans need them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.assignment import AssignedPartition
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
+from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.offset import CommittedOffset
+from kgroup.model.problem import Problem
+from kgroup.source.base import SettingReading
+from tests.operation.sources import FakeSource
+
+__all__ = ["FakeCluster", "classic_group", "consumer_group", "member"]
+
+
+class FakeCluster(FakeSource):
+    """Implements `ClusterSource` and `SettingSource`, with topics and brokers' settings."""
+
+    def __init__(
+        self,
+        *groups: Group,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[int, Mapping[str, str]] | None = None,
+        of_group: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(*groups)
+        self._topics = topics or {}
+        self._settings = settings
+        self._of_group = of_group
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        found = {
+            name: Topic(name, None, {n: Partition(1, (1,), (1,)) for n in range(count)})
+            for name, count in self._topics.items()
+            if name in topics
+        }
+        return ClusterView(None, None, {}, found)
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        return {}
+
+    def broker_settings(self, names: Collection[str]) -> SettingReading:
+        if self._settings is None:
+            return SettingReading({}, (Problem(ProblemKind.DENIED, "it is not told"),))
+        return SettingReading(
+            {
+                broker: {name: each[name] for name in names if name in each}
+                for broker, each in self._settings.items()
+            }
+        )
+
+    def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
+        if self._of_group is None:
+            raise BrokerError(ProblemKind.DENIED, "it is not told")
+        return {name: self._of_group[name] for name in names if name in self._of_group}
+
+
+def member(
+    number: int,
+    *,
+    partitions: Collection[tuple[str, int]],
+    topics: tuple[str, ...] = ("orders",),
+    client_id: str | None = None,
+    host: str = "/10.0.0.1",
+    instance_id: str | None = None,
+    session_timeout_ms: int | None = 45_000,
+    is_old: bool = False,
+) -> Member:
+    """A member that owns partitions; an old one does not tell so."""
+    owned = tuple(AssignedPartition(None, topic, each) for topic, each in partitions)
+    return Member(
+        f"m{number}",
+        instance_id=instance_id,
+        client_id=client_id or f"client-{number}",
+        client_host=host,
+        session_timeout_ms=session_timeout_ms,
+        subscription=Subscription(topics, owned=None if is_old else owned),
+        assignment=owned,
+    )
+
+
+def classic_group(*members: Member, assignor: str = "range", **more: object) -> Group:
+    """A stable group "billing" whose first member leads; what it owns is committed."""
+    return _group(GroupType.CLASSIC, members, assignor=assignor, generation_id=7, **more)
+
+
+def consumer_group(*members: Member, **more: object) -> Group:
+    """Likewise, of the consumer protocol."""
+    return _group(GroupType.CONSUMER, members, group_epoch=7, assignment_epoch=7, **more)
+
+
+def _group(type_: GroupType, members: tuple[Member, ...], **more: object) -> Group:
+    offsets = tuple(
+        CommittedOffset(each.topic or "", each.partition, 100)
+        for found in members
+        for each in found.assignment or ()
+    )
+    known: dict[str, object] = {
+        "protocol_type": "consumer",
+        "leader_id": members[0].member_id if type_ is GroupType.CLASSIC else None,
+        "offsets": tuple(sorted(offsets, key=lambda each: (each.topic, each.partition))),
+        **more,
+    }
+    return Group("billing", type_, GroupState.STABLE, members=members, **known)  # type: ignore[arg-type]

@@ -1,0 +1,240 @@
+"""Plans for more partitions: keys are counted by remainders, records by what Kafka documents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kgroup.errors import ExitStatus, NotFoundError, ProblemKind, UsageError
+from kgroup.model.group import Group, Subscription
+from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.partitions import changed_keys, plan_partitions
+from kgroup.operation.plan.plan import Plan, Verdict
+from kgroup.operation.plan.verify import Progress, verify_step
+from kgroup.operation.report import Report
+from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
+from tests.operation.sources import FakeSource
+
+OTHERS = ("orders", "payments")
+
+
+def two(**more: Any) -> Group:
+    return classic_group(
+        member(1, partitions=[("orders", 0), ("orders", 1)], **more),
+        member(2, partitions=[("orders", 2), ("orders", 3)], **more),
+    )
+
+
+def report(
+    *groups: Group, count: int = 6, named: tuple[str, ...] = (), **more: Any
+) -> Report[Plan]:
+    source = FakeCluster(*groups, topics={"orders": 4, "payments": 4, "returns": 2})
+    return plan_partitions(source, "orders", count, named, Habits(), **more)
+
+
+def planned(group: Group, **more: Any) -> Plan:
+    (plan,) = report(group, **more).data
+    return plan
+
+
+def verdict(plan: Plan, code: str) -> Verdict:
+    (found,) = [each.verdict for each in plan.preconditions if each.code == code]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"), [(4, 8, 1 / 2), (1, 3, 2 / 3), (6, 8, 3 / 4), (4, 6, 2 / 3)]
+)
+def test_keys_that_change_their_partition(before: int, after: int, expected: float) -> None:
+    assert changed_keys(before, after) == pytest.approx(expected)
+    hashes = range(before * after)
+    changed = sum(each % before != each % after for each in hashes) / len(hashes)
+    assert changed_keys(before, after) == pytest.approx(changed)
+
+
+def test_members_that_begin_at_the_latest_record_are_restarted_first() -> None:
+    plan = planned(two(), reset="latest")
+    restart, grow = plan.steps
+    (setting,) = restart.settings
+    assert (setting.name, setting.before, setting.after) == (
+        "auto.offset.reset",
+        "latest",
+        "earliest",
+    )
+    assert grow.commands == (
+        "kafka-topics --bootstrap-server HOST:PORT --alter --topic orders --partitions 6",
+    )
+    assert plan.forecast is not None
+    assert plan.naive is not None
+    assert plan.forecast.skipped == 0
+    # Two partitions of ten records a second, until the leader looks after five minutes.
+    assert plan.naive.forecast.skipped in range(2 * 10 * 299, 2 * 10 * 310)
+    assert (grow.forecast and grow.forecast.rebalances) == 1
+
+
+def test_members_that_look_more_often_skip_less() -> None:
+    plan = planned(two(), reset="latest", max_age_ms=10_000)
+    assert plan.naive is not None
+    assert plan.naive.forecast.skipped in range(2 * 10 * 9, 2 * 10 * 16)
+
+
+def test_members_that_begin_at_the_first_record_skip_nothing() -> None:
+    plan = planned(two(), reset="earliest")
+    (grow,) = plan.steps
+    assert plan.naive is None
+    assert grow.forecast is not None
+    assert (grow.forecast.rebalances, grow.forecast.skipped, grow.forecast.read_again) == (1, 0, 0)
+
+
+def test_what_members_do_is_not_guessed() -> None:
+    plan = planned(two())
+    assert verdict(plan, "auto-offset-reset") is Verdict.UNKNOWN
+    assert plan.steps[0].settings[0].before is None
+    assert plan.naive is not None
+    assert plan.naive.forecast.skipped > 0
+    assert "Step 1 falls away" in plan.summary
+
+
+def test_members_that_would_end_are_restarted_first_too() -> None:
+    plan = planned(two(), reset="none")
+    assert len(plan.steps) == 2
+    assert plan.naive is None
+    assert "NoOffsetForPartitionException" in plan.summary
+
+
+def test_a_coordinator_of_consumer_groups_sees_it_at_once() -> None:
+    group = consumer_group(
+        member(1, partitions=[("orders", 0), ("orders", 1)], session_timeout_ms=None),
+        member(2, partitions=[("orders", 2), ("orders", 3)], session_timeout_ms=None),
+    )
+    plan = planned(group, reset="latest")
+    assert plan.naive is not None
+    # Until the next heartbeats, every five seconds, whatever the age of metadata: at the worst
+    # times that are tried both wait for half of that at least.
+    assert 2 * 10 * 2.5 <= plan.naive.forecast.skipped < 2 * 10 * 15
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [
+        ([], Verdict.VERIFIED),
+        ([("returns", 0), ("returns", 1)], Verdict.VERIFIED),
+        ([("payments", n) for n in range(4)], Verdict.UNKNOWN),
+    ],
+)
+def test_topics_with_as_many_partitions_may_be_joined(
+    partitions: list[tuple[str, int]], expected: Verdict
+) -> None:
+    topics = tuple(dict.fromkeys(["orders", *(topic for topic, _ in partitions)]))
+    first = [("orders", 0), ("orders", 1), *partitions]
+    group = classic_group(
+        member(1, partitions=first, topics=topics),
+        member(2, partitions=[("orders", 2), ("orders", 3)], topics=topics),
+    )
+    assert verdict(planned(group), "joined") is expected
+
+
+def test_partitions_without_commits_would_begin_anew() -> None:
+    assert verdict(planned(two()), "commits") is Verdict.VERIFIED
+    group = two()
+    assert verdict(planned(replace(group, offsets=group.offsets[1:])), "commits") is Verdict.UNKNOWN
+    plan = planned(replace(group, offsets=()), reset="earliest")
+    assert "commits" not in {each.code for each in plan.preconditions}
+
+
+def test_fewer_partitions_are_refused() -> None:
+    found = report(two(), count=3)
+    assert found.exit_status is ExitStatus.PROBLEM
+    (plan,) = found.data
+    assert (verdict(plan, "more-partitions"), plan.steps) == (Verdict.REFUTED, ())
+
+
+def test_what_is_reached_is_said() -> None:
+    found = report(two(), count=4)
+    assert found.exit_status is ExitStatus.DONE
+    assert found.data[0].steps == ()
+    assert found.data[0].summary.startswith("Nothing is to be done")
+
+
+@pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
+def test_kafkas_own_topics_are_refused(topic: str) -> None:
+    with pytest.raises(UsageError, match="expected a topic of programs"):
+        plan_partitions(FakeCluster(two()), topic, 100, (), Habits())
+
+
+def test_topics_that_are_not_there() -> None:
+    with pytest.raises(NotFoundError, match="topic never: expected a topic, found none"):
+        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "never", 8, (), Habits())
+    with pytest.raises(NotFoundError, match="topic never: expected groups that read it"):
+        plan_partitions(FakeSource(two()), "never", 8, (), Habits())
+
+
+def test_a_source_that_does_not_know_topics_counts_what_is_assigned() -> None:
+    (plan,) = plan_partitions(FakeSource(two()), "orders", 6, (), Habits()).data
+    assert verdict(plan, "more-partitions") is Verdict.UNKNOWN
+    assert len(plan.steps) == 2
+
+
+def other(group_id: str, group: Group) -> Group:
+    return replace(group, group_id=group_id)
+
+
+def test_every_group_that_reads_the_topic_is_planned_for() -> None:
+    reads = classic_group(
+        member(1, partitions=[("payments", n) for n in range(4)], topics=("payments",))
+    )
+    regex = consumer_group(
+        replace(
+            member(1, partitions=[("orders", n) for n in range(4)], session_timeout_ms=None),
+            subscription=Subscription((), regex="ord.*"),
+        )
+    )
+    away = replace(two(), members=(), leader_id=None)
+    found = report(two(), other("pays", reads), other("regex", regex), other("away", away))
+    assert [each.group_id for each in found.data] == ["billing", "regex"]
+    (note,) = [each for each in found.notes if "without members" in each]
+    assert "new partitions: away;" in note
+
+
+def test_nobody_reads_it() -> None:
+    found = report()
+    assert (found.data, found.exit_status) == ((), ExitStatus.DONE)
+    assert found.notes == ("no group has members that read orders",)
+
+
+def test_groups_that_cannot_be_planned_for_are_problems() -> None:
+    streams = other("app", replace(two(), assignor="stream"))
+    found = report(two(), streams)
+    assert [each.group_id for each in found.data] == ["billing"]
+    (problem,) = found.errors
+    assert (problem.group_id, found.exit_status) == ("app", ExitStatus.PARTLY)
+    assert "'stream'" in problem.reason
+    reads = classic_group(member(1, partitions=[("payments", 0)], topics=("payments",)))
+    (problem,) = report(reads, named=("billing",)).errors
+    assert problem.reason == ("group billing: expected members that read orders, found payments")
+    (problem,) = report(two(), named=("nobody",)).errors
+    assert problem.kind is ProblemKind.NOT_FOUND
+
+
+def check(plan: Plan, group: Group, count: int | None) -> Progress:
+    topics = None if count is None else {"orders": count}
+    source = FakeSource(group) if count is None else FakeCluster(group, topics=topics)
+    (found,) = verify_step(source, [plan], plan.steps[-1].number).data
+    return found.progress
+
+
+def test_the_step_is_done_when_all_partitions_have_owners() -> None:
+    group = two()
+    plan = planned(group, reset="earliest")
+    grown = classic_group(
+        member(1, partitions=[("orders", 0), ("orders", 1), ("orders", 4)]),
+        member(2, partitions=[("orders", 2), ("orders", 3), ("orders", 5)]),
+    )
+    assert check(plan, group, 4) is Progress.NOT_BEGUN
+    assert check(plan, group, 6) is Progress.HALF_DONE
+    assert check(plan, group, None) is Progress.HALF_DONE
+    assert check(plan, grown, 6) is Progress.DONE
+    assert check(plan, grown, 8) is Progress.DONE  # somebody else has added more
+    assert check(plan, grown, None) is Progress.DONE

@@ -1,0 +1,296 @@
+"""Plans for static members: sessions and bounds are counted by hand, after KIP-345 and KIP-848."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kgroup.errors import ExitStatus, InputError
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.plan import Plan, Verdict
+from kgroup.operation.plan.running import read_running
+from kgroup.operation.plan.static_membership import plan_dynamic_membership, plan_static_membership
+from kgroup.operation.plan.verify import Progress, verify_step
+from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
+
+BROKER = {
+    "group.min.session.timeout.ms": "6000",
+    "group.max.session.timeout.ms": "1800000",
+    "group.consumer.session.timeout.ms": "45000",
+    "group.consumer.min.session.timeout.ms": "45000",
+    "group.consumer.max.session.timeout.ms": "60000",
+}
+"""A broker of 4.3 as it comes: it has no inter.broker.protocol.version."""
+
+
+def two(**more: Any) -> Group:
+    return classic_group(
+        member(1, partitions=[("orders", 0), ("orders", 1)], **more),
+        member(2, partitions=[("orders", 2), ("orders", 3)], **more),
+    )
+
+
+def two_of_consumer_protocol() -> Group:
+    return consumer_group(
+        member(1, partitions=[("orders", 0), ("orders", 1)], session_timeout_ms=None),
+        member(2, partitions=[("orders", 2), ("orders", 3)], session_timeout_ms=None),
+    )
+
+
+def planned(group: Group, habits: Habits = Habits(), /, *, back: bool = False, **more: Any) -> Plan:  # noqa: B008
+    source = FakeCluster(group, topics={"orders": 4}, **{"settings": {1: BROKER}, **more})
+    running = read_running(source, group.group_id)
+    if back:
+        return plan_dynamic_membership(running, habits)
+    return plan_static_membership(running, source, habits)
+
+
+def verdict(plan: Plan, code: str) -> Verdict:
+    (found,) = [each.verdict for each in plan.preconditions if each.code == code]
+    return found
+
+
+def settings(plan: Plan) -> list[tuple[str | None, str, str | None, str | None]]:
+    return [(each.member, each.name, each.before, each.after) for each in plan.steps[0].settings]
+
+
+IDS = [
+    ("client-1", "group.instance.id", None, "client-1"),
+    ("client-2", "group.instance.id", None, "client-2"),
+]
+
+
+def test_a_restart_moves_nothing_any_more() -> None:
+    plan = planned(two())
+    assert settings(plan) == IDS
+    first, later = plan.steps
+    assert first.forecast is not None
+    assert later.forecast is not None
+    assert plan.naive is not None
+    assert first.forecast.rebalances > 0
+    assert (later.forecast.rebalances, later.forecast.moved) == (0, 0)
+    # Each partition waits for its member, about as long as the restart takes.
+    assert later.forecast.longest_stop_ms in range(5_000, 6_000)
+    assert plan.naive.forecast.rebalances == first.forecast.rebalances
+
+
+@pytest.mark.parametrize(
+    ("session_ms", "restart_ms", "expected"),
+    [
+        (45_000, 5_000, None),  # twice as long would do
+        (10_000, 5_000, None),
+        (10_000, 5_001, ("10000", "15000")),  # rounded up to five seconds
+        (10_000, 40_000, ("10000", "80000")),
+        (None, 5_000, (None, "45000")),  # no shorter than what is the default since 3.0
+        (None, 60_000, (None, "120000")),
+    ],
+)
+def test_a_session_is_twice_as_long_as_a_restart(
+    session_ms: int | None, restart_ms: int, expected: tuple[str | None, str] | None
+) -> None:
+    plan = planned(two(session_timeout_ms=session_ms), Habits(restart_ms=restart_ms))
+    found = [each for each in settings(plan) if each[1] == "session.timeout.ms"]
+    assert found == ([] if expected is None else [(None, "session.timeout.ms", *expected)])
+
+
+def test_who_misses_a_member_later_is_told_how_much() -> None:
+    plan = planned(two(session_timeout_ms=10_000), Habits(restart_ms=40_000))
+    (told,) = [each for each in plan.steps[1].see if "crashes" in each]
+    assert "missed after 80 s, and not after 10 s as now" in told
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, Verdict.VERIFIED),
+        ({"group.max.session.timeout.ms": "80000"}, Verdict.VERIFIED),
+        ({"group.max.session.timeout.ms": "79999"}, Verdict.REFUTED),
+        ({"group.min.session.timeout.ms": "80001"}, Verdict.REFUTED),
+        (None, Verdict.UNKNOWN),
+    ],
+)
+def test_brokers_bound_sessions(changes: dict[str, str] | None, expected: Verdict) -> None:
+    told = None if changes is None else {1: BROKER, 2: BROKER | changes}
+    plan = planned(two(), Habits(restart_ms=40_000), settings=told)
+    assert verdict(plan, "session-timeout") is expected
+    assert plan.is_refuted is (expected is Verdict.REFUTED)
+    assert bool(plan.steps) is not plan.is_refuted
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (None, Verdict.VERIFIED),
+        ("2.3-IV0", Verdict.VERIFIED),
+        ("2.3", Verdict.VERIFIED),
+        ("2.2-IV1", Verdict.REFUTED),
+        ("0.11.0-IV2", Verdict.REFUTED),
+    ],
+)
+def test_brokers_before_2_3_refuse_static_members(version: str | None, expected: Verdict) -> None:
+    more = {} if version is None else {"inter.broker.protocol.version": version}
+    plan = planned(two(), settings={1: BROKER | more})
+    assert verdict(plan, "broker-version") is expected
+    assert verdict(planned(two(), settings=None), "broker-version") is Verdict.UNKNOWN
+
+
+def test_old_subscriptions_do_not_tell_whether_clients_are_new_enough() -> None:
+    assert verdict(planned(two()), "client-version") is Verdict.VERIFIED
+    assert verdict(planned(two(is_old=True)), "client-version") is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("restart_ms", "of_group", "expected", "session"),
+    [
+        (5_000, "45000", Verdict.VERIFIED, None),
+        (25_000, "45000", Verdict.VERIFIED, "50000"),
+        (25_000, "50000", Verdict.VERIFIED, None),
+        (40_000, "45000", Verdict.REFUTED, None),  # 80 s is more than the 60 s that brokers let be
+        (5_000, None, Verdict.VERIFIED, None),  # the broker's own
+    ],
+)
+def test_brokers_have_the_session_of_consumer_groups(
+    restart_ms: int, of_group: str | None, expected: Verdict, session: str | None
+) -> None:
+    told = {} if of_group is None else {"consumer.session.timeout.ms": of_group}
+    plan = planned(two_of_consumer_protocol(), Habits(restart_ms=restart_ms), of_group=told)
+    assert verdict(plan, "group-session-timeout") is expected
+    if not plan.is_refuted:
+        assert settings(plan) == IDS
+        assert plan.steps[0].commands == (
+            ()
+            if session is None
+            else (
+                "kafka-configs --bootstrap-server HOST:PORT --alter --entity-type groups "
+                f"--entity-name billing --add-config consumer.session.timeout.ms={session}",
+            )
+        )
+
+
+def test_sessions_of_consumer_groups_are_unknown_where_nobody_tells_them() -> None:
+    plan = planned(two_of_consumer_protocol(), settings=None)
+    assert verdict(plan, "group-session-timeout") is Verdict.UNKNOWN
+    later = plan.steps[1].forecast
+    assert later is not None
+    assert (later.rebalances, later.moved) == (0, 0)
+
+
+def test_what_somebody_else_has_begun_is_gone_on_with() -> None:
+    group = classic_group(
+        member(1, partitions=[("orders", 0)], instance_id="one"),
+        member(2, partitions=[("orders", 1)]),
+    )
+    plan = planned(group)
+    assert plan.steps[0].restarted == ("client-2",)
+    assert settings(plan) == [("client-2", "group.instance.id", None, "client-2")]
+    assert plan.steps[1].restarted == ("client-1", "client-2")
+    assert plan.steps[1].expected.instance_ids == ("one", "client-2")
+
+
+def static(session_ms: int = 45_000) -> Group:
+    return classic_group(
+        member(1, partitions=[("orders", 0)], instance_id="one", session_timeout_ms=session_ms),
+        member(2, partitions=[("orders", 1)], instance_id="two", session_timeout_ms=session_ms),
+    )
+
+
+def test_what_is_reached_is_said() -> None:
+    plan = planned(static())
+    assert (plan.steps, plan.is_refuted) == ((), False)
+    assert plan.summary.startswith("Nothing is to be done")
+
+
+def test_static_members_with_short_sessions_get_longer_ones() -> None:
+    plan = planned(static(10_000), Habits(restart_ms=20_000))
+    assert settings(plan) == [(None, "session.timeout.ms", "10000", "40000")]
+    assert plan.naive is not None
+    assert plan.naive.forecast.rebalances > 0  # they are missed
+    assert plan.steps[1].forecast is not None
+    assert plan.steps[1].forecast.rebalances == 0
+
+
+def test_the_way_back_removes_what_members_were() -> None:
+    plan = planned(static(), back=True)
+    (step,) = plan.steps
+    assert step.commands == (
+        "kgroup members remove billing --instance one --execute",
+        "kgroup members remove billing --instance two --execute",
+    )
+    assert step.forecast is not None
+    assert plan.naive is not None
+    longest_ms, left_ms = step.forecast.longest_stop_ms, plan.naive.forecast.longest_stop_ms
+    assert longest_ms is not None
+    assert left_ms is not None
+    # Others take over with their next heartbeats, and not when the session is over.
+    assert longest_ms < 10_000
+    assert left_ms > 40_000
+
+
+def test_the_way_back_of_dynamic_members_is_none() -> None:
+    assert planned(two(), back=True).steps == ()
+
+
+def test_groups_in_zookeeper_have_no_static_members() -> None:
+    source = FakeCluster(two(), topics={"orders": 4})
+    running = read_running(source, "billing")
+    running = replace(running, group=replace(running.group, type=GroupType.ZOOKEEPER))
+    with pytest.raises(InputError, match="expected a classic or consumer group"):
+        plan_dynamic_membership(running, Habits())
+
+
+def check(plan: Plan, step: int, group: Group) -> Progress:
+    report = verify_step(FakeCluster(group), [plan], step)
+    (found,) = report.data
+    is_done = found.progress is Progress.DONE
+    assert report.exit_status is (ExitStatus.DONE if is_done else ExitStatus.PROBLEM)
+    return found.progress
+
+
+def renamed(group: Group, *members: tuple[str, str | None]) -> Group:
+    """Give the group's members other ids and instance ids."""
+    assert len(members) <= len(group.members)
+    return replace(
+        group,
+        members=tuple(
+            replace(each, member_id=member_id, instance_id=instance_id)
+            for each, (member_id, instance_id) in zip(group.members, members, strict=False)
+        ),
+    )
+
+
+def test_a_step_is_done_when_every_member_has_its_instance_id() -> None:
+    group = two()
+    plan = planned(group)
+    is_static = renamed(group, ("n1", "client-1"), ("n2", "client-2"))
+    assert check(plan, 1, group) is Progress.NOT_BEGUN
+    assert check(plan, 1, renamed(group, ("n1", "client-1"), ("m2", None))) is Progress.HALF_DONE
+    assert check(plan, 1, renamed(group, ("n1", "client-1"))) is Progress.HALF_DONE
+    assert check(plan, 1, renamed(group, ("n1", None), ("n2", None))) is Progress.WRONG
+    assert check(plan, 1, renamed(group, ("n1", "x"), ("n2", "client-2"))) is Progress.WRONG
+    assert check(plan, 1, is_static) is Progress.DONE
+    rebalancing = replace(is_static, state=GroupState.PREPARING_REBALANCE)
+    assert check(plan, 1, rebalancing) is Progress.HALF_DONE
+
+
+def test_a_new_member_without_an_id_keeps_the_step_from_being_done() -> None:
+    group = two()
+    grown = replace(
+        renamed(group, ("n1", "client-1"), ("n2", "client-2")),
+        members=(
+            *renamed(group, ("n1", "client-1"), ("n2", "client-2")).members,
+            member(3, partitions=[]),
+        ),
+    )
+    assert check(planned(group), 1, grown) is Progress.WRONG
+
+
+def test_the_way_back_is_done_when_nobody_has_one() -> None:
+    group = static()
+    plan = planned(group, back=True)
+    assert check(plan, 1, group) is Progress.NOT_BEGUN
+    assert check(plan, 1, renamed(group, ("n1", None), ("m2", "two"))) is Progress.HALF_DONE
+    assert check(plan, 1, renamed(group, ("n1", None), ("n2", None))) is Progress.DONE
+    assert check(plan, 1, renamed(group, ("n1", "one"), ("n2", None))) is Progress.WRONG

@@ -10,7 +10,7 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.connection_error import BROKEN
+from kgroup.source.broker.connection.connection_error import BROKEN
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC, GroupCoordinator, Refusal, is_missing
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name
 from kgroup.source.broker.write.outcome import Change, Outcome, change_groups

@@ -22,9 +22,11 @@ from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
 __all__ = [
     "DEFAULT_LOG_BUDGET",
     "EVERYTHING",
+    "BrokerFeatures",
     "Capability",
     "ClusterSource",
     "CoordinatorSource",
+    "FeatureSource",
     "GroupSource",
     "KafkaOffsetSource",
     "KafkaOffsets",
@@ -251,6 +253,38 @@ class ClusterSource(CoordinatorSource, Protocol):
 
         Raises:
             BrokerError: no broker answers.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFeatures:
+    """What a broker can do, and how it is configured.
+
+    Attributes:
+        apis: newest version of each API that it has, by Kafka's number.
+        levels: of finalized features, by name (KIP-584); None where it tells of none.
+        settings: its own, of those that were asked for, and
+        group_settings: those of the group, as they are in effect; None where it does not tell.
+        refused: why not, each as a text.
+    """
+
+    apis: Mapping[int, int]
+    levels: Mapping[str, int] | None
+    settings: Mapping[str, str] | None = None
+    group_settings: Mapping[str, str] | None = None
+    refused: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class FeatureSource(Protocol):
+    """What can tell what brokers can do."""
+
+    def features(self, broker_id: int, group_id: str, settings: Collection[str]) -> BrokerFeatures:
+        """Ask a broker what it can do, for these settings of its own, and for those of a group.
+
+        Raises:
+            BrokerError: it cannot be asked.
         """
         ...
 

@@ -25,7 +25,14 @@ from kgroup.model.offset import OffsetChange
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.source.base import EVERYTHING, Capability, OffsetReading, Question, Reading
+from kgroup.source.base import (
+    EVERYTHING,
+    BrokerFeatures,
+    Capability,
+    OffsetReading,
+    Question,
+    Reading,
+)
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
     OFFSETS_TOPIC,
@@ -175,6 +182,13 @@ class Cluster:
         # Old brokers are asked for all topics.
         found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
         return replace(view, topics=found)
+
+    def features(self, broker_id: int, group_id: str, settings: Collection[str]) -> BrokerFeatures:
+        """Ask a broker for versions, features and settings; see `FeatureSource`."""
+        from kgroup.source.broker.feature import read_features
+
+        client = self._connected()
+        return client.run(read_features(client, broker_id, group_id, settings))
 
     def topic_names(self) -> list[str]:
         """Ask for the names of all topics; see `TopicSource`."""

@@ -11,6 +11,10 @@ COMMANDS: CommandTable = {
         "plan.new_consumer",
         "Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.",
     ),
+    "consumer-protocol": (
+        "plan.consumer_protocol",
+        "Move groups to the consumer protocol (KIP-848), or back.",
+    ),
     "verify": ("plan.verify", "Tell whether a step of a plan is done."),
 }
 

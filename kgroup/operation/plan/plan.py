@@ -29,6 +29,7 @@ class Target(Word):
     ASSIGNOR = ("assignor", "Another strategy by which members assign partitions.")
     KAFKA_OFFSETS = ("kafka-offsets", "Commits of consumers on ZooKeeper in Kafka.")
     NEW_CONSUMER = ("new-consumer", "Java's consumer in the place of that on ZooKeeper.")
+    CONSUMER_PROTOCOL = ("consumer-protocol", "The consumer protocol (KIP-848), or back from it.")
 
 
 class Verdict(Word):
@@ -62,7 +63,7 @@ class Setting:
     """A setting of a client that is to be changed.
 
     Attributes:
-        member: whose; None: of every member.
+        member: whose; None: of every member that is restarted.
         name: as Kafka calls it.
         before: what it is; None where nobody tells.
         after: what it shall be; None: it is taken out.
@@ -115,6 +116,7 @@ class Expected:
         topics: to which members subscribe.
         commits: of consumers on ZooKeeper: BOTH where Kafka has the commits that ZooKeeper has,
             KAFKA where it is ahead.
+        protocol: that every member speaks, "consumer".
     """
 
     type: GroupType | None = None
@@ -124,6 +126,7 @@ class Expected:
     state: GroupState = GroupState.STABLE
     topics: tuple[str, ...] = ()
     commits: CommitStore | None = None
+    protocol: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

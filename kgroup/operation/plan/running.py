@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.errors import ExitStatus, InputError, NotFoundError, UsageError
 from kgroup.model.group import Group, GroupState, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group
@@ -107,7 +107,10 @@ def read_running(source: GroupSource, group_id: str) -> RunningGroup:
         InputError: it has no members, or cannot be simulated.
     """
     reading, found = find_group(source, group_id)
-    report = scenario_of(source, reading, found)
+    try:
+        report = scenario_of(source, reading, found)
+    except UsageError as error:  # a strategy that nobody knows
+        raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
     (scenario,) = report.data
     return RunningGroup(found, scenario, report.errors, (*report.notes, *assumptions(scenario)))
 

@@ -243,7 +243,7 @@ class Member:
             the decoded object, or ``{"raw", "error"}``.
         protocol_assignment: likewise for its assignment.
         assignment_user_data: classic: base64 of what the client-side assignor added to the
-            assignment; Kafka's own add nothing.
+            assignment; Java's own add nothing.
         tasks: streams: tasks that the member runs, without those that it is to revoke.
         target_tasks: streams: tasks that the member shall get in the end.
         pending_revocation_tasks: streams: tasks that the member must give up.

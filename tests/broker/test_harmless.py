@@ -63,6 +63,11 @@ LINES: Mapping[str, Sequence[str]] = {
     "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
     "assign": ("reader --dry-run", "reader --dry-run --strategy sticky --kafka-version 1.1.1"),
     "simulate": ("--from reader",),
+    "plan consumer-protocol": (
+        "reader",
+        "reader --back --stop --assignor range --client java --client-version 4.1",
+        "reader --poll-interval 1s --restart-time 9s --at-once 2",
+    ),
     "offsets show": ("reader simple nobody", "--all", "--regex r.*"),
     "offsets export": ("reader simple -f {file}", "--all --format jsonl -f -", "--regex r.* -f -"),
     "offsets import": (

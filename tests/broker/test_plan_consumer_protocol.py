@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 
+from kgroup.model.group import GroupState
 from kgroup.operation.plan.assignor import CLASSES
 from kgroup.source.broker.source import Cluster
 from tests.broker.maven import run_java
 from tests.broker.migration import Fleet, close_to, fleet, kgroup
+from tests.broker.rdkafka_group import RdkafkaGroup
 from tests.broker.servers import Broker, broker
 from tests.record.raw import RawMember, await_coordinator, consumer_protocol, create_topics, join
 from tests.record.session import ClientError
 from tests.record.wire import Wire
+from tests.waiting import until
 
 NAMES = ["a", "b", "c"]
 BEAT_MS = 1_000
@@ -171,3 +175,41 @@ def test_data_of_a_custom_assignor_refuses(server: Broker, tmp_path: Path) -> No
             group.start(["a"], group_protocol="consumer")
         assert "GroupIdNotFoundException" in (tmp_path / "custom.log").read_text()
     member.close()
+
+
+def test_librdkafka_with_cooperative_sticky_is_refused(server: Broker) -> None:
+    """Its leaders give members back what they have sent, from the second rebalance on."""
+    with Wire(server.version, server.bootstrap) as wire:
+        create_topics(wire, {"rd": 6})
+        await_coordinator(wire)
+    where = ("-b", server.bootstrap)
+    group = RdkafkaGroup(server.bootstrap, "rd", "rd", 6)
+    group.start(["a"], "cooperative-sticky")
+    (plan,) = kgroup("plan", "consumer-protocol", "rd", *where)
+    assert _verdicts(plan)["user-data"] == "unknown"
+    group.start(["b"], "cooperative-sticky")
+
+    def has_data() -> bool:
+        with Cluster(server.bootstrap) as cluster:
+            found = cluster.read(["rd"]).image.groups["rd"]
+        is_stable = found.state is GroupState.STABLE
+        return is_stable and any(each.assignment_user_data for each in found.members)
+
+    until(has_data)
+    (plan,) = kgroup("plan", "consumer-protocol", "rd", *where, status=5)
+    assert _verdicts(plan)["user-data"] == "refuted"
+    config = {"bootstrap.servers": server.bootstrap, "group.id": "rd", "group.protocol": "consumer"}
+    newcomer = Consumer({**config, "log_level": 0})
+    newcomer.subscribe(["rd"])
+    errors: list[str] = []
+
+    def refused() -> bool:
+        message = newcomer.poll(0.1)
+        if message is not None and message.error() is not None:
+            errors.append(str(message.error()))
+        return bool(errors)
+
+    until(refused)
+    assert "The group id does not exist" in errors[0]
+    newcomer.close()
+    group.stop_all()

@@ -55,7 +55,7 @@ def conditions(
         return
     yield _known_assignor(change)
     if not change.is_begun and not change.stops:
-        yield _user_data(change)
+        yield _user_data(change, library)
     yield _client_version(library, version)
     if not change.is_begun and change.is_eager:
         yield _listeners(change)
@@ -196,21 +196,30 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
     return Precondition(code, text, Verdict.REFUTED, found, check)
 
 
-def _user_data(change: ProtocolChange) -> Precondition:
-    text = "Assignments hold no data of a custom assignor, which would be lost."
+def _user_data(change: ProtocolChange, library: str | None) -> Precondition:
+    """Tell whether assignments hold what a broker cannot keep.
+
+    Custom assignors may add something. That of librdkafka for cooperative-sticky gives back what
+    members have sent with their subscriptions, which is something from the second rebalance on
+    (`rd_kafka_group_MemberState_consumer_write`).
+    """
+    code, text = "user-data", "Assignments hold no data of a client-side assignor, to be lost."
+    refusal = (
+        "The broker answers GROUP_ID_NOT_FOUND to members that come back with the consumer "
+        "protocol. Plan it with --stop, or move the group to range first (kgroup plan assignor)."
+    )
     by_name = change.running.by_name
     have = [name for name, each in by_name.items() if each.assignment_user_data]
     if have:
-        return Precondition(
-            "user-data",
-            text,
-            Verdict.REFUTED,
-            f"those of {first_names(have)} do",
-            "Move to one of Kafka's strategies first (kgroup plan assignor), or plan it with "
-            "--stop. The broker's answer would be GROUP_ID_NOT_FOUND to members that come "
-            "back with the consumer protocol.",
-        )
-    return Precondition("user-data", text, Verdict.VERIFIED, f"none, by {change.now}")
+        found = f"those of {first_names(have)} do"
+        return Precondition(code, text, Verdict.REFUTED, found, refusal)
+    if change.is_eager or library == "java":
+        return Precondition(code, text, Verdict.VERIFIED, f"none, by {change.now}")
+    found = f"none yet; librdkafka adds some with {change.now} from the second rebalance on"
+    if library == LIBRDKAFKA:
+        return Precondition(code, text, Verdict.REFUTED, found, refusal)
+    check = f"Say --client java where no member is of librdkafka. Else: {refusal}"
+    return Precondition(code, text, Verdict.UNKNOWN, found, check)
 
 
 def _client_version(library: str | None, version: tuple[int, ...] | None) -> Precondition:

@@ -235,6 +235,23 @@ def test_data_of_a_custom_assignor_refuses() -> None:
     assert refuted(plan(group, telling(), stops=True)) == []
 
 
+@pytest.mark.parametrize(
+    ("strategy", "library", "found"),
+    [
+        ("range", None, Verdict.VERIFIED),
+        ("range", "librdkafka", Verdict.VERIFIED),
+        ("cooperative-sticky", "java", Verdict.VERIFIED),
+        ("cooperative-sticky", None, Verdict.UNKNOWN),
+        ("cooperative-sticky", "librdkafka", Verdict.REFUTED),
+    ],
+)
+def test_librdkafka_adds_data_to_assignments_later(
+    strategy: str, library: str | None, found: Verdict
+) -> None:
+    made = plan(classic(*PAIR, strategy=strategy), telling(), library=library)
+    assert verdict(made, "user-data") is found
+
+
 def test_a_stopped_group_needs_no_policy() -> None:
     found = plan(classic(*PAIR), telling(group_consumer_migration_policy="disabled"), stops=True)
     (step,) = found.steps

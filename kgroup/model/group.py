@@ -242,6 +242,8 @@ class Member:
         protocol_metadata: classic member whose bytes are no consumer subscription (connect, say):
             the decoded object, or ``{"raw", "error"}``.
         protocol_assignment: likewise for its assignment.
+        assignment_user_data: classic: base64 of what the client-side assignor added to the
+            assignment; Java's own add nothing.
         tasks: streams: tasks that the member runs, without those that it is to revoke.
         target_tasks: streams: tasks that the member shall get in the end.
         pending_revocation_tasks: streams: tasks that the member must give up.
@@ -272,6 +274,7 @@ class Member:
     classic_protocols: tuple[str, ...] | None = None
     protocol_metadata: Any = None
     protocol_assignment: Any = None
+    assignment_user_data: str | None = None
     tasks: TaskAssignment | None = None
     target_tasks: TaskAssignment | None = None
     pending_revocation_tasks: TaskAssignment | None = None

@@ -181,9 +181,11 @@ def classic_member(data: Data, protocol_type: str | None) -> Member:
     is_consumer = protocol_type == _CONSUMER_PROTOCOL_TYPE
     understood = is_consumer and isinstance(subscription, Mapping) and "topics" in subscription
     assigned: tuple[AssignedPartition, ...] | None = None
+    user_data: str | None = None
     if is_consumer and isinstance(assignment, Mapping):
         if "assignedPartitions" in assignment:
             assigned = _named_partitions(assignment["assignedPartitions"])
+            user_data = assignment.get("userData") or None
         elif assignment == _NO_BYTES:  # the leader gave it nothing
             assigned = ()
     return Member(
@@ -198,6 +200,7 @@ def classic_member(data: Data, protocol_type: str | None) -> Member:
         assignment=assigned,
         protocol_metadata=None if understood else _meaningful(subscription),
         protocol_assignment=None if assigned is not None else _meaningful(assignment),
+        assignment_user_data=user_data,
     )
 
 

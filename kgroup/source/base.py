@@ -22,9 +22,11 @@ from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
 __all__ = [
     "DEFAULT_LOG_BUDGET",
     "EVERYTHING",
+    "BrokerFeatures",
     "Capability",
     "ClusterSource",
     "CoordinatorSource",
+    "FeatureSource",
     "GroupRemover",
     "GroupSource",
     "KafkaOffsetSource",
@@ -289,6 +291,32 @@ class SettingSource(Protocol):
 
         Raises:
             BrokerError: nobody tells.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFeatures:
+    """What a broker can do.
+
+    Attributes:
+        apis: newest version of each API that it has, by Kafka's number.
+        levels: of finalized features, by name (KIP-584); None where it tells of none.
+    """
+
+    apis: Mapping[int, int]
+    levels: Mapping[str, int] | None
+
+
+@runtime_checkable
+class FeatureSource(Protocol):
+    """What can tell what brokers can do."""
+
+    def features(self, broker_id: int) -> BrokerFeatures:
+        """Ask a broker what it can do.
+
+        Raises:
+            BrokerError: it cannot be asked.
         """
         ...
 

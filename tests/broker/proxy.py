@@ -219,6 +219,7 @@ _READS: Mapping[int, _Read] = {
         _Read(DescribeGroupsRequest, "0.9"),
         _Read(DescribeConfigsRequest, "0.11"),
         _Read(DescribeLogDirsRequest, "1.0"),
+        _Read(DescribeConfigsRequest, "0.11"),
         _Read(DESCRIBE_BY_TYPE[GroupType.CONSUMER].request, "3.7"),
         _Read(DESCRIBE_BY_TYPE[GroupType.SHARE].request, "4.0"),
         _Read(DESCRIBE_BY_TYPE[GroupType.STREAMS].request, "4.1"),

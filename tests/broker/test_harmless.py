@@ -75,6 +75,11 @@ LINES: Mapping[str, Sequence[str]] = {
         "orders=3 reader --restart-time 9s --poll-interval 1s --at-once 2",
         "never=3",
     ),
+    "plan consumer-protocol": (
+        "reader",
+        "reader --back --stop --assignor range --client java --client-version 4.1",
+        "reader --poll-interval 1s --restart-time 9s --at-once 2",
+    ),
     "offsets show": ("reader simple nobody", "--all", "--regex r.*"),
     "offsets export": ("reader simple -f {file}", "--all --format jsonl -f -", "--regex r.* -f -"),
     "offsets import": (

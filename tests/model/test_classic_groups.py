@@ -164,6 +164,15 @@ def test_no_assignment_bytes_mean_that_a_consumer_owns_nothing() -> None:
     assert (member.assignment, member.protocol_assignment) == ((), None)
 
 
+@pytest.mark.parametrize(("decoded", "kept"), [(None, None), ("", None), ("aGk=", "aGk=")])
+def test_what_an_assignor_added_to_an_assignment_is_kept(
+    decoded: str | None, kept: str | None
+) -> None:
+    given = {"version": 1, "assignedPartitions": [], "userData": decoded}
+    member = groups(classic("g", [classic_member("a", assignment=given)]))["g"].members[0]
+    assert (member.assignment, member.assignment_user_data) == ((), kept)
+
+
 def test_other_protocol_types_keep_their_own_words() -> None:
     worker = classic_member(
         "w", subscription={"version": 1, "url": "http://w"}, assignment={"connectors": []}

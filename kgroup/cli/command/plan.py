@@ -16,6 +16,10 @@ COMMANDS: CommandTable = {
         "Give members of groups names that outlive restarts.",
     ),
     "partitions": ("plan.partitions", "Give a topic more partitions, and lose no record of it."),
+    "consumer-protocol": (
+        "plan.consumer_protocol",
+        "Move groups to the consumer protocol (KIP-848), or back.",
+    ),
     "verify": ("plan.verify", "Tell whether a step of a plan is done."),
 }
 

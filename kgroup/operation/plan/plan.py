@@ -31,6 +31,7 @@ class Target(Word):
     NEW_CONSUMER = ("new-consumer", "Java's consumer in the place of that on ZooKeeper.")
     STATIC_MEMBERSHIP = ("static-membership", "Members with names that outlive restarts.")
     PARTITIONS = ("partitions", "More partitions for a topic that the group reads.")
+    CONSUMER_PROTOCOL = ("consumer-protocol", "The consumer protocol (KIP-848), or back from it.")
 
 
 class Verdict(Word):
@@ -64,7 +65,7 @@ class Setting:
     """A setting of a client that is to be changed.
 
     Attributes:
-        member: whose; None: of every member.
+        member: whose; None: of every member that is restarted.
         name: as Kafka calls it.
         before: what it is; None where nobody tells.
         after: what it shall be; None: it is taken out.
@@ -120,6 +121,7 @@ class Expected:
         instance_ids: which static members there are at least, and no dynamic ones; without any:
             no static ones.
         partitions: of the topics that the group then owns all of, by topic.
+        protocol: that every member speaks, "consumer".
     """
 
     type: GroupType | None = None
@@ -131,6 +133,7 @@ class Expected:
     commits: CommitStore | None = None
     instance_ids: tuple[str, ...] | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
+    protocol: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,7 +196,11 @@ def _not_restarted(plan: Plan, step: PlanStep, there: Collection[str]) -> tuple[
     Who was there when the last step before was verified, its check has noted; a member that is
     restarted comes back with another id, a static one too (`ClassicGroup.replaceStaticMember`).
     """
-    seen = [each.seen for each in plan.steps if each.number < step.number and each.seen]
+    seen = [
+        each.seen
+        for each in plan.steps
+        if each.number < step.number and each.seen and _shares(each, step)
+    ]
     if seen:
         return tuple(each.name for each in seen[-1] if each.member_id in there)
     return tuple(
@@ -204,6 +208,11 @@ def _not_restarted(plan: Plan, step: PlanStep, there: Collection[str]) -> tuple[
         for each in plan.members
         if each.member_id in there and (not step.restarted or each.name in step.restarted)
     )
+
+
+def _shares(earlier: PlanStep, step: PlanStep) -> bool:
+    """Tell whether an earlier step has restarted members that a step is to restart again."""
+    return not step.restarted or not set(step.restarted).isdisjoint(earlier.restarted)
 
 
 def _conditions(
@@ -231,6 +240,8 @@ def _conditions(
         )
     if expected.type is not None:
         yield _same("type", expected.type, group.type)
+    if expected.protocol is not None and group.type is GroupType.CONSUMER:
+        yield _spoken(expected.protocol, group)
     if expected.assignor is not None:
         yield _same("strategy", expected.assignor, group.assignor)
     if expected.instance_ids is not None:
@@ -306,6 +317,19 @@ def _committed(expected: Expected, group: Group, kafka: _Commits | None) -> Cond
         return Condition(text, Progress.DONE, found)
     is_begun = expected.is_restarted or not ats.isdisjoint(kafka)
     return Condition(text, Progress.HALF_DONE if is_begun else Progress.NOT_BEGUN, found)
+
+
+def _spoken(protocol: str, group: Group) -> Condition:
+    """Tell whether all members of a consumer group speak the consumer protocol.
+
+    Brokers before 4.0 do not tell who does (ConsumerGroupDescribe of version 0).
+    """
+    classic = [each for each in group.members if each.uses_classic_protocol]
+    names = ", ".join(each.instance_id or each.client_id or each.member_id for each in classic)
+    is_known = all(each.uses_classic_protocol is not None for each in group.members)
+    found = f"not yet: {names}" if classic else "every one does" if is_known else None
+    progress = Progress.DONE if is_known and not classic else Progress.HALF_DONE
+    return Condition(f"All members speak the {protocol} protocol.", progress, found)
 
 
 def _same(what: str, expected: str, found: str | None) -> Condition:

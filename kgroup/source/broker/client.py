@@ -25,8 +25,8 @@ from kgroup.interrupt import kept_signals
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.protocol.message.primitives import uuid_text
 from kgroup.source.broker.answer_check import null_field
-from kgroup.source.broker.connection_error import BROKEN, connection_error
-from kgroup.source.broker.connection_manager import ConnectionManager, TooSlow
+from kgroup.source.broker.connection.connection_error import BROKEN, connection_error
+from kgroup.source.broker.connection.connection_manager import ConnectionManager, TooSlow
 from kgroup.source.broker.error_code import error_name
 from kgroup.source.deadline import Deadline
 

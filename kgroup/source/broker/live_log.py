@@ -15,7 +15,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.segment import Log, Segment, SegmentStatus
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import Backoff, BrokerClient
-from kgroup.source.broker.connection_error import BROKEN
+from kgroup.source.broker.connection.connection_error import BROKEN
 from kgroup.source.broker.coordinator import OFFSETS_TOPIC, is_missing
 from kgroup.source.broker.error_code import LEADER_MOVES, error_name
 from kgroup.source.broker.fetch import Fetched, fetch, sound_part

@@ -27,6 +27,7 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import (
     EVERYTHING,
+    BrokerFeatures,
     Capability,
     OffsetReading,
     Question,
@@ -184,6 +185,13 @@ class Cluster:
         # Old brokers are asked for all topics.
         found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
         return replace(view, topics=found)
+
+    def features(self, broker_id: int) -> BrokerFeatures:
+        """Ask a broker for versions and features; see `FeatureSource`."""
+        from kgroup.source.broker.admin.feature import read_features
+
+        client = self._connected()
+        return client.run(read_features(client, broker_id))
 
     def topic_names(self) -> list[str]:
         """Ask for the names of all topics; see `TopicSource`."""

@@ -21,7 +21,7 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import no_string
 from kgroup.source.broker.client import BrokerClient, Window
-from kgroup.source.broker.connection_error import BROKEN
+from kgroup.source.broker.connection.connection_error import BROKEN
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
 from kgroup.source.broker.error_code import COORDINATOR_MOVES
 from kgroup.source.broker.group_reader import GroupReader

@@ -53,7 +53,7 @@ def _reason(causes: list[BaseException], options: Mapping[str, Any]) -> tuple[Pr
 
     import kafka.errors as kafka_errors
 
-    from kgroup.source.broker.connection_manager import TooSlow
+    from kgroup.source.broker.connection.connection_manager import TooSlow
 
     if isinstance(causes[0], TooSlow):
         return ProblemKind.SILENT, str(causes[0].args[0])

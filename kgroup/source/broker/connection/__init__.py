@@ -1,0 +1,1 @@
+"""Connections to brokers, and what their failures mean."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kgroup.value_class import value_class
+
 __all__ = [
     "CommitStore",
     "CommittedOffset",
@@ -26,7 +28,7 @@ class CommitStore(StrEnum):
     """The same to both."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class CommittedOffset:
     """The position that a group committed for one partition of a user's topic.
 
@@ -53,7 +55,7 @@ class CommittedOffset:
     log_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class StoredOffset:
     """A commit as files and `kgroup offsets show` have it; attributes as in `CommittedOffset`.
 
@@ -92,7 +94,7 @@ class StoreName:
         return self.cluster_id != name.cluster_id
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class OffsetChange:
     """What shall be committed for one partition.
 

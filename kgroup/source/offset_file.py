@@ -8,7 +8,6 @@ import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from kgroup.model.pattern import Pattern
 from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import OffsetReading
 from kgroup.source.json_fault import json_fault
+from kgroup.value_class import value_class
 
 __all__ = ["LARGEST", "OffsetFile"]
 
@@ -36,7 +36,7 @@ _COMMAND = "offsets show"
 """Whose documents hold offsets; a plan's have the same fields, and mean another thing."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class _Row(StoredOffset):
     """A row of JSON; a plan's has what shall be beside what is, and is no row of offsets."""
 

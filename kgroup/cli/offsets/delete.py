@@ -43,9 +43,9 @@ def command(
 ) -> ExitStatus:
     """Delete groups, or what they have committed for topics.
 
-    Without --topic groups go as a whole. Groups with members are left alone, but for topics that
-    none of them subscribes to, if they are consumers; so are share groups, which cannot be saved.
-    Without --execute only the plan is shown.
+    Without --topic groups go as a whole; --regex takes those that have committed something. Groups
+    with members are left alone, but for topics that none of them subscribes to, if they are
+    consumers; so are share groups, which cannot be saved. Without --execute only the plan is shown.
     """
     if not groups and regex is None:
         raise click.UsageError("which groups? Name them, or choose --regex RE")

@@ -16,6 +16,7 @@ from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupRemover, GroupSource, Question, WritableOffsetStore
 from kgroup.source.offset_change import At
+from kgroup.value_class import value_class
 from kgroup.word import Word
 
 __all__ = [
@@ -53,7 +54,7 @@ class Result(Word):
         return cls.UNKNOWN if problem.kind is ProblemKind.UNKNOWN_END else cls.REFUSED
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class PlannedOffset:
     """What a plan does to one partition.
 
@@ -157,7 +158,7 @@ class OffsetPlan:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class
 class Target:
     """What shall be committed for a partition.
 

@@ -20,6 +20,7 @@ COMMANDS: CommandTable = {
         "plan.consumer_protocol",
         "Move groups to the consumer protocol (KIP-848), or back.",
     ),
+    "apply": ("plan.apply", "Copy the offsets that a step of a plan copies."),
     "verify": ("plan.verify", "Tell whether a step of a plan is done."),
 }
 
@@ -30,7 +31,8 @@ command = LazyGroup(
 
     A plan has preconditions, steps with what to set, to do and to see, ways back, and a forecast by
     the simulator of what each step costs. 'kgroup plan verify' compares a saved plan (-o json) with
-    the group. Nothing is sent to anybody but requests that read.
+    the group, and 'kgroup plan apply' copies offsets, with --execute, where a step does. All else
+    sends nothing to anybody but requests that read.
     """,
     COMMANDS,
 )

@@ -19,16 +19,20 @@ from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.operation.offsets.read import AnyStore
+    from kgroup.operation.plan.plan import OffsetCopy
     from kgroup.source.base import GroupSource
     from kgroup.source.sql.store import SqlOffsetStore
 
 __all__ = [
     "GROUP_OPTION",
+    "SQL_OPTION",
     "SqlNames",
     "Store",
     "check_new_name",
     "check_two",
+    "copied_stores",
     "names_options",
+    "open_copied",
     "parse_store",
     "store_options",
     "topic_option",
@@ -37,6 +41,8 @@ __all__ = [
 
 _KINDS = ("kafka", "zookeeper", "sql", "log-dir", "snapshot", "file")
 """What a store's name may begin with where two are named."""
+
+_NO_CONNECTION = Connection(None, None, (), None, DEFAULT_TIMEOUT_S)
 
 PROFILE = "profile"
 """What stands for the URL of a database where the environment or a profile has it."""
@@ -179,7 +185,7 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
             )
         return command(store=Store(source, sql, file, names), **rest)
 
-    options = (_FILE_OPTION, _SQL_OPTION, *_NAME_OPTIONS)
+    options = (_FILE_OPTION, SQL_OPTION, *_NAME_OPTIONS)
     return source_options(required=False)(add_options(with_store, *options))
 
 
@@ -246,6 +252,41 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
             "a file; found no such file"
         )
     return Store(file=path)
+
+
+def copied_stores(copy: "OffsetCopy", source: Source, sql: str | None) -> tuple[Store, Store]:
+    """Give the two stores between which a step of a plan copies offsets.
+
+    Args:
+        copy: names the stores.
+        source: what the plan calls ``kafka``.
+        sql: what it calls ``sql``; None: what the profile or the environment says.
+
+    Raises:
+        UsageError: there is no source.
+    """
+    names = SqlNames(copy.table, copy.columns, copy.creates_table)
+    return _copied(copy.origin, source, sql, names), _copied(copy.goal, source, sql, names)
+
+
+@contextmanager
+def open_copied(
+    copy: "OffsetCopy", group_ids: tuple[str, ...], source: Source, sql: str | None
+) -> "Iterator[tuple[AnyStore, AnyStore]]":
+    """Open these; errors as of `Store.open`."""
+    first, second = copied_stores(copy, source, sql)
+    with first.open(group_ids) as origin, second.open(group_ids) as goal:
+        yield origin, goal
+
+
+def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Store:
+    if text == "kafka":
+        if source == Source():
+            raise missing_source()
+        return Store(source)
+    if text == "sql":
+        return Store(Source(connection=source.connection), sql or PROFILE, names=names)
+    return parse_store(text, source.connection or _NO_CONNECTION, names)
 
 
 def check_new_name(
@@ -324,7 +365,7 @@ GROUP_OPTION = click.option(
 _FILE_OPTION = click.option(
     "--file", metavar="FILE", type=PATH, help="A file of offsets; - is standard input."
 )
-_SQL_OPTION = click.option(
+SQL_OPTION = click.option(
     "--sql",
     metavar="URL",
     help="A table of a database: postgresql://…, mysql://…, sqlite:///FILE, the path of an SQLite "

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import click
 from kgroup.cli.option.common import ID, PATH, examples, output_options, parsed
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.store import SQL_OPTION, open_copied
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show, warn
 from kgroup.cli.output.form import Output
@@ -17,7 +19,7 @@ from kgroup.errors import ExitStatus, InputError
 
 if TYPE_CHECKING:
     from kgroup.cli.option.plan_file import PlanFile
-    from kgroup.operation.plan.verify import StepCheck
+    from kgroup.operation.plan.verify import OpenStores, StepCheck
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
@@ -44,15 +46,23 @@ _LOOK_S = 1.0
     help="Look again and again, at most for so long, until the step is done.",
 )
 @source_options(required=True)
+@SQL_OPTION
 @output_options
 def command(
-    path: Path, groups: Sequence[str], step: int, wait: float | None, source: Source, output: Output
+    path: Path,
+    groups: Sequence[str],
+    step: int,
+    wait: float | None,
+    source: Source,
+    sql: str | None,
+    output: Output,
 ) -> ExitStatus:
     """Tell whether a step of a plan is done.
 
     PLAN.json is what 'kgroup plan ... -o json' wrote. The status is 0 where the step is done in all
     groups of the plan, or in those that are named, and 5 where it is not. Who was there when it was
-    done is noted in the file: the next step is to restart them.
+    done is noted in the file: the next step is to restart them. A step that copies offsets is done
+    when both stores have the same.
     """
     from kgroup.cli.option.plan_file import read_plan_file
     from kgroup.render.group.plan import checks_sheet, checks_text
@@ -61,13 +71,19 @@ def command(
     with documented(name, output):
         file = read_plan_file(path)
         with source.that_has([each.group_id for each in file.data]).open() as opened:
-            report = _look(opened, file, step, groups, wait)
+            stores = partial(open_copied, source=source, sql=sql)
+            report = _look(opened, file, step, groups, stores, wait)
     _note(path, file, report)
     return show(name, report, output, checks_sheet, checks_text)
 
 
 def _look(
-    source: "GroupSource", file: "PlanFile", step: int, groups: Sequence[str], wait_s: float | None
+    source: "GroupSource",
+    file: "PlanFile",
+    step: int,
+    groups: Sequence[str],
+    open_stores: "OpenStores",
+    wait_s: float | None,
 ) -> "Report[StepCheck]":
     """Look once, or until a step is done."""
     from kgroup.operation.plan.verify import verify_step
@@ -75,7 +91,7 @@ def _look(
 
     end_s = time.monotonic() + (wait_s or 0)
     while True:
-        report = verify_step(source, file.data, step, groups)
+        report = verify_step(source, file.data, step, groups, open_stores=open_stores)
         if report.exit_status is ExitStatus.DONE or time.monotonic() >= end_s:
             return report
         time.sleep(min(_LOOK_S, max(end_s - time.monotonic(), 0)))

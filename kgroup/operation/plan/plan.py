@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from shlex import join
 
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
@@ -13,6 +14,7 @@ __all__ = [
     "Expected",
     "Forecast",
     "NaiveWay",
+    "OffsetCopy",
     "Plan",
     "PlanStep",
     "PlannedMember",
@@ -152,6 +154,49 @@ class PlannedMember:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetCopy:
+    """Offsets that a step copies: what `kgroup plan apply` does, as `kgroup offsets copy` would.
+
+    Attributes:
+        origin: the store that has them, as that command names it: `kafka` is the cluster of -b, -C
+            or the environment, `sql` the database of --sql, the profile or the environment, as a
+            URL may have a password, and a plan has none.
+        goal: the store that gets them, likewise.
+        new_id: what the group is called there; None: as it is.
+        table: of a database; None: that of the profile, or the default.
+        columns: of the table, as --sql-column takes them.
+        creates_table: whether a missing table is made.
+        is_last: whether both stores are to have the same then; otherwise members go on meanwhile,
+            and the second is to have something of each partition.
+    """
+
+    origin: str
+    goal: str
+    new_id: str | None = None
+    table: str | None = None
+    columns: tuple[str, ...] = ()
+    creates_table: bool = False
+    is_last: bool = True
+
+    def command(self, group_id: str) -> str:
+        """Write the command that does the same."""
+        creates = ("--create-table",) if self.creates_table else ()
+        return join((*self._words("copy", group_id), *creates, "--execute"))
+
+    def comparison(self, group_id: str) -> str:
+        """Write the command that compares both stores."""
+        return join(self._words("diff", group_id))
+
+    def _words(self, verb: str, group_id: str) -> tuple[str, ...]:
+        return (
+            *("kgroup", "offsets", verb, self.origin, self.goal, "--group", group_id),
+            *(() if self.new_id is None else ("--as", self.new_id)),
+            *(() if self.table is None else ("--sql-table", self.table)),
+            *(word for each in self.columns for word in ("--sql-column", each)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class PlanStep:
     """A step, after which one can stop and look.
 
@@ -167,6 +212,7 @@ class PlanStep:
         expected: what `kgroup plan verify` looks for.
         forecast: None where the step does nothing to the group that is simulated.
         seen: the members that were there when `kgroup plan verify` found it done; None before.
+        copies: offsets that it copies; None: it copies none.
     """
 
     number: int
@@ -180,6 +226,7 @@ class PlanStep:
     expected: Expected = field(default_factory=Expected)
     forecast: Forecast | None = None
     seen: tuple[PlannedMember, ...] | None = None
+    copies: OffsetCopy | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from kgroup.assignor.base import TopicPartition
@@ -10,14 +11,22 @@ from kgroup.errors import ExitStatus, InputError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.operation.commit import kafka_offsets
-from kgroup.operation.plan.plan import Expected, Plan, PlannedMember, PlanStep
+from kgroup.operation.offsets.read import AnyStore
+from kgroup.operation.plan.chosen_step import chosen_steps
+from kgroup.operation.plan.copy import compare_copied
+from kgroup.operation.plan.plan import Expected, OffsetCopy, Plan, PlannedMember, PlanStep
 from kgroup.operation.plan.running import planned_members
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import ClusterSource, GroupSource, KafkaOffsets, NodeSource, Question
 from kgroup.word import Word
 
-__all__ = ["Condition", "Progress", "StepCheck", "verify_step", "with_members_seen"]
+__all__ = ["Condition", "OpenStores", "Progress", "StepCheck", "verify_step", "with_members_seen"]
+
+OpenStores = Callable[
+    [OffsetCopy, tuple[str, ...]], AbstractContextManager[tuple[AnyStore, AnyStore]]
+]
+"""Gives the two stores between which offsets of groups are copied."""
 
 _Commits = Mapping[TopicPartition, int]
 
@@ -66,7 +75,12 @@ class StepCheck:
 
 
 def verify_step(
-    source: GroupSource, plans: Sequence[Plan], number: int, group_ids: Collection[str] = ()
+    source: GroupSource,
+    plans: Sequence[Plan],
+    number: int,
+    group_ids: Collection[str] = (),
+    *,
+    open_stores: OpenStores | None = None,
 ) -> Report[StepCheck]:
     """Look at the groups of plans.
 
@@ -75,6 +89,7 @@ def verify_step(
         plans: that were saved.
         number: of the step.
         group_ids: only these; all where none is named.
+        open_stores: where the step copies offsets; None: it does not, or nobody can tell.
 
     Returns:
         A check for each group; groups that do not exist are problems. Its verdict is a problem
@@ -85,18 +100,8 @@ def verify_step(
             seen in another source.
         BrokerError: nobody answers.
     """
-    chosen = [plan for plan in plans if not group_ids or plan.group_id in group_ids]
-    if unknown := set(group_ids) - {plan.group_id for plan in plans}:
-        raise UsageError(
-            f"there is no plan for {', '.join(sorted(unknown))}; there are plans for "
-            f"{', '.join(plan.group_id for plan in plans) or 'no group'}"
-        )
-    if not chosen:
-        raise InputError("expected a plan of a group, found none")
-    steps = {plan.group_id: step for plan in chosen for step in plan.steps if step.number == number}
-    if not steps:
-        most = max(len(plan.steps) for plan in chosen)
-        raise UsageError(f"expected --step of {most} at most, as the plan has, found {number}")
+    chosen, notes = chosen_steps(plans, number, group_ids)
+    steps = {plan.group_id: step for plan, step in chosen}
     for step in steps.values():
         _check_source(source, step)
     # Before ZooKeeper: whoever commits to both writes there last, so that it is never behind.
@@ -108,16 +113,15 @@ def verify_step(
     checks = tuple(
         _check(
             plan,
-            steps[plan.group_id],
+            step,
             reading.image.groups[plan.group_id],
             _of_group(kafka, plan.group_id),
             counts,
+            open_stores,
         )
-        for plan in chosen
+        for plan, step in chosen
         if plan.group_id in reading.image.groups
     )
-    shorter = [plan.group_id for plan in chosen if plan.group_id not in steps]
-    notes = (f"no step {number} is planned for {first_names(shorter)}",) if shorter else ()
     problems = (*missing, *reading.problems, *kafka.problems)
     is_done = all(each.progress is Progress.DONE for each in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
@@ -165,7 +169,12 @@ def _partition_counts(source: GroupSource, steps: Iterable[PlanStep]) -> Mapping
 
 
 def _check(
-    plan: Plan, step: PlanStep, group: Group, kafka: _Commits | None, counts: Mapping[str, int]
+    plan: Plan,
+    step: PlanStep,
+    group: Group,
+    kafka: _Commits | None,
+    counts: Mapping[str, int],
+    open_stores: OpenStores | None,
 ) -> StepCheck:
     there = {member.member_id for member in group.members}
     missing: tuple[str, ...] = ()
@@ -178,6 +187,8 @@ def _check(
         *_conditions(plan, step, group, missing, kafka),
         *_owned(step.expected, group, counts),
     )
+    if step.copies is not None:
+        conditions += (_copied(step.copies, plan.group_id, open_stores),)
     progress = _whole(step, group, [each.progress for each in conditions], missing)
     return StepCheck(
         plan.group_id,
@@ -330,6 +341,27 @@ def _spoken(protocol: str, group: Group) -> Condition:
     found = f"not yet: {names}" if classic else "every one does" if is_known else None
     progress = Progress.DONE if is_known and not classic else Progress.HALF_DONE
     return Condition(f"All members speak the {protocol} protocol.", progress, found)
+
+
+def _copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> Condition:
+    """Compare the stores; a missing table or file has nothing yet."""
+    what = "the same in" if copy.is_last else "something in"
+    text = f"Each partition that {copy.origin} has an offset of has {what} {copy.goal}."
+    if open_stores is None:
+        return Condition(text, Progress.HALF_DONE, None)
+    try:
+        with open_stores(copy, (group_id,)) as (origin, goal):
+            found = compare_copied(origin, goal, copy, group_id)
+    except InputError as error:
+        return Condition(text, Progress.NOT_BEGUN, str(error))
+    if found.problems:
+        return Condition(text, Progress.HALF_DONE, str(found.problems[0].reason))
+    open_ = (*found.missing, *(found.different if copy.is_last else ()))
+    if not open_:
+        return Condition(text, Progress.DONE, f"{found.partitions} partitions")
+    names = first_names([f"{topic}-{partition}" for topic, partition in sorted(open_)])
+    begun = Progress.HALF_DONE if len(open_) < found.partitions else Progress.NOT_BEGUN
+    return Condition(text, begun, f"not yet of {names}")
 
 
 def _same(what: str, expected: str, found: str | None) -> Condition:

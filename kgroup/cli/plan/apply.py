@@ -1,0 +1,67 @@
+"""`kgroup plan apply`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kgroup.cli.option.common import ID, PATH, examples, output_options
+from kgroup.cli.option.execution import Execution, execution_options
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.store import SQL_OPTION, copied_stores, open_copied
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented, show
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "apply",
+    epilog=examples(
+        "kgroup plan apply plan.json --step 3 -b kafka-1:9092",
+        "kgroup plan apply plan.json --step 3 -b kafka-1:9092 --sql @offsets.url --execute",
+    ),
+)
+@click.argument("path", metavar="PLAN.json", type=PATH)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--step", type=click.IntRange(1), required=True, help="Number of the step.")
+@source_options(required=False)
+@SQL_OPTION
+@execution_options()
+@output_options
+def command(
+    path: Path,
+    groups: Sequence[str],
+    step: int,
+    source: Source,
+    sql: str | None,
+    execution: Execution,
+    output: Output,
+) -> ExitStatus:
+    """Copy the offsets that a step of a plan copies.
+
+    PLAN.json is what 'kgroup plan ... -o json' wrote. Nothing else of a plan is ever carried out:
+    of a step that copies nothing it is said what to do by hand. What both stores are to have in the
+    end is copied only of groups without members. Like 'kgroup offsets copy' this shows what it
+    would do, and does it with --execute only.
+    """
+    from kgroup.cli.option.plan_file import read_plan_file
+    from kgroup.operation.plan.copy import copy_of_step, plan_copy
+    from kgroup.operation.report import Report
+    from kgroup.render.group.offsets import plan_sheet
+    from kgroup.source.base import GroupSource
+
+    name = "plan apply"
+    with documented(name, output):
+        found = copy_of_step(read_plan_file(path).data, step, groups)
+        if found.copy is None:
+            return show(name, Report((), (), found.notes), output, plan_sheet)
+        with open_copied(found.copy, found.group_ids, source, sql) as (origin, goal):
+            plan = plan_copy(origin, goal, found.copy, found.group_ids, found.notes)
+            chosen = copied_stores(found.copy, source, sql)[1]
+            cluster = None
+            if found.copy.is_last and isinstance(origin, GroupSource):
+                cluster = origin
+            return execution.run(name, plan, goal, chosen, output, cluster)

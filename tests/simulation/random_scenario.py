@@ -8,7 +8,7 @@ from random import Random
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.rules import CONSUMER_PROTOCOL, COOPERATIVE, SKIPPED_ASSIGNMENT, Settings
-from kgroup.simulation.scenario.scenario import Action, MemberPlan, Paused, Scenario, Step
+from kgroup.simulation.scenario.scenario import Action, KeptIn, MemberPlan, Paused, Scenario, Step
 
 __all__ = ["random_scenario"]
 
@@ -20,6 +20,7 @@ _STRATEGIES = (
     ("sticky", "range"),
 )
 _POLICIES = (*MigrationPolicy, *[MigrationPolicy.BIDIRECTIONAL] * 3)
+_KEPT = (KeptIn.BOTH, KeptIn.EXTERNAL, *[KeptIn.KAFKA] * 8)
 _QUIET_MS = 400_000
 """Longer than any timeout, and than metadata are old."""
 
@@ -38,7 +39,7 @@ def random_scenario(seed: int) -> Scenario:
         name = f"m{number}"
         config = _config(name, names, version, is_static, random)
         habits = random.choice([100, 500, 2000]), random.choice(["latest", "earliest"])
-        members[name] = MemberPlan(config, *habits, random.random() < 0.2)
+        members[name] = MemberPlan(config, *habits, _KEPT[int(random.random() * 10)])
         steps.append(Step(random.randint(0, 20_000), Action.START, name))
     at_ms = 20_000
     for _ in range(random.randint(0, 8)):

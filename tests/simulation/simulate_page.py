@@ -20,7 +20,7 @@ from kgroup.simulation.consumer.reconciliation import TABLE as RECONCILE
 from kgroup.simulation.group_coordinator import CoordinatorState
 from kgroup.simulation.mixed_coordinator import TABLE as MIXED
 from kgroup.simulation.scenario.file import FIELDS
-from kgroup.simulation.scenario.scenario import Action, Paused
+from kgroup.simulation.scenario.scenario import Action, KeptIn, Paused
 from kgroup.simulation.zookeeper.state import FOLLOWS as CONNECTOR_FOLLOWS
 from kgroup.simulation.zookeeper.state import Trigger
 from kgroup.word import Word
@@ -165,6 +165,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     **{f"fields of {name or 'the file'}": lambda name=name: _fields(name) for name in FIELDS},  # type: ignore[misc]
     "steps": lambda: _words(Action),
     "pauses": lambda: _words(Paused),
+    "offsets kept": lambda: _words(KeptIn),
     "connector states": lambda: _following(CONNECTOR_FOLLOWS),
     "triggers": lambda: _words(Trigger),
     "states": _transitions,

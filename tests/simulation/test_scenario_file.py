@@ -7,7 +7,7 @@ import pytest
 from kgroup.errors import InputError
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.simulation.scenario.file import FIELDS, read_scenario
-from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, MemberPlan, Scenario
+from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, KeptIn, MemberPlan, Scenario
 from kgroup.simulation.zookeeper.registration import Registration
 
 MEMBER = '[topics]\norders = 6\n[[member]]\nname = "a"\ntopics = "orders"\n'
@@ -222,7 +222,7 @@ def test_every_field() -> None:
     assert pattern.strategies == ("sticky", "range")
     assert pattern.pattern is not None
     assert [pattern.pattern(each) for each in ("orders", "orders.eu")] == [False, True]
-    assert scenario.members["p"].is_stored_outside
+    assert scenario.members["p"].offsets is KeptIn.EXTERNAL
     assert [(step.at_ms, step.action, step.member) for step in scenario.steps] == [
         (1_000, Action.START, "m1"),
         (3_000, Action.START, "m2"),

@@ -43,11 +43,13 @@ class Habits:
         processing_ms: from one poll() to the next.
         auto_offset_reset: "latest" or "earliest": where it begins without a commit.
         store: where its offsets are kept beside Kafka, which it seeks to then; None: in Kafka.
+        takes_later: whether it seeks to what is committed in Kafka where that is later.
     """
 
     processing_ms: int = 500
     auto_offset_reset: str = "latest"
     store: dict[TopicPartition, int] | None = None
+    takes_later: bool = False
 
 
 class Consumer(Process):
@@ -263,6 +265,9 @@ class Consumer(Process):
         self._cluster.note(self.name, "revoked", partitions=partitions)
         if self._habits.store is not None:
             self._store(partitions)
+        if self._habits.takes_later:  # it has committed what it has processed before it polls
+            here = {each: at for each, at in self.positions().items() if each in partitions}
+            self.client.commit(here, self._committed)
         self._stop_reading(partitions)
 
     def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -285,10 +290,13 @@ class Consumer(Process):
         self._cluster.note(self.name, "assigned", partitions=partitions)
         self._cluster.timeline.owners.begin(self.name, partitions)
         self.standing_changed()
-        if (store := self._habits.store) is not None:
-            self._seek(partitions, store)
-        else:
+        store = self._habits.store or {}
+        if self._habits.takes_later:
             self._fetch(partitions)
+            return
+        self._seek(tuple(each for each in partitions if each in store), store)
+        if others := tuple(each for each in partitions if each not in store):
+            self._fetch(others)
 
     def _fetch(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Ask where the group has come to, again and again until it is told."""
@@ -301,6 +309,9 @@ class Consumer(Process):
                 self.after(self._config.retry_backoff_ms, lambda: self._fetch(partitions))
             else:
                 found = {each: at.committed_offset for each, at in answer.offsets.items()}
+                store = self._habits.store or {}
+                for each in store.keys() & set(partitions):
+                    found[each] = max(store[each], found.get(each, 0))
                 self._seek(partitions, found)
 
         client = self.client

@@ -8,8 +8,16 @@ from kgroup.model.group import GroupState
 from kgroup.simulation.client.application import Consumer, Habits
 from kgroup.simulation.client.config import Joined
 from kgroup.simulation.cluster import Cluster
-from kgroup.simulation.message import LeaveGroup, LeavingMember, TopicPartition
-from kgroup.simulation.scenario.scenario import MemberPlan, Scenario, Step
+from kgroup.simulation.message import (
+    CommittedPartition,
+    FetchAnswer,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetFetch,
+    TopicPartition,
+)
+from kgroup.simulation.scenario.scenario import KeptIn, MemberPlan, Scenario, Step
 from kgroup.simulation.scenario.stage import Stage
 from kgroup.simulation.scenario.start import joined, write_start
 from kgroup.simulation.world import OPERATOR
@@ -44,6 +52,7 @@ class CoordinatorStage(Stage[Consumer]):
         self._plans: dict[str, MemberPlan] = dict(scenario.members)
         self._store: dict[TopicPartition, int] = {}
         if (start := scenario.start) is not None:
+            self._store.update(start.stored)
             write_start(self.cluster, scenario, start)
         self.cluster.begin()
         super().__init__(scenario, random, self.cluster)
@@ -72,8 +81,9 @@ class CoordinatorStage(Stage[Consumer]):
 
     def _run(self, name: str, stands: Joined | None = None) -> None:
         plan = self._plans[name]
-        store = self._store if plan.is_stored_outside else None
-        habits = Habits(plan.processing_ms, plan.auto_offset_reset, store)
+        store = None if plan.offsets is KeptIn.KAFKA else self._store
+        takes_later = plan.offsets is KeptIn.BOTH
+        habits = Habits(plan.processing_ms, plan.auto_offset_reset, store, takes_later)
         self._running[name] = Consumer(
             name, plan.config, habits, self.cluster, self._poison, stands
         )
@@ -116,6 +126,24 @@ class CoordinatorStage(Stage[Consumer]):
             self.cluster.note(f"broker {broker}", str(step.action), "does not run")
         else:
             self.cluster.move_coordinator(broker)
+
+    def _copy_offsets(self, step: Step) -> None:
+        broker, group_id = self.cluster.coordinator, self._scenario.group_id
+        if broker is None:
+            self.cluster.note(OPERATOR, str(step.action), "there is no coordinator")
+            return
+        self.cluster.note(OPERATOR, str(step.action), f"to {step.to}")
+        if step.to is KeptIn.KAFKA:
+            offsets = {each: CommittedPartition(offset) for each, offset in self._store.items()}
+            self.cluster.send(OPERATOR, broker, OffsetCommit(group_id, offsets), lambda _: None)
+        else:
+            self.cluster.send(OPERATOR, broker, OffsetFetch(group_id), self._take)
+
+    def _take(self, answer: FetchAnswer | None) -> None:
+        """Have in the external store what is committed."""
+        if answer is not None:
+            offsets = answer.offsets.items()
+            self._store.update({each: at.committed_offset for each, at in offsets})
 
     def _is_up(self, broker: int) -> bool:
         return self.cluster.is_up(broker)

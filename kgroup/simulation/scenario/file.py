@@ -20,7 +20,15 @@ from kgroup.simulation.rules import (
 )
 from kgroup.simulation.scenario.java_member import MEMBER_FIELDS, TOO_OLD, JavaMembers
 from kgroup.simulation.scenario.member_reader import MemberReader, P, read_version
-from kgroup.simulation.scenario.scenario import QUIET_MS, Action, Paused, Scenario, Step, last_ms
+from kgroup.simulation.scenario.scenario import (
+    QUIET_MS,
+    Action,
+    KeptIn,
+    Paused,
+    Scenario,
+    Step,
+    last_ms,
+)
 from kgroup.simulation.scenario.toml_table import Table, read_toml
 from kgroup.simulation.scenario.zookeeper_member import ZOOKEEPER_MEMBER_FIELDS, ZookeeperMembers
 from kgroup.simulation.world import OPERATOR
@@ -99,6 +107,7 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "partitions": "How many it has then.",
         "partition": "To which it happens.",
         "broker": "Which stops, starts, or coordinates: by default any other that runs.",
+        "to": "Where offsets are copied to: kafka or external.",
     },
 }
 """Every field by table, with a sentence."""
@@ -362,6 +371,8 @@ def _steps(
         if not reader.has_generations:
             raise table.error("generation", "none, as there are none on ZooKeeper", "one")
         step = replace(step, generation_id=table.number("generation"))
+    if action is Action.COPY_OFFSETS:
+        step = replace(step, to=KeptIn(table.choice("to", (KeptIn.KAFKA, KeptIn.EXTERNAL))))
     if action is Action.PAUSE:
         paused = Paused(table.choice("what", list(reader.pauses), Paused.PROCESS))
         if paused is not Paused.PROCESS and "for" not in table:
@@ -422,5 +433,6 @@ _STEP_FIELDS: Mapping[Action, tuple[str, ...]] = {
     Action.MOVE_COORDINATOR: ("broker",),
     Action.STOP_BROKER: ("broker",),
     Action.START_BROKER: ("broker",),
+    Action.COPY_OFFSETS: ("to",),
 }
 """Which fields a step has, by what it does."""

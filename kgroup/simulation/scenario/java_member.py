@@ -10,7 +10,7 @@ from kgroup.model.pattern import parse_regex
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.rules import CONSUMER_PROTOCOL, COOPERATIVE, STATIC_MEMBERS, Version
 from kgroup.simulation.scenario.member_reader import MemberReader, read_version
-from kgroup.simulation.scenario.scenario import Action, MemberPlan, Paused
+from kgroup.simulation.scenario.scenario import Action, KeptIn, MemberPlan, Paused
 from kgroup.simulation.scenario.toml_table import Table
 
 __all__ = ["MEMBER_FIELDS", "TOO_OLD", "JavaMembers"]
@@ -59,7 +59,7 @@ MEMBER_FIELDS: Mapping[str, str] = {
     "pattern": "In place of topics: a regular expression (RE2) that their names match.",
     "regex": "Likewise, but the broker looks for the topics (group.protocol consumer).",
     "processing": "From one poll() to the next; 500 ms by default.",
-    "offsets": '"kafka", or "external": in a store of its own, which it seeks to.',
+    "offsets": "Where they are kept: kafka, external or both; kafka by default.",
     "version": "Of its client; by default that of the brokers.",
     "group.instance.id": "Makes it a static member; with count followed by a number.",
     **dict.fromkeys((*_CONSUMER, *_OTHER), "As in Kafka."),
@@ -129,7 +129,7 @@ class JavaMembers(MemberReader[MemberPlan]):
             config,
             table.duration("processing", 500) or 1,
             table.choice("auto.offset.reset", ("latest", "earliest"), "latest"),
-            table.choice("offsets", ("kafka", "external"), "kafka") == "external",
+            KeptIn(table.choice("offsets", list(KeptIn), KeptIn.KAFKA)),
         )
 
     def numbered(self, table: Table, plan: MemberPlan, name: str, number: str) -> MemberPlan:
@@ -149,7 +149,7 @@ class JavaMembers(MemberReader[MemberPlan]):
     def changed(self, table: Table, plan: MemberPlan) -> MemberPlan:
         """Configure a member anew; what is not named stays."""
         changes = table.table("set")
-        known = {*_CONSUMER, *_OTHER, "topics", "processing"}
+        known = {*_CONSUMER, *_OTHER, "topics", "processing", "offsets"}
         changes.only(known)
         config = plan.config
         protocol = _protocol(changes, changes, config.version, config.group_protocol)
@@ -173,6 +173,7 @@ class JavaMembers(MemberReader[MemberPlan]):
             auto_offset_reset=changes.choice(
                 "auto.offset.reset", ("latest", "earliest"), plan.auto_offset_reset
             ),
+            offsets=KeptIn(changes.choice("offsets", list(KeptIn), plan.offsets)),
         )
 
     def completed(self, common: Table, table: Table) -> Table:

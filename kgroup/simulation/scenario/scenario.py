@@ -17,6 +17,7 @@ __all__ = [
     "QUIET_MS",
     "Action",
     "ConnectorPlan",
+    "KeptIn",
     "MemberPlan",
     "Paused",
     "Scenario",
@@ -48,6 +49,10 @@ class Action(Word):
     MOVE_COORDINATOR = ("move_coordinator", "Another broker becomes the group's coordinator.")
     STOP_BROKER = ("stop_broker", "A broker crashes; another one takes over what it led.")
     START_BROKER = ("start_broker", "It comes back.")
+    COPY_OFFSETS = (
+        "copy_offsets",
+        "What one store of offsets has comes to the other; to Kafka, if the group has no members.",
+    )
 
 
 class Paused(Word):
@@ -56,6 +61,17 @@ class Paused(Word):
     PROCESS = ("process", "The whole process stands still, heartbeats too.")
     PROCESSING = ("processing", "The program does not ask for records; heartbeats go on.")
     ZOOKEEPER = ("zookeeper", "The consumer is cut off from ZooKeeper, but not from brokers.")
+
+
+class KeptIn(Word):
+    """Where a member keeps offsets."""
+
+    KAFKA = ("kafka", "It begins at what is committed, and commits.")
+    EXTERNAL = (
+        "external",
+        "It begins at what a store of its own has, or else at what is committed, and stores there.",
+    )
+    BOTH = ("both", "It begins at the later of the two, and stores there as well as it commits.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +95,13 @@ class MemberPlan:
         config: of its consumer.
         processing_ms: from one poll() to the next.
         auto_offset_reset: "latest" or "earliest".
-        is_stored_outside: whether its offsets are kept in another store than Kafka.
+        offsets: where they are kept; it commits to Kafka too, if it is configured so.
     """
 
     config: ClientConfig
     processing_ms: int = 500
     auto_offset_reset: str = "latest"
-    is_stored_outside: bool = False
+    offsets: KeptIn = KeptIn.KAFKA
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +117,7 @@ class Step:
         topic: with `count`: its partitions from then on; of what happens to a partition: which.
         broker: which; None where any other will do.
         told: what people are told of it; None: nothing more.
+        to: of offsets that are copied: where to, Kafka or the external store.
     """
 
     at_ms: int
@@ -114,6 +131,7 @@ class Step:
     count: int = 0
     broker: int | None = None
     told: str | None = None
+    to: KeptIn | None = None
 
 
 def last_ms(steps: Iterable[Step], jitter_ms: int) -> int:
@@ -159,6 +177,7 @@ class Start:
         leader_id: id of the member that has assigned; "" of a consumer group, and of an empty one.
         members: by name, in the coordinator's order.
         offsets: that it has committed.
+        stored: what an external store has.
         ends: offset of the next record that a partition gets, as far as it is known.
         topic_ids: Kafka's base64url text by name, as far as they are known.
         assignment_epoch: of a consumer group: for which its target assignment is.
@@ -173,6 +192,7 @@ class Start:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     is_consumer_group: bool = False
     assignment_epoch: int = 1
+    stored: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

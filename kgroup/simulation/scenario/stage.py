@@ -131,6 +131,9 @@ class Stage(ABC, Generic[_M]):
     def _remove(self, step: Step) -> None:
         raise NotImplementedError
 
+    def _copy_offsets(self, step: Step) -> None:
+        raise NotImplementedError
+
     def _disconnect(self, member: _M, duration_ms: int) -> None:
         raise NotImplementedError
 
@@ -140,6 +143,7 @@ class Stage(ABC, Generic[_M]):
     def _act(self, step: Step) -> None:
         match step.action:
             case Action.START:
+                self._configure(step)
                 self._start(step)
             case Action.RESTART:
                 self._restart(step)
@@ -153,6 +157,8 @@ class Stage(ABC, Generic[_M]):
                 self._remove(step)
             case Action.MOVE_COORDINATOR:
                 self._move_coordinator(step)
+            case Action.COPY_OFFSETS:
+                self._copy_offsets(step)
             case Action.STOP_BROKER | Action.START_BROKER:
                 self._act_on_broker(step)
             case _:

@@ -44,8 +44,9 @@ def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
 def _write_logs(world: World, start: Start) -> None:
     """Have partitions begin with what is in them, which was read as far as it is committed."""
     world.logs.ends.update(start.ends)
-    for partition, offset in start.offsets.items():
-        world.logs.was_read(partition, offset)
+    for partition in start.offsets.keys() | start.stored.keys():
+        found = (each.get(partition, 0) for each in (start.offsets, start.stored))
+        world.logs.was_read(partition, max(found))
 
 
 def write_offsets(

@@ -68,7 +68,11 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
     fields = tuple(ZOOKEEPER_MEMBER_FIELDS)
     has_generations = False
     pauses = tuple(Paused)
-    actions = tuple(each for each in Action if each not in (Action.MOVE_COORDINATOR, Action.REMOVE))
+    actions = tuple(
+        each
+        for each in Action
+        if each not in (Action.MOVE_COORDINATOR, Action.REMOVE, Action.COPY_OFFSETS)
+    )
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id

@@ -36,6 +36,7 @@ __all__ = [
     "NodeSource",
     "OffsetReading",
     "OffsetStore",
+    "OffsetTable",
     "Question",
     "Reading",
     "RenewableSource",
@@ -457,6 +458,30 @@ class GroupRemover(Protocol):
 
         Raises:
             BrokerError: likewise.
+        """
+        ...
+
+
+@runtime_checkable
+class OffsetTable(WritableOffsetStore, Protocol):
+    """A table in which applications keep offsets beside their results."""
+
+    @property
+    def where(self) -> str:
+        """Database and table, for people: without secrets."""
+        ...
+
+    @property
+    def fences(self) -> bool:
+        """Whether it has a column for the generation, which keeps out who has lost a partition."""
+        ...
+
+    def has_table(self) -> bool:
+        """Tell whether it is there; it must be fit to be written then.
+
+        Raises:
+            InputError: it is there, and is not.
+            BrokerError: nobody answers.
         """
         ...
 

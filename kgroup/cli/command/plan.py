@@ -20,6 +20,10 @@ COMMANDS: CommandTable = {
         "plan.consumer_protocol",
         "Move groups to the consumer protocol (KIP-848), or back.",
     ),
+    "external-offsets": (
+        "plan.external_offsets",
+        "Move offsets from Kafka to a table beside the results, or back.",
+    ),
     "apply": ("plan.apply", "Copy the offsets that a step of a plan copies."),
     "verify": ("plan.verify", "Tell whether a step of a plan is done."),
 }

@@ -34,7 +34,10 @@ __all__ = [
     "names_options",
     "open_copied",
     "parse_store",
+    "planned_copy",
+    "planned_table",
     "store_options",
+    "table_options",
     "topic_option",
 ]
 
@@ -87,7 +90,7 @@ class Store:
 
             yield OffsetFile(self.file)
         elif self.sql is not None:
-            yield self._open_sql(self.sql)
+            yield self.open_table(self.sql)
         else:
             with self.source.that_has(group_ids).open(of_silence=True) as source:
                 yield source
@@ -141,7 +144,16 @@ class Store:
         found, keys = connection.words(with_environment=zookeeper is None)
         return where + found, [f"{key} in a file (--command-config)" for key in keys]
 
-    def _open_sql(self, text: str) -> "SqlOffsetStore":
+    def open_table(self, text: str) -> "SqlOffsetStore":
+        """Give the table of a database.
+
+        Args:
+            text: as `sql`.
+
+        Raises:
+            InputError: a file that has the URL cannot be read.
+            UsageError: nobody says which database, or something is not as it should be.
+        """
         from kgroup.errors import UsageError
         from kgroup.source.config.profile import config_file, read_sql_profile
         from kgroup.source.sql.layout import renamed
@@ -204,6 +216,16 @@ def names_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(names=_names(given), **given)
 
     return add_options(with_names, *_NAME_OPTIONS)
+
+
+def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the choice of a table; the command takes ``sql: str | None`` and ``names: SqlNames``."""
+
+    @wraps(command)
+    def with_table(**given: Any) -> Any:
+        return command(names=_names(given), **given)
+
+    return add_options(with_table, SQL_OPTION, *_NAME_OPTIONS[:2])
 
 
 def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
@@ -284,9 +306,24 @@ def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Stor
         if source == Source():
             raise missing_source()
         return Store(source)
-    if text == "sql":
+    if text == "sql" or (sql is not None and text.startswith("sql:")):
         return Store(Source(connection=source.connection), sql or PROFILE, names=names)
     return parse_store(text, source.connection or _NO_CONNECTION, names)
+
+
+def planned_table(source: Source, sql: str | None, names: SqlNames) -> "SqlOffsetStore":
+    """Give the table of a plan, which is empty where there is none; errors as of `open_table`."""
+    names = replace(names, creates=True)
+    return Store(Source(connection=source.connection), names=names).open_table(sql or PROFILE)
+
+
+def planned_copy(sql: str | None, names: SqlNames) -> "OffsetCopy":
+    """Name a copy from Kafka to a table as a plan may: without secrets."""
+    from kgroup.operation.plan.plan import OffsetCopy
+
+    (_, url, *_), _ = Store(sql=sql or PROFILE).words()
+    goal = "sql" if url == PROFILE else f"sql:{url}"
+    return OffsetCopy("kafka", goal, table=names.table, columns=names.columns)
 
 
 def check_new_name(

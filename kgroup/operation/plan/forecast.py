@@ -11,24 +11,36 @@ from itertools import pairwise
 from kgroup.assignor.base import TopicPartition
 from kgroup.operation.plan.plan import Forecast, PlanStep
 from kgroup.simulation.scenario.play import play_parts
-from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, MemberPlan, Scenario, Step
+from kgroup.simulation.scenario.scenario import (
+    Action,
+    ConnectorPlan,
+    KeptIn,
+    MemberPlan,
+    Scenario,
+    Step,
+)
 from kgroup.simulation.timeline import Simulation
 
 __all__ = [
     "Habits",
     "Move",
+    "copied_offsets",
     "costs",
     "forecast",
     "how_to_restart",
     "removing_restart",
     "rest_ms",
     "rolling_restart",
+    "started_group",
     "stopped_group",
+    "stopped_members",
     "topic_grows",
 ]
 
 _BEGIN_MS = 1_000
 _SPARE_MS = 5_000
+_COPY_MS = 2_000
+"""That a command takes which copies offsets."""
 _MOST_ROUNDS = 20
 
 
@@ -126,14 +138,38 @@ def stopped_group(
 
     Static members do not leave: it is empty when their sessions have expired.
     """
+    away_ms = _away_ms(scenario, habits)
+    steps = tuple(Step(0, Action.RESTART, name, away_ms, plan) for name, plan in plans.items())
+    return Move(step, steps, away_ms + rest_ms(scenario, habits), plans)
+
+
+def stopped_members(step: PlanStep, scenario: Scenario, habits: Habits) -> Move:
+    """Stop members all at once, and wait until the group is empty."""
+    steps = tuple(Step(0, Action.STOP, name) for name in scenario.members)
+    return Move(step, steps, _away_ms(scenario, habits))
+
+
+def started_group(
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
+) -> Move:
+    """Start members that are stopped, each with its plan."""
+    steps = tuple(Step(0, Action.START, name, plan=plan) for name, plan in plans.items())
+    return Move(step, steps, rest_ms(scenario, habits), plans)
+
+
+def copied_offsets(step: PlanStep, to: KeptIn | None) -> Move:
+    """Copy offsets between Kafka and an external store; None: for nobody to go by them."""
+    steps = () if to is None else (Step(0, Action.COPY_OFFSETS, to=to),)
+    return Move(step, steps, _COPY_MS)
+
+
+def _away_ms(scenario: Scenario, habits: Habits) -> int:
     sessions = [
         plan.config.session_timeout_ms
         for plan in scenario.members.values()
         if plan.config.instance_id is not None
     ]
-    away_ms = max([habits.restart_ms, *(each + _SPARE_MS for each in sessions)])
-    steps = tuple(Step(0, Action.RESTART, name, away_ms, plan) for name, plan in plans.items())
-    return Move(step, steps, away_ms + rest_ms(scenario, habits), plans)
+    return max([habits.restart_ms, *(each + _SPARE_MS for each in sessions)])
 
 
 def rest_ms(scenario: Scenario, habits: Habits) -> int:

@@ -34,6 +34,10 @@ class Target(Word):
     STATIC_MEMBERSHIP = ("static-membership", "Members with names that outlive restarts.")
     PARTITIONS = ("partitions", "More partitions for a topic that the group reads.")
     CONSUMER_PROTOCOL = ("consumer-protocol", "The consumer protocol (KIP-848), or back from it.")
+    EXTERNAL_OFFSETS = (
+        "external-offsets",
+        "Offsets in a table of a database, beside the results, in the place of Kafka; or back.",
+    )
 
 
 class Verdict(Word):

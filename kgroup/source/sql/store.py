@@ -97,6 +97,21 @@ class SqlOffsetStore:
         """Likewise for them."""
         return self._layout.leader_epoch is not None
 
+    @property
+    def fences(self) -> bool:
+        """Whether the table has a column for the generation."""
+        return self._layout.generation is not None
+
+    def has_table(self) -> bool:
+        """Tell whether there is a table; see `OffsetTable`."""
+        if self._address.is_missing:
+            return False
+        with self._errors(), transaction(self._engine) as connection:
+            if not self._has_table(connection):
+                return False
+            self._facts(connection, write=True)
+        return True
+
     def create_table(self) -> None:
         """Make the table, where there is none; one that is there must be fit to be written.
 

@@ -1,0 +1,82 @@
+"""`kgroup plan external-offsets`."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.store import SqlNames, planned_copy, planned_table, table_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.forecast import Habits
+
+__all__ = ["command"]
+
+
+@click.command(
+    "external-offsets",
+    epilog=examples(
+        "kgroup plan external-offsets order-service --sample --sql offsets.db",
+        "kgroup plan external-offsets billing -b kafka-1:9092 --sql @offsets.url -o json",
+        "kgroup plan external-offsets billing -C prod --rolling -o markdown",
+        "kgroup plan external-offsets billing -b kafka-1:9092 --sql @offsets.url --to-kafka",
+    ),
+)
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
+)
+@click.option("--to-kafka", is_flag=True, help="Back: from the table to Kafka.")
+@click.option(
+    "--rolling",
+    is_flag=True,
+    help="Without stopping the group, by way of a version that keeps offsets in both.",
+)
+@source_options(required=True)
+@table_options
+@habit_options
+@output_options
+def command(
+    groups: Sequence[str],
+    to_kafka: bool,
+    rolling: bool,
+    source: Source,
+    sql: str | None,
+    names: SqlNames,
+    habits: "Habits",
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Move offsets from Kafka to a table beside the application's results, or back.
+
+    The listener of the application is the switch: it seeks to what the table has. The group is
+    stopped while offsets are copied, or goes in two rolling restarts. A plan has no password: it
+    names the database as sql, that of $KGROUP_SQL_URL or of the profile, where its URL has one.
+    """
+    check_diagram(output, diagram=diagram)
+    from kgroup.operation.plan.external_offsets import plan_external_offsets
+    from kgroup.operation.plan.running import plan_each
+
+    name = "plan external-offsets"
+    with documented(name, output):
+        table = planned_table(source, sql, names)
+        copy = planned_copy(sql, names)
+        with source.that_has(groups).open() as opened:
+            make = partial(
+                plan_external_offsets,
+                source=opened,
+                table=table,
+                copy=copy,
+                habits=habits,
+                to_kafka=to_kafka,
+                rolling=rolling,
+            )
+            report = plan_each(opened, groups, make)
+    return show_plans(name, report, output, diagram=diagram)

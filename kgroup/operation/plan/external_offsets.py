@@ -1,0 +1,447 @@
+"""Offsets from Kafka to a table beside an application's results, or back from it.
+
+What decides where a member goes on is its listener: the version that goes by the table seeks to
+what that has, and leaves the rest to Kafka's commit. The group is stopped in between, or it goes in
+two rolling restarts by way of a version that keeps offsets in both and begins at the later of the
+two: a partition may then go back and forth between any two versions that run at the same time.
+In one rolling restart it may not: who gets a partition back finds what it stored itself before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from shlex import quote
+
+from kgroup.errors import InputError
+from kgroup.model.group import GroupState, GroupType
+from kgroup.operation.plan.forecast import (
+    Habits,
+    Move,
+    copied_offsets,
+    forecast,
+    how_to_restart,
+    rolling_restart,
+    started_group,
+    stopped_members,
+)
+from kgroup.operation.plan.plan import (
+    Expected,
+    NaiveWay,
+    OffsetCopy,
+    Plan,
+    PlanStep,
+    Precondition,
+    Setting,
+    Target,
+    Verdict,
+)
+from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.report import first_names
+from kgroup.simulation.scenario.scenario import KeptIn, MemberPlan, Scenario
+from kgroup.source.base import GroupSource, OffsetTable
+from kgroup.source.offset_change import At
+
+__all__ = ["plan_external_offsets"]
+
+_AUTO_COMMIT = "enable.auto.commit"
+_TRANSACTION = "It stores results and offsets in one transaction."
+_SEEKS = {
+    KeptIn.EXTERNAL: (
+        "When it is given partitions, this version seeks to what the table has; where that has "
+        "nothing, it begins at Kafka's commit, as every consumer does that is not told otherwise.",
+        _TRANSACTION,
+        "It may commit to Kafka behind the transaction, which nothing depends on: lag is seen "
+        "then, and the group keeps its generation.",
+    ),
+    KeptIn.BOTH: (
+        "When it is given partitions, this version seeks to the later of what the table has and "
+        "what is committed to Kafka, and stores and commits that at once.",
+        _TRANSACTION,
+        "It commits to Kafka (commitSync) behind each transaction, before the next poll().",
+    ),
+    KeptIn.KAFKA: (
+        "This version seeks nowhere: it begins at what is committed to Kafka, and commits there "
+        "what it has processed.",
+    ),
+}
+_CALLED = {
+    KeptIn.EXTERNAL: "goes by the table",
+    KeptIn.BOTH: "keeps offsets in both",
+    KeptIn.KAFKA: "goes by Kafka's commits",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Stores:
+    """What both stores have.
+
+    Attributes:
+        committed: in Kafka.
+        stored: in the table.
+        is_there: whether there is a table.
+        fault: why it cannot be used; None where it can.
+    """
+
+    committed: Mapping[At, int]
+    stored: Mapping[At, int]
+    is_there: bool
+    fault: str | None
+
+    @property
+    def behind(self) -> Mapping[At, int]:
+        """By how much the table is behind Kafka, where both have something."""
+        both = self.committed.keys() & self.stored.keys()
+        return {at: self.committed[at] - self.stored[at] for at in sorted(both)}
+
+
+def plan_external_offsets(
+    running: RunningGroup,
+    source: GroupSource,
+    table: OffsetTable,
+    copy: OffsetCopy,
+    habits: Habits,
+    *,
+    to_kafka: bool = False,
+    rolling: bool = False,
+) -> Plan:
+    """Plan the way of a group's offsets to a table, or back.
+
+    Args:
+        running: the group.
+        source: of it.
+        table: where offsets go, or are.
+        copy: from Kafka to the table, as the plan is to name them.
+        habits: of the group's programs.
+        to_kafka: whether they go back.
+        rolling: whether the group is not to be stopped.
+
+    Raises:
+        InputError: the group is none that commits to Kafka.
+        BrokerError: the database does not answer.
+    """
+    group = running.group
+    if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+        raise InputError(
+            f"group {group.group_id}: expected consumers that commit to Kafka, found a group of "
+            f"type {group.type}",
+            group_id=group.group_id,
+        )
+    stores = _read(running, table)
+    if to_kafka:
+        copy = replace(copy, origin=copy.goal, goal=copy.origin)
+    plan = Plan(
+        group.group_id,
+        Target.EXTERNAL_OFFSETS,
+        copy.goal,
+        "",
+        group.type,
+        group.assignor,
+        running.planned_members,
+        _preconditions(running, table, stores, to_kafka=to_kafka, rolling=rolling),
+    )
+    if plan.is_refuted:
+        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+    if found := _reached(stores, to_kafka=to_kafka):
+        return replace(plan, summary=found)
+    way = _Way(running, _as_it_is(running, source, stores, to_kafka=to_kafka), copy, habits)
+    goal = KeptIn.KAFKA if to_kafka else KeptIn.EXTERNAL
+    moves = [] if stores.is_there else [way.first_copy()]
+    moves += way.rolling(goal) if rolling else way.stopped(goal)
+    steps, total = forecast(way.scenario, moves, habits)
+    what = "From the table to Kafka" if to_kafka else "From Kafka to the table"
+    return replace(
+        plan,
+        summary=f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
+        steps=steps,
+        forecast=total,
+        naive=way.naive(goal),
+    )
+
+
+def _read(running: RunningGroup, table: OffsetTable) -> _Stores:
+    group_id = running.group.group_id
+    committed = {
+        (each.topic, each.partition): each.committed_offset for each in running.group.offsets
+    }
+    try:
+        is_there = table.has_table()
+        reading = table.read_offsets([group_id])
+    except InputError as error:
+        return _Stores(committed, {}, True, str(error))
+    stored = {
+        (each.topic, each.partition): each.committed_offset
+        for each in reading.offsets.get(group_id, ())
+    }
+    fault = reading.problems[0].reason if reading.problems else None
+    return _Stores(committed, stored, is_there, fault)
+
+
+def _preconditions(
+    running: RunningGroup, table: OffsetTable, stores: _Stores, *, to_kafka: bool, rolling: bool
+) -> tuple[Precondition, ...]:
+    known = stores.stored if to_kafka else stores.committed
+    found = [
+        running.rests,
+        _usable(table, stores, to_kafka=to_kafka),
+        _one_ahead(stores),
+        _known(running, known, "the table" if to_kafka else "Kafka"),
+    ]
+    if not to_kafka or rolling:
+        found.append(
+            Precondition(
+                "one-transaction",
+                "The application stores results and offsets in one transaction of this database.",
+                Verdict.UNKNOWN,
+                None,
+                "Look at its code: what it writes elsewhere counts twice when it crashes in "
+                "between. docs/offsets.md shows it with kgroup's OffsetStore.",
+            )
+        )
+        found.append(_fenced(table))
+    return tuple(found)
+
+
+def _usable(table: OffsetTable, stores: _Stores, *, to_kafka: bool) -> Precondition:
+    code, text = "table", "The table is there, with its columns and a unique key, and can be read."
+    if stores.fault is not None:
+        return Precondition(code, text, Verdict.REFUTED, stores.fault, "Mend it, and plan anew.")
+    if stores.is_there:
+        return Precondition(code, text, Verdict.VERIFIED, table.where)
+    found = f"{table.where}: there is none"
+    if to_kafka:
+        check = "Say which one the application uses: --sql, --sql-table, --sql-column."
+        return Precondition(code, text, Verdict.REFUTED, found, check)
+    check = "Step 1 makes it: its user needs the right to create tables. Or make it beforehand."
+    return Precondition(code, text, Verdict.UNKNOWN, found, check)
+
+
+def _one_ahead(stores: _Stores) -> Precondition:
+    """See that one store decides: the one that is ahead wherever they differ."""
+    code, text = "one-ahead", "One of the two stores is nowhere behind the other."
+    behind = {at: count for at, count in stores.behind.items() if count > 0}
+    ahead = {at: -count for at, count in stores.behind.items() if count < 0}
+    if not (behind and ahead):
+        which = "the table" if ahead else "Kafka" if behind else "neither"
+        return Precondition(code, text, Verdict.VERIFIED, f"{which} is ahead")
+    return Precondition(
+        code,
+        text,
+        Verdict.REFUTED,
+        f"Kafka is ahead in {_named(behind)}, the table in {_named(ahead)}",
+        "Find out by which the members go. Rows that are left over can be deleted: kgroup offsets "
+        "delete --sql ….",
+    )
+
+
+def _known(running: RunningGroup, known: Mapping[At, int], where: str) -> Precondition:
+    code, text = "known-offsets", f"{where[0].upper()}{where[1:]} has an offset of each partition."
+    assert running.scenario.start is not None
+    owned = {at for each in running.scenario.start.members.values() for at in each.owned}
+    missing = sorted(owned - known.keys())
+    if not missing:
+        return Precondition(code, text, Verdict.VERIFIED, f"{len(owned)} partitions")
+    return Precondition(
+        code,
+        text,
+        Verdict.UNKNOWN,
+        f"none of {_named(missing)}",
+        "See that nothing was read of them yet: they begin where auto.offset.reset says.",
+    )
+
+
+def _fenced(table: OffsetTable) -> Precondition:
+    code, text = "fencing", "The table keeps out a member that has lost a partition."
+    if table.fences:
+        return Precondition(code, text, Verdict.VERIFIED, "it has a column for the generation")
+    return Precondition(
+        code,
+        text,
+        Verdict.UNKNOWN,
+        "no column for the generation is named",
+        "Name one (--sql-column generation=generation), or see that the application compares the "
+        "offset that it overwrites: a member that was paused may count again what others have.",
+    )
+
+
+def _reached(stores: _Stores, *, to_kafka: bool) -> str | None:
+    """Say that the group goes by the other store already: that one is ahead."""
+    ahead = {at for at, count in stores.behind.items() if (count > 0 if to_kafka else count < 0)}
+    if not ahead:
+        return None
+    one, other = ("Kafka", "the table") if to_kafka else ("the table", "Kafka")
+    return (
+        f"Nothing is to be done: {one} is ahead of {other} in {_named(sorted(ahead))}, so members "
+        f"keep offsets there already. If it is left over, delete what {one} has first."
+    )
+
+
+def _as_it_is(
+    running: RunningGroup, source: GroupSource, stores: _Stores, *, to_kafka: bool
+) -> Scenario:
+    """Let the scenario begin with what the table has, and with members that go by it or do not."""
+    scenario = running.scenario
+    assert scenario.start is not None
+    stored = {at: offset for at, offset in stores.stored.items() if _is_in(at, scenario)}
+    ends = dict(scenario.start.ends)
+    ranges = source.log_ranges([at for at in stored if at not in ends]).ranges
+    for at, offset in stored.items():
+        known = ranges[at].end if at in ranges else None
+        ends[at] = max(ends.get(at, 0), known or 0, offset)
+    start = replace(scenario.start, stored=stored, ends=ends)
+    scenario = replace(scenario, start=start)
+    if not to_kafka:
+        return scenario
+    plans = {name: _keeping(plan, KeptIn.EXTERNAL) for name, plan in scenario.members.items()}
+    return replace(scenario, members=plans)
+
+
+def _is_in(at: At, scenario: Scenario) -> bool:
+    return at[1] < scenario.topics.get(at[0], 0)
+
+
+def _keeping(plan: MemberPlan, offsets: KeptIn) -> MemberPlan:
+    config = replace(plan.config, enable_auto_commit=offsets is not KeptIn.EXTERNAL)
+    return replace(plan, offsets=offsets, config=config)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What both ways are made of."""
+
+    running: RunningGroup
+    scenario: Scenario
+    copy: OffsetCopy
+    habits: Habits
+
+    def first_copy(self) -> Move:
+        """Make the table while members run."""
+        copy = replace(self.copy, creates_table=True, is_last=False)
+        step = PlanStep(
+            0,
+            "Make the table, with a first copy",
+            actions=("Members go on meanwhile: nobody goes by the table yet.", *self._hidden()),
+            commands=(copy.command(self._group_id),),
+            copies=copy,
+            see=("The command says done for each partition.",),
+            back="Drop the table.",
+        )
+        return copied_offsets(step, None)
+
+    def stopped(self, goal: KeptIn) -> list[Move]:
+        """Stop all members, copy, and start them."""
+        group_id, scenario, habits = self._group_id, self.scenario, self.habits
+        is_static = any(each.instance_id for each in self.running.group.members)
+        stop = PlanStep(
+            0,
+            "Stop all members",
+            actions=(
+                "Stop them in order, so that each finishes what it processes and commits it, and "
+                "see that nothing starts them again.",
+                *(["Static members stay until they are removed, or missed."] if is_static else []),
+            ),
+            commands=(f"kgroup members remove {quote(group_id)} --all --execute",)
+            if is_static
+            else (),
+            see=(f"kgroup describe {group_id} shows it Empty.",),
+            back="Start them as they were.",
+            expected=Expected(state=GroupState.EMPTY),
+        )
+        to = "the table" if goal is KeptIn.EXTERNAL else "Kafka"
+        last = PlanStep(
+            0,
+            f"Copy their offsets to {to}",
+            actions=self._hidden(),
+            commands=(self.copy.command(group_id),),
+            copies=self.copy,
+            see=(f"{self.copy.comparison(group_id)} finds no difference.",),
+            back="Start the members as they were: the store that they go by is unchanged.",
+            expected=Expected(state=GroupState.EMPTY),
+        )
+        start = self._restart(goal, f"Start all members with the version that {_CALLED[goal]}")
+        start = replace(start, back=self._back(goal))
+        plans = self._plans(goal)
+        return [
+            stopped_members(stop, scenario, habits),
+            copied_offsets(last, goal),
+            started_group(start, scenario, plans, habits),
+        ]
+
+    def rolling(self, goal: KeptIn) -> list[Move]:
+        """Restart members twice: both versions of each round understand each other."""
+        before = "as it was" if goal is KeptIn.EXTERNAL else "that goes by the table"
+        backs = {
+            KeptIn.BOTH: f"Restart the members one after another with the version {before}.",
+            goal: "Restart the members one after another with the version that keeps offsets in "
+            "both.",
+        }
+        moves = []
+        for offsets, back in backs.items():
+            title = f"Restart every member with the version that {_CALLED[offsets]}"
+            step = self._restart(offsets, title)
+            how = how_to_restart(self.habits, len(self.scenario.members))
+            step = replace(step, actions=(how, *step.actions), back=back)
+            moves.append(rolling_restart(step, self.scenario, self._plans(offsets), self.habits))
+        return moves
+
+    def naive(self, goal: KeptIn) -> NaiveWay:
+        """Play what comes of one rolling restart without a copy."""
+        step = PlanStep(0, "")
+        move = rolling_restart(step, self.scenario, self._plans(goal), self.habits)
+        _, found = forecast(self.scenario, [move], self.habits)
+        text = f"One rolling restart with the version that {_CALLED[goal]}, and no copy"
+        if goal is KeptIn.KAFKA:
+            text += ", where members do not commit to Kafka"
+        return NaiveWay(text, found)
+
+    @property
+    def _group_id(self) -> str:
+        return self.running.group.group_id
+
+    def _hidden(self) -> tuple[str, ...]:
+        """Say where the URL is that the plan does not have."""
+        if "sql" not in (self.copy.origin, self.copy.goal):
+            return ()
+        return ("sql is the database of $KGROUP_SQL_URL or of the profile (-C).",)
+
+    def _plans(self, offsets: KeptIn) -> Mapping[str, MemberPlan]:
+        return {
+            name: _keeping(self.scenario.members[name], offsets) for name in self.running.by_name
+        }
+
+    def _restart(self, offsets: KeptIn, title: str) -> PlanStep:
+        settings = () if offsets is KeptIn.KAFKA else (Setting(None, _AUTO_COMMIT, None, "false"),)
+        comparison = self.copy.comparison(self._group_id)
+        seen = {
+            KeptIn.EXTERNAL: "the table is ahead by what members do not commit to Kafka, or have "
+            "not committed yet.",
+            KeptIn.BOTH: "twice, some seconds apart: a partition with the same difference both "
+            "times was not stored and committed when it was assigned.",
+            KeptIn.KAFKA: "from now on Kafka is ahead: the table is left as it is.",
+        }
+        return PlanStep(
+            0,
+            title,
+            tuple(self.running.by_name),
+            settings,
+            _SEEKS[offsets],
+            see=(
+                f"kgroup describe {self._group_id} shows it stable, and every member with another "
+                "id.",
+                f"{comparison}: {seen[offsets]}",
+            ),
+            expected=Expected(
+                self.running.group.type, is_restarted=True, members=len(self.running.by_name)
+            ),
+        )
+
+    def _back(self, goal: KeptIn) -> str:
+        option = " --to-kafka" if goal is KeptIn.EXTERNAL else ""
+        return (
+            "Before any of them has processed something: stop them, and start them as they were. "
+            f"Then: kgroup plan external-offsets {quote(self._group_id)} --sql …{option}."
+        )
+
+
+def _named(partitions: Iterable[At]) -> str:
+    return first_names([f"{topic}-{partition}" for topic, partition in partitions])

@@ -80,7 +80,11 @@ class OffsetStore:
         return self._layout.generation is not None
 
     def listener(
-        self, consumer: Any, group: str, pending: "Callable[[], Mapping[Any, Any]] | None" = None
+        self,
+        consumer: Any,
+        group: str,
+        pending: "Callable[[], Mapping[Any, Any]] | None" = None,
+        committed: "Callable[[Collection[Any]], Mapping[Any, Any]] | None" = None,
     ) -> "OffsetListener":
         """Make a listener for `consumer.subscribe`, which seeks on assign and stores on revoke.
 
@@ -90,6 +94,10 @@ class OffsetStore:
             pending: gives the offsets whose results are safe already and that nobody has stored,
                 by partition; asked when partitions are revoked. None: there never are any, as
                 where each transaction stores results and offsets.
+            committed: gives what the group has committed to Kafka for partitions; asked when they
+                are assigned, and not of the consumer, which waits for the listener. The listener
+                begins there, and stores that, where it is later than what is stored: as long as
+                there are members that commit to Kafka alone. None: there are none.
 
         Raises:
             InputError: there is no such table, or it is not fit; rather now than in a rebalance.
@@ -97,7 +105,7 @@ class OffsetStore:
         from kgroup.source.sql.listener import OffsetListener
 
         self._run(lambda _: None, None, write=False)
-        return OffsetListener(self, consumer, group, pending)
+        return OffsetListener(self, consumer, group, pending, committed)
 
     def load(
         self, group: str, partitions: Collection[Partition], connection: "Connection | None" = None

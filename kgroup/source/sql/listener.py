@@ -45,15 +45,17 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
         consumer: Any,
         group: str,
         pending: Callable[[], Mapping[Any, Any]] | None,
+        committed: Callable[[Collection[Any]], Mapping[Any, Any]] | None,
     ) -> None:
         self._store = store
         self._consumer = consumer
         self._group = group
         self._pending = pending
+        self._committed = committed
         self._generations: dict[Partition, int] = {}
 
     def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        """Claim the partitions, and go on where the table says.
+        """Claim the partitions, and go on where the table says, or what `committed` gives later.
 
         One without a stored offset begins where the consumer's own settings say.
 
@@ -64,10 +66,27 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
             return
         generation = generation_of(self._consumer)
         stored = self._store.claim(self._group, assigned, generation)
+        self._generations.update({tuple(partition): generation for partition in assigned})
+        if self._committed is not None:
+            stored |= self._save_later(assigned, stored)
         for partition in assigned:
-            self._generations[tuple(partition)] = generation
             if tuple(partition) in stored:
                 self._consumer.seek(partition, stored[tuple(partition)])
+
+    def _save_later(
+        self, assigned: Collection[Any], stored: Mapping[Partition, int]
+    ) -> dict[Partition, int]:
+        """Store what is committed where that is later than what is stored."""
+        assert self._committed is not None
+        given = self._committed(assigned).items()
+        offsets = {tuple(partition): getattr(value, "offset", value) for partition, value in given}
+        later = {
+            key: offsets[key]
+            for key in map(tuple, assigned)
+            if offsets.get(key) is not None and offsets[key] > stored.get(key, -1)
+        }
+        self.save(later)
+        return later
 
     def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
         """Store what `pending` gives of these partitions: they are still ours.

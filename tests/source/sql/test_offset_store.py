@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -256,6 +256,29 @@ def test_a_listener_of_a_plain_table(plain: OffsetStore, file: Path) -> None:
     listener.save({P0: 5})
     listener.on_partitions_revoked([P0])
     assert query(file) == [("g", "t", 0, 5)]
+
+
+def test_a_listener_begins_at_the_later_of_both_stores(fencing: OffsetStore, file: Path) -> None:
+    fencing.claim("g", [P0, P1, ("t", 2)], 1)
+    fencing.save("g", {P0: 10, P1: 20}, generation=1)
+    consumer = FakeConsumer(2)
+    asked = []
+
+    def committed(partitions: Collection[object]) -> dict[object, object]:
+        asked.append(partitions)
+        return {P0: OffsetAndMetadata(15, "", -1), P1: 5, ("t", 2): 0, ("t", 3): None, ("u", 0): 9}
+
+    listener = fencing.listener(consumer, "g", committed=committed)
+    assigned = [P0, P1, ("t", 2), ("t", 3)]
+    listener.on_partitions_assigned(assigned)
+    assert asked == [assigned]
+    assert consumer.sought == [(P0, 15), (P1, 20), (("t", 2), 0)]
+    assert query(file) == [
+        ("g", "t", 0, 15, 2),
+        ("g", "t", 1, 20, 2),
+        ("g", "t", 2, 0, 2),
+        ("g", "t", 3, None, 2),
+    ]
 
 
 def test_a_revoked_partition_that_was_lost_stores_nothing(fencing: OffsetStore, file: Path) -> None:

@@ -155,7 +155,7 @@ class Counters:
                 backup = str(backups / f"{self.group}-{time.time_ns()}.json")
                 done = self.apply(path, number, "--execute", "--backup", backup)
                 assert set(done) <= {"done", "unchanged"}
-            elif step["expected"]["is_stopped"]:
+            elif step["expected"]["state"] == "Empty":
                 assert self.apply(path, number, "--execute") == []  # that is no tool's to do
                 refused = self.apply(path, number + 1, "--execute", status=4)  # members run
                 assert set(refused) <= {"refused", "unchanged"}

@@ -109,6 +109,11 @@ LINES: Mapping[str, Sequence[str]] = {
     ),
     "offsets delete": ("simple reader nobody", "simple --topic orders --topic never"),
     "members remove": ("reader --all --reason why", "reader --member m --instance i"),
+    "plan external-offsets": (
+        "reader simple --sql {table}",
+        "reader --sql {table} --to-kafka --rolling",
+    ),
+    "plan apply": ("{migration} --step 1",),
     "snapshot": (
         "reader simple nobody -f {file}",
         "--all --log-budget 1 -f {file}",
@@ -116,6 +121,14 @@ LINES: Mapping[str, Sequence[str]] = {
     ),
 }
 """Arguments of each command that asks a cluster; each of its options stands in one of them."""
+
+_COPIES = {"origin": "kafka", "goal": "kafka", "new_id": "other"}
+_PLAN = {
+    "group_id": "simple", "target": "external-offsets", "goal": None, "summary": "",
+    "type": "classic", "assignor": None, "members": [], "preconditions": [],
+    "steps": [{"number": 1, "title": "Copy", "copies": _COPIES}],
+}  # fmt: skip
+_MIGRATION = json.dumps({"schema_version": 1, "command": "plan external-offsets", "data": [_PLAN]})
 
 ELSEWHERE = {
     *("bootstrap_server", "command_config", "overrides", "profile", "timeout_s"),  # connection
@@ -129,6 +142,7 @@ ELSEWHERE = {
     *("grid", "leader"),  # likewise
     *("lists", "crash", "stop", "until", "seed", "runs", "diagram"),  # likewise: simulate
     *("sql", "file", "sql_table", "sql_columns", "create_table"),  # ask none
+    *("poll_interval", "restart_time", "at_once"),  # likewise: plans
     *("execute", "yes", "backup"),  # change something: tried in test_offset_writes
 }
 """Options that change nothing in what is asked."""
@@ -196,9 +210,15 @@ class Watched:
         printed = {}
         folder = self.server.folder
         (folder / "plan.csv").write_text("simple,orders,0,1\nreader,orders,0,0\n")
+        (folder / "plan.json").write_text(_MIGRATION)
         for name, lines in LINES.items():
             for line in lines:
-                files = {"file": folder / "snapshot.json", "plan": folder / "plan.csv"}
+                files = {
+                    "file": folder / "snapshot.json",
+                    "plan": folder / "plan.csv",
+                    "migration": folder / "plan.json",
+                    "table": folder / "offsets.db",
+                }
                 words = line.format(**files).split()
                 with self.harmless(f"kgroup {name} {line}"):
                     result = run(*name.split(), *words, "-b", self.proxy.bootstrap)

@@ -109,6 +109,8 @@ LINES: Mapping[str, Sequence[str]] = {
     ),
     "offsets delete": ("simple reader nobody", "simple --topic orders --topic never"),
     "members remove": ("reader --all --reason why", "reader --member m --instance i"),
+    "plan assignor": ("range reader simple --settings range --client java",),
+    "plan verify": ("{migration} --step 1 --wait 1",),
     "plan external-offsets": (
         "reader simple --sql {table}",
         "reader --sql {table} --to-kafka --rolling",

@@ -80,7 +80,7 @@ kgroup = click.version_option(__version__, "-V", "--version", message="%(prog)s 
         \b
         Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,
         4 partly done (a group is missing, or damaged records were skipped and reported),
-        5 something is wrong (kgroup zk check).
+        5 something is wrong, different or not done (zk check, offsets diff, plan).
         """,
         COMMANDS,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

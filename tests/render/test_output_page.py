@@ -15,6 +15,8 @@ from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset, Result
+from kgroup.operation.plan.plan import Plan, Target, Verdict
+from kgroup.operation.plan.verify import Progress, StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fault import FaultKind, Finding
@@ -43,6 +45,8 @@ ROOTS = (
     PlannedOffset,
     OffsetDifference,
     RemovedMember,
+    Plan,
+    StepCheck,
 )
 
 
@@ -75,6 +79,7 @@ def test_every_set_of_columns_has_its_table() -> None:
         "group.zookeeper",
         "group.simulation",
         "group.offsets",
+        "group.plan",
     ):
         module = f"kgroup.render.{part}"
         sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}
@@ -109,6 +114,12 @@ def test_codes_of_findings() -> None:
 def test_results_of_plans() -> None:
     written = rows_under("| result | meaning |")
     assert written == {result.value: result.sentence for result in Result}
+
+
+def test_words_of_migrations() -> None:
+    for head, words in (("target", Target), ("verdict", Verdict), ("progress", Progress)):
+        written = rows_under(f"| {head} | meaning |")
+        assert written == {word.value: word.sentence for word in words}
 
 
 def test_kinds_of_change() -> None:

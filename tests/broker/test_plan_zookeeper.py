@@ -108,8 +108,9 @@ def test_new_consumers_take_the_place_of_old_ones(server: Broker, tmp_path: Path
             assert [each["title"] for each in stopped["steps"]] == [
                 step["title"] for step in plan["steps"][1:]
             ]
-            copy, compare = (shlex.split(each)[1:] for each in plan["steps"][1]["commands"])
-            kgroup(*copy, "--backup", str(tmp_path / "before.json"))
+            backup = ("--backup", str(tmp_path / "before.json"))
+            kgroup("plan", "apply", str(path), "--step", "2", "--execute", *backup)
+            _, compare = (shlex.split(each)[1:] for each in plan["steps"][1]["commands"])
             kgroup(*compare)
             assert group.verify(path, 2, is_done=True) == "done"
             assert group.verify(path, 3, *brokers) == "not-begun"

@@ -187,7 +187,7 @@ def _check(
         *_conditions(plan, step, group, missing, kafka),
         *_owned(step.expected, group, counts),
     )
-    if step.copies is not None:
+    if step.copies is not None and step.expected.commits is None:  # which tells the same
         conditions += (_copied(step.copies, plan.group_id, open_stores),)
     progress = _whole(step, group, [each.progress for each in conditions], missing)
     return StepCheck(

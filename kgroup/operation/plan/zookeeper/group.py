@@ -16,7 +16,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import BrokerNode
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.commit import kafka_offsets
-from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
+from kgroup.operation.plan.plan import OffsetCopy, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup, plan_all
 from kgroup.operation.plan.zookeeper.setting import configured
 from kgroup.operation.report import Report, first_names
@@ -52,6 +52,13 @@ class Places:
         execute = " --execute" if what == "copy" else ""
         named = f"{stores[first]} {stores[second]} --group {quote(group_id)}"
         return f"kgroup offsets {what} {named}{execute}"
+
+    @property
+    def copy(self) -> OffsetCopy | None:
+        """The copy from ZooKeeper to Kafka; None where it is not known where both are."""
+        if _UNKNOWN_ADDRESS in (self.zookeeper, self.kafka):
+            return None
+        return OffsetCopy(f"zookeeper:{self.zookeeper}", f"kafka:{self.kafka}")
 
 
 @dataclass(frozen=True, slots=True)

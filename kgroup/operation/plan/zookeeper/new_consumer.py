@@ -262,6 +262,7 @@ def _copy(old: OldGroup) -> PlanStep:
         see=("The comparison shows no partition, and ends with status 0.",),
         back="Nothing is to be undone: the old consumers begin at what ZooKeeper has.",
         expected=Expected(GroupType.ZOOKEEPER, state=GroupState.EMPTY, commits=CommitStore.BOTH),
+        copies=places.copy,
     )
 
 

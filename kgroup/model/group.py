@@ -242,8 +242,8 @@ class Member:
         protocol_metadata: classic member whose bytes are no consumer subscription (connect, say):
             the decoded object, or ``{"raw", "error"}``.
         protocol_assignment: likewise for its assignment.
-        assignment_user_data: classic: base64 of what the client-side assignor added to the
-            assignment; Java's own add nothing.
+        assignment_user_data: classic: what the client-side assignor added to the assignment, as
+            base64, or decoded (of Streams); Java's assignors of consumers add nothing.
         tasks: streams: tasks that the member runs, without those that it is to revoke.
         target_tasks: streams: tasks that the member shall get in the end.
         pending_revocation_tasks: streams: tasks that the member must give up.
@@ -274,7 +274,7 @@ class Member:
     classic_protocols: tuple[str, ...] | None = None
     protocol_metadata: Any = None
     protocol_assignment: Any = None
-    assignment_user_data: str | None = None
+    assignment_user_data: Any = None
     tasks: TaskAssignment | None = None
     target_tasks: TaskAssignment | None = None
     pending_revocation_tasks: TaskAssignment | None = None

@@ -181,7 +181,7 @@ def classic_member(data: Data, protocol_type: str | None) -> Member:
     is_consumer = protocol_type == _CONSUMER_PROTOCOL_TYPE
     understood = is_consumer and isinstance(subscription, Mapping) and "topics" in subscription
     assigned: tuple[AssignedPartition, ...] | None = None
-    user_data: str | None = None
+    user_data: Any = None
     if is_consumer and isinstance(assignment, Mapping):
         if "assignedPartitions" in assignment:
             assigned = _named_partitions(assignment["assignedPartitions"])

@@ -213,9 +213,9 @@ def diagram_text(plan: Plan) -> Iterator[str]:
     yield "```mermaid\nflowchart TD\n"
     yield f'    begin["{mermaid_label(f"{plan.group_id}: {plan.assignor or plan.type}")}"]\n'
     last = "begin"
-    for each in plan.preconditions:
-        yield f'    {last} --- c_{each.code.replace("-", "_")}{{{{"{mermaid_label(each.text)}'
-        yield f' {each.verdict}"}}}}\n'
+    for number, each in enumerate(plan.preconditions):
+        label = mermaid_label(f"{each.text} {each.verdict}")
+        yield f'    {last} --- c{number}{{{{"{label}"}}}}\n'
     for step in plan.steps:
         name, look = f"s{step.number}", f"v{step.number}"
         yield f'    {last} --> {name}["{step.number}. {mermaid_label(step.title)}"]\n'

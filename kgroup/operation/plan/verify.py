@@ -189,7 +189,12 @@ def _check(
     )
     if step.copies is not None:
         conditions += (_copied(step.copies, plan.group_id, open_stores),)
-    progress = _whole(step, group, [each.progress for each in conditions], missing)
+    progress = _whole([each.progress for each in conditions], missing)
+    if progress is not Progress.WRONG:  # what is not so yet may still come
+        conditions = tuple(
+            replace(each, progress=progress) if each.progress is Progress.WRONG else each
+            for each in conditions
+        )
     return StepCheck(
         plan.group_id,
         step.number,
@@ -412,9 +417,7 @@ def _instances(expected: Sequence[str], group: Group) -> Condition:
     )
 
 
-def _whole(
-    step: PlanStep, group: Group, found: Sequence[Progress], missing: Sequence[str]
-) -> Progress:
+def _whole(found: Sequence[Progress], missing: Sequence[str]) -> Progress:
     """Say how far a step is; what is wrong before it was taken by all may still come right."""
     if all(each is Progress.DONE for each in found):
         return Progress.DONE

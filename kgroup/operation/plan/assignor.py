@@ -257,6 +257,8 @@ def _restart(
     habits: Habits,
 ) -> PlanStep:
     restarted = tuple(name for name in before if before[name] != after[name])
+    leaves = any(not running.by_name[name].instance_id for name in restarted)
+    what = "it leaves the group and what it has read" if leaves else "what it has read"
     return PlanStep(
         0,
         title,
@@ -264,7 +266,7 @@ def _restart(
         _settings(before, after),
         (
             how_to_restart(habits, len(restarted)),
-            "Let it stop in order, so that it leaves the group and what it has read is committed.",
+            f"Let it stop in order, so that {what} is committed.",
         ),
         see=(
             seen,

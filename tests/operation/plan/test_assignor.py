@@ -105,6 +105,12 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
     assert len(plan(group_of(), "roundrobin", library="librdkafka").steps) == 2
 
 
+@pytest.mark.parametrize("static", [False, True])
+def test_only_dynamic_members_leave_when_they_are_restarted(static: bool) -> None:
+    found = plan(group_of(static=static), "roundrobin")
+    assert ["leaves the group" in each.actions[-1] for each in found.steps] == [not static] * 2
+
+
 def test_static_members_do_not_leave_when_they_stop() -> None:
     found = plan(group_of(static=True), "cooperative-sticky", library="librdkafka")
     (step,) = found.steps

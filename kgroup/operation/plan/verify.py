@@ -239,18 +239,21 @@ def _conditions(
     fewer = Progress.HALF_DONE if count or expected.is_restarted else Progress.NOT_BEGUN
     if expected.is_restarted:
         total = len(step.restarted)
-        progress = Progress.DONE
+        progress, found = Progress.DONE, "every one has another id"
         if missing:
             begun = len(missing) < total or count < len(plan.members)
             progress = Progress.HALF_DONE if begun else Progress.NOT_BEGUN
+            found = f"not yet: {', '.join(missing)}"
+        elif not count:
+            progress, found = Progress.HALF_DONE, "nobody is there"
         yield Condition(
             f"All {total} members were restarted." if total != 1 else "The member was restarted.",
             progress,
-            f"not yet: {', '.join(missing)}" if missing else "every one has another id",
+            found,
         )
     if expected.members is not None:
         yield Condition(
-            f"The group has {expected.members} members or more.",
+            f"The group has {_counted(expected.members)} or more.",
             Progress.DONE if count >= expected.members else fewer,
             str(count),
         )
@@ -275,6 +278,10 @@ def _conditions(
             Progress.DONE if is_there else Progress.HALF_DONE,
             None if group.state is None else str(group.state),
         )
+
+
+def _counted(members: int) -> str:
+    return f"{members} member" if members == 1 else f"{members} members"
 
 
 def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> Condition:

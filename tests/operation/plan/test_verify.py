@@ -58,6 +58,22 @@ def test_one_is_away(plan: Plan) -> None:
     assert found.missing == ("b", "c")
 
 
+def test_one_member_is_counted_as_one() -> None:
+    alone = replace(BEFORE, members=BEFORE.members[:1])
+    plan = plan_assignor(running(alone), "sticky", {}, Habits())
+    texts = [each.text for each in check(plan, alone).conditions]
+    assert texts[:2] == ["The member was restarted.", "The group has 1 member or more."]
+
+
+def test_all_are_away(plan: Plan) -> None:
+    found = check(plan, replace(BEFORE, members=(), state=GroupState.EMPTY))
+    assert found.progress is Progress.HALF_DONE
+    assert (found.conditions[0].progress, found.conditions[0].found) == (
+        Progress.HALF_DONE,
+        "nobody is there",
+    )
+
+
 def test_done(plan: Plan) -> None:
     assert check(plan, FIRST).progress is Progress.DONE
     report = verify_step(FakeSource(FIRST), [plan], 1)

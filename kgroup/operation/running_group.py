@@ -13,7 +13,13 @@ from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupType, Member, MemberState
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern
-from kgroup.operation.assign.group import NO_ADVICE, before_rebalance, find_group, group_spec
+from kgroup.operation.assign.group import (
+    NO_ADVICE,
+    Advice,
+    before_rebalance,
+    find_group,
+    group_spec,
+)
 from kgroup.operation.commit import with_kafka_commits
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.client.config import ClientConfig
@@ -38,6 +44,7 @@ _WATCHED_MS = 120_000
 _SOON_MS = 1_000
 _SIMULATED = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.ZOOKEEPER)
 _ADVICE = NO_ADVICE._replace(partitions="; a step of a file may add_partitions")
+"""What may be done about what is not known where a scenario of a file is played."""
 
 
 def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
@@ -50,10 +57,12 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
         NotFoundError: there is no such group.
         InputError: it is none that can be simulated, or nobody knows what its members read.
     """
-    return scenario_of(source, *find_group(source, group_id))
+    return scenario_of(source, *find_group(source, group_id), advice=_ADVICE)
 
 
-def scenario_of(source: GroupSource, reading: Reading, found: Group) -> Report[Scenario]:
+def scenario_of(
+    source: GroupSource, reading: Reading, found: Group, *, advice: Advice = NO_ADVICE
+) -> Report[Scenario]:
     """Make it of a group that was read; otherwise like `group_as_it_is`."""
     group_id = found.group_id
     if not found.members:
@@ -67,7 +76,7 @@ def scenario_of(source: GroupSource, reading: Reading, found: Group) -> Report[S
             f"{found.type}",
             group_id=group_id,
         )
-    report = group_spec(source, reading, found, advice=_ADVICE)
+    report = group_spec(source, reading, found, advice=advice)
     (spec,) = report.data
     if found.type is GroupType.ZOOKEEPER:
         (with_commits,) = (committed := with_kafka_commits(source, [found])).groups
@@ -289,8 +298,13 @@ def _of_consumer_group(config: ClientConfig, member: Member) -> ClientConfig:
     )
 
 
-def assumptions(scenario: Scenario) -> tuple[str, ...]:
-    """Say what of a group that is there, and of its programs, no source knows."""
+def assumptions(scenario: Scenario, *, advice: str = "") -> tuple[str, ...]:
+    """Say what of a group that is there, and of its programs, no source knows.
+
+    Args:
+        scenario: that was made of the group.
+        advice: what can be done about the version of Kafka.
+    """
     if scenario.connectors:
         consumer = next(iter(scenario.connectors.values())).config
         return (
@@ -307,7 +321,7 @@ def assumptions(scenario: Scenario) -> tuple[str, ...]:
     is_classic = config.group_protocol == "classic"
     beats_ms = config.heartbeat_interval_ms if is_classic else brokers.heartbeat_interval_ms
     return (
-        f"all is played as in Kafka {version}; version in a file says otherwise",
+        f"all is played as in Kafka {version}{advice}",
         f"assumed of the members: auto.offset.reset {plan.auto_offset_reset}, a commit every "
         f"{config.auto_commit_interval_ms} ms, a heartbeat every {beats_ms} ms, a poll() every "
         f"{plan.processing_ms} ms; of each partition: {scenario.rate:g} records a second",

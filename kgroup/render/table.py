@@ -216,8 +216,8 @@ def _lines(pieces: Iterable[str], width: int) -> str:
 
 
 def _words(title: str) -> list[str]:
-    """Take a head apart where it may be folded: behind its underscores."""
-    return re.findall("[^_]*_|[^_]+", title) or [""]
+    """Take a head apart where it may be folded: behind its underscores and blanks."""
+    return re.findall("[^_ ]*[_ ]|[^_ ]+", title) or [""]
 
 
 def _fields(titles: Sequence[str], page: Sequence[Row]) -> "Text":

@@ -45,6 +45,26 @@ def test_a_plan_is_a_page(cli: Cli) -> None:
     assert "without the plan: One rolling restart" in out
 
 
+def test_notes_say_what_a_plan_assumes_and_no_file_of_a_scenario(cli: Cli) -> None:
+    found = cli(*STICKY).err
+    assert "note: all is played as in Kafka 4.3.1\n" in found
+    assert "assumed of the members" in found
+    assert "file" not in found
+
+
+def test_a_plan_without_steps_assumes_nothing(cli: Cli) -> None:
+    found = ended(cli, 0, *STICKY[:2], "range", *STICKY[3:])
+    assert "Nothing is to be done" in found.out
+    assert "played" not in found.err
+    assert "assumed" not in found.err
+
+
+@pytest.mark.parametrize("number", ["0", "100001", "9999999", "9" * 5000])
+def test_numbers_of_partitions_that_are_none(cli: Cli, number: str) -> None:
+    found = ended(cli, 2, "plan", "partitions", f"orders={number}", "--sample")
+    assert "expected 1 to 100000 partitions" in found.err
+
+
 def test_rows_are_steps(cli: Cli) -> None:
     found = [*csv.DictReader(io.StringIO(cli(*STICKY, "-o", "csv").out))]
     assert [(each["group_id"], each["step"]) for each in found] == [

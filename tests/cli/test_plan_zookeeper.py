@@ -56,6 +56,11 @@ def test_groups_elsewhere_than_in_zookeeper(cli: Cli) -> None:
     assert "stock-sync: kafka-offsets" in found.out
 
 
+def test_one_commit_is_counted_as_one(cli: Cli) -> None:
+    assert "1 commit in ZooKeeper, none in Kafka" in cli(*COMMITS, "click-stats").out
+    assert "1 has one" in cli("plan", "new-consumer", "--sample", "click-stats").out
+
+
 def test_a_step_on_zookeeper_is_looked_at(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(cli(*COMMITS, "stock-sync", "-o", "json").out)

@@ -138,6 +138,12 @@ def test_heads_are_folded_between_words_and_before_texts(width: int, head: list[
     assert [line.split() for line in lines] == [*head, ["xxxxxx", "5"]]
 
 
+def test_heads_are_folded_between_words_with_blanks_too() -> None:
+    columns = (COLUMNS[0], Column("longest stop", Kind.NUMBER, ""))
+    lines = bare(rich_table(columns, [["x" * 6, "5"]], terminal_width=18))
+    assert [line.split() for line in lines] == [["longest"], ["group_id", "stop"], ["xxxxxx", "5"]]
+
+
 NAMES = (
     Column("group_id", Kind.NAME, ""),
     Column("topics", Kind.TEXT, ""),

@@ -36,6 +36,7 @@ __all__ = ["command"]
 _LARGEST_SCENARIO = 1 << 24
 """Bytes of a scenario; one that names a hundred thousand members has some ten million."""
 _PIPE_WIDTH = 80
+_VERSION_ADVICE = "; version in a file says otherwise"
 
 
 @click.command(
@@ -184,7 +185,8 @@ def _scenario(
         found = read_scenario(*_read(scenario), found)
         if scenario in scenario_names():  # whose prose is about a group of its own
             found = replace(found, about=None)
-    return replace(report, data=(found,), notes=(*report.notes, *assumptions(found)))
+    assumed = assumptions(found, advice=_VERSION_ADVICE)
+    return replace(report, data=(found,), notes=(*report.notes, *assumed))
 
 
 def _read(scenario: str) -> tuple[str, str]:

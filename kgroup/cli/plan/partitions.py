@@ -25,9 +25,9 @@ _MOST = 100_000
 
 def _parse_growth(text: str) -> tuple[str, int]:
     topic, equals, number = text.rpartition("=")
-    if not equals or not topic or not re.fullmatch(r"[0-9]{1,6}", number):
+    if not equals or not topic or not re.fullmatch(r"[0-9]+", number):
         raise ValueError(f"expected TOPIC=NUMBER, found {text!r}")
-    if not 1 <= int(number) <= _MOST:
+    if len(number) > len(str(_MOST)) or not 1 <= int(number) <= _MOST:
         raise ValueError(f"expected 1 to {_MOST} partitions, found {number}")
     return topic, int(number)
 

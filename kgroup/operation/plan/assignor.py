@@ -257,6 +257,8 @@ def _restart(
     habits: Habits,
 ) -> PlanStep:
     restarted = tuple(name for name in before if before[name] != after[name])
+    leaves = any(not running.by_name[name].instance_id for name in restarted)
+    what = "it leaves the group and what it has read" if leaves else "what it has read"
     return PlanStep(
         0,
         title,
@@ -264,12 +266,12 @@ def _restart(
         _settings(before, after),
         (
             how_to_restart(habits, len(restarted)),
-            "Let it stop in order, so that it leaves the group and what it has read is committed.",
+            f"Let it stop in order, so that {what} is committed.",
         ),
         see=(
             seen,
-            f"kgroup describe {running.group.group_id} shows the strategy {strategy}, and every "
-            "member that was restarted with another id.",
+            f"kgroup describe {quote(running.group.group_id)} shows the strategy {strategy}, and "
+            "every member that was restarted with another id.",
         ),
         back="Restart the members one after another with the list that they had before.",
         expected=Expected(
@@ -281,8 +283,12 @@ def _restart(
 def _stopped(
     running: RunningGroup, scenario: Scenario, lists: _Lists, strategy: str, habits: Habits
 ) -> Move:
-    group_id = running.group.group_id
+    group_id = quote(running.group.group_id)
     static = any(each.instance_id for each in running.group.members)
+    stay = ""
+    if static:
+        stay = ": static members stay until their sessions have expired, or the command below, run "
+        stay += "before any is started, removes them"
     alone = dict.fromkeys(lists, (strategy,))
     title = f"Stop the whole group, and start it with {strategy}"
     step = replace(
@@ -290,11 +296,10 @@ def _stopped(
         restarted=tuple(lists),
         actions=(
             "Stop all members in order, so that what they have read is committed.",
-            f"Wait until kgroup describe {group_id} shows it Empty: static members stay until "
-            "their sessions have expired, or are removed.",
+            f"Wait until kgroup describe {group_id} shows it Empty{stay}.",
             "Start all members.",
         ),
-        commands=(f"kgroup members remove {quote(group_id)} --all --execute",) if static else (),
+        commands=(f"kgroup members remove {group_id} --all --execute",) if static else (),
         back="Stop the group again, and start it with the list that it had before.",
     )
     plans = {name: _listing(scenario.members[name], alone[name]) for name in lists}

@@ -34,6 +34,8 @@ def chosen_steps(
     steps = tuple((plan, step) for plan in chosen for step in plan.steps if step.number == number)
     if not steps:
         most = max(len(plan.steps) for plan in chosen)
+        if not most:
+            raise UsageError("the plan has no step: nothing is to be done, or it cannot be done so")
         raise UsageError(f"expected --step of {most} at most, as the plan has, found {number}")
     there = {plan.group_id for plan, _ in steps}
     shorter = [plan.group_id for plan in chosen if plan.group_id not in there]

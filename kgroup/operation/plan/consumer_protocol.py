@@ -232,6 +232,10 @@ def _stopped(change: ProtocolChange, habits: Habits) -> Move:
     group_id = quote(change.group.group_id)
     names = tuple(change.running.by_name)
     static = any(each.instance_id for each in change.group.members)
+    stay = ""
+    if static:
+        stay = ": static members stay until their sessions have expired, or the command below, run "
+        stay += "before any is started, removes them"
     step = _step(
         change,
         names,
@@ -243,8 +247,7 @@ def _stopped(change: ProtocolChange, habits: Habits) -> Move:
         step,
         actions=(
             "Stop all members in order, so that what they have read is committed.",
-            f"Wait until kgroup describe {group_id} shows it Empty: static members stay until "
-            "their sessions have expired, or are removed.",
+            f"Wait until kgroup describe {group_id} shows it Empty{stay}.",
             "Start all members.",
             *change.about_session,
         ),

@@ -44,6 +44,7 @@ RESETS = ("earliest", "latest", "none")
 """What `auto.offset.reset` may say."""
 _RESET = "auto.offset.reset"
 _MAX_AGE = "metadata.max.age.ms"
+_UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _TIMES = 5
 """How many times between two heartbeats are tried."""
@@ -96,8 +97,9 @@ def plan_partitions(
         )
     told = _told_count(source, topic)
     notes: tuple[str, ...] = ()
+    away: tuple[str, ...] = ()
     if not group_ids:
-        group_ids, notes = _readers(source, topic)
+        group_ids, away, notes = _readers(source, topic)
     if not group_ids and told is None:
         raise NotFoundError(f"topic {topic}: expected groups that read it, found none")
     report = plan_each(
@@ -106,6 +108,13 @@ def plan_partitions(
         lambda running: _plan(running, topic, count, told, habits, reset),
         lambda scenario: _as_configured(scenario, reset, max_age_ms),
     )
+    if away and (not report.data or any(plan.steps for plan in report.data)):
+        notes = (
+            f"groups without members have commits of {topic}, and none of new partitions: "
+            f"{first_names(away)}; kgroup offsets reset GROUP --topic {topic} --uncommitted "
+            "--to-earliest, before they come back, lets them begin at the first record",
+            *notes,
+        )
     return replace(report, notes=(*notes, *report.notes))
 
 
@@ -115,32 +124,29 @@ def _told_count(source: GroupSource, topic: str) -> int | None:
         return None
     found = source.view([topic]).topics.get(topic)
     if found is None or not found.partitions:
-        why = "none" if found is None or found.error is None else found.error
-        raise NotFoundError(f"topic {topic}: expected a topic, found {why}")
+        if found is None or found.error in (None, _UNKNOWN_TOPIC):
+            raise NotFoundError(f"topic {topic}: The topic does not exist.")
+        raise NotFoundError(f"topic {topic}: expected its partitions, found {found.error}")
     return len(found.partitions)
 
 
-def _readers(source: GroupSource, topic: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Name the groups whose members read a topic; remark on those that are to come back."""
+def _readers(
+    source: GroupSource, topic: str
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Name the groups whose members read a topic, those that are to come back; and remark."""
     reading = source.read(None, _QUESTION)
     groups = reading.image.groups.values()
     readers = tuple(each.group_id for each in groups if _is_read(each, topic))
-    away = [
+    away = tuple(
         each.group_id
         for each in groups
         if not each.members and topic in {offset.topic for offset in each.offsets}
-    ]
+    )
     notes = []
     if not readers:
         notes.append(f"no group has members that read {topic}")
-    if away:
-        notes.append(
-            f"groups without members have commits of {topic}, and none of new partitions: "
-            f"{first_names(away)}; kgroup offsets reset GROUP --topic {topic} --uncommitted "
-            "--to-earliest, before they come back, lets them begin at the first record"
-        )
     notes += [each.reason for each in reading.problems]
-    return readers, tuple(notes)
+    return readers, away, tuple(notes)
 
 
 def _is_read(group: Group, topic: str) -> bool:

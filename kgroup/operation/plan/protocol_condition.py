@@ -187,7 +187,8 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
     if wanted is None:
         text = f"The broker assigns, by {change.default}, in the place of {change.now}."
         return Precondition(code, text, Verdict.VERIFIED, found)
-    text = f"The broker has the assignor {wanted}, in the place of {change.now}."
+    text = f"The broker has the assignor {wanted}"
+    text += "." if wanted == change.now else f", in the place of {change.now}."
     if wanted in known:
         return Precondition(code, text, Verdict.VERIFIED, found)
     if any("." in each for each in known):

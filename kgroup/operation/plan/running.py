@@ -26,13 +26,19 @@ class RunningGroup:
         group: as the source knows it.
         scenario: in which it is as it is, and nothing happens.
         problems: what could not be read.
-        notes: what was assumed.
+        notes: what was taken in the place of what the source does not know.
+        assumed: what a forecast assumes.
     """
 
     group: Group
     scenario: Scenario
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+    def notes_on(self, plan: Plan) -> tuple[str, ...]:
+        """Give the notes on a plan for it; assumptions where it has a forecast."""
+        return (*self.notes, *self.assumed) if plan.steps else self.notes
 
     @property
     def by_name(self) -> Mapping[str, Member]:
@@ -121,7 +127,7 @@ def read_running(
     except UsageError as error:  # it is the group's own strategy that is not known
         raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
     scenario = configured(report.data[0])
-    return RunningGroup(found, scenario, report.errors, (*report.notes, *assumptions(scenario)))
+    return RunningGroup(found, scenario, report.errors, report.notes, assumptions(scenario))
 
 
 def plan_each(
@@ -134,7 +140,8 @@ def plan_each(
 
     def plan(group_id: str) -> Report[Plan]:
         running = read_running(source, group_id, configured)
-        return Report((make(running),), running.problems, running.notes)
+        made = make(running)
+        return Report((made,), running.problems, running.notes_on(made))
 
     return plan_all(group_ids, plan)
 

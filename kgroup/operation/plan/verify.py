@@ -189,7 +189,12 @@ def _check(
     )
     if step.copies is not None and step.expected.commits is None:  # which tells the same
         conditions += (_copied(step.copies, plan.group_id, open_stores),)
-    progress = _whole(step, group, [each.progress for each in conditions], missing)
+    progress = _whole([each.progress for each in conditions], missing)
+    if progress is not Progress.WRONG:  # what is not so yet may still come
+        conditions = tuple(
+            replace(each, progress=progress) if each.progress is Progress.WRONG else each
+            for each in conditions
+        )
     return StepCheck(
         plan.group_id,
         step.number,
@@ -234,18 +239,21 @@ def _conditions(
     fewer = Progress.HALF_DONE if count or expected.is_restarted else Progress.NOT_BEGUN
     if expected.is_restarted:
         total = len(step.restarted)
-        progress = Progress.DONE
+        progress, found = Progress.DONE, "every one has another id"
         if missing:
             begun = len(missing) < total or count < len(plan.members)
             progress = Progress.HALF_DONE if begun else Progress.NOT_BEGUN
+            found = f"not yet: {', '.join(missing)}"
+        elif not count:
+            progress, found = Progress.HALF_DONE, "nobody is there"
         yield Condition(
             f"All {total} members were restarted." if total != 1 else "The member was restarted.",
             progress,
-            f"not yet: {', '.join(missing)}" if missing else "every one has another id",
+            found,
         )
     if expected.members is not None:
         yield Condition(
-            f"The group has {expected.members} members or more.",
+            f"The group has {_counted(expected.members)} or more.",
             Progress.DONE if count >= expected.members else fewer,
             str(count),
         )
@@ -270,6 +278,10 @@ def _conditions(
             Progress.DONE if is_there else Progress.HALF_DONE,
             None if group.state is None else str(group.state),
         )
+
+
+def _counted(members: int) -> str:
+    return f"{members} member" if members == 1 else f"{members} members"
 
 
 def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> Condition:
@@ -412,9 +424,7 @@ def _instances(expected: Sequence[str], group: Group) -> Condition:
     )
 
 
-def _whole(
-    step: PlanStep, group: Group, found: Sequence[Progress], missing: Sequence[str]
-) -> Progress:
+def _whole(found: Sequence[Progress], missing: Sequence[str]) -> Progress:
     """Say how far a step is; what is wrong before it was taken by all may still come right."""
     if all(each is Progress.DONE for each in found):
         return Progress.DONE

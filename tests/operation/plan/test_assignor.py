@@ -100,15 +100,24 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
     found = plan(group_of(), "cooperative-sticky", library="librdkafka")
     (step,) = found.steps
     assert step.actions[0].startswith("Stop all members")
+    assert step.actions[1] == "Wait until kgroup describe g shows it Empty."
     assert step.commands == ()
     # From range to roundrobin nothing mixes.
     assert len(plan(group_of(), "roundrobin", library="librdkafka").steps) == 2
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_only_dynamic_members_leave_when_they_are_restarted(static: bool) -> None:
+    found = plan(group_of(static=static), "roundrobin")
+    assert ["leaves the group" in each.actions[-1] for each in found.steps] == [not static] * 2
 
 
 def test_static_members_do_not_leave_when_they_stop() -> None:
     found = plan(group_of(static=True), "cooperative-sticky", library="librdkafka")
     (step,) = found.steps
     assert step.commands == ("kgroup members remove g --all --execute",)
+    # Run last it would remove those that were just started.
+    assert step.actions[1].endswith("the command below, run before any is started, removes them.")
     assert step.forecast is not None
     assert step.forecast.longest_stop_ms is not None
     assert step.forecast.longest_stop_ms >= 45_000  # their session timeout

@@ -213,6 +213,8 @@ def test_the_assignor_that_is_nearest(assignors: str, strategy: str, asked: str 
     given = [each.after for each in first.settings if each.name == "group.remote.assignor"]
     assert given == ([] if asked is None else [asked])
     assert verdict(found, "server-assignor") is Verdict.VERIFIED
+    (text,) = [each.text for each in found.preconditions if each.code == "server-assignor"]
+    assert f"{strategy}, in the place of {strategy}" not in text
 
 
 @pytest.mark.parametrize(

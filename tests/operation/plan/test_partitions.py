@@ -165,7 +165,7 @@ def test_kafkas_own_topics_are_refused(topic: str) -> None:
 
 
 def test_topics_that_are_not_there() -> None:
-    with pytest.raises(NotFoundError, match="topic never: expected a topic, found none"):
+    with pytest.raises(NotFoundError, match="topic never: The topic does not exist"):
         plan_partitions(FakeCluster(two(), topics={"orders": 4}), "never", 8, (), Habits())
     with pytest.raises(NotFoundError, match="topic never: expected groups that read it"):
         plan_partitions(FakeSource(two()), "never", 8, (), Habits())
@@ -196,6 +196,14 @@ def test_every_group_that_reads_the_topic_is_planned_for() -> None:
     assert [each.group_id for each in found.data] == ["billing", "regex"]
     (note,) = [each for each in found.notes if "without members" in each]
     assert "new partitions: away;" in note
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_no_group_is_said_to_miss_partitions_that_are_not_added(count: int) -> None:
+    away = other("away", replace(two(), members=(), leader_id=None))
+    found = report(two(), away, count=count)
+    assert [each.steps for each in found.data] == [()]
+    assert found.notes == ()
 
 
 def test_nobody_reads_it() -> None:

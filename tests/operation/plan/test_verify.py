@@ -40,18 +40,38 @@ def test_nothing_was_done(plan: Plan) -> None:
     found = check(plan, BEFORE)
     assert found.progress is Progress.NOT_BEGUN
     assert found.missing == ("a", "b", "c")
+    # That the group still uses its old strategy is not wrong yet.
+    (strategy,) = [each for each in found.conditions if "strategy" in each.text]
+    assert (strategy.progress, strategy.found) == (Progress.NOT_BEGUN, "range")
 
 
 def test_some_have_taken_it(plan: Plan) -> None:
     found = check(plan, mixed(BEFORE, FIRST, BEFORE))
     assert found.progress is Progress.HALF_DONE
     assert found.missing == ("a", "c")
+    assert Progress.WRONG not in {each.progress for each in found.conditions}
 
 
 def test_one_is_away(plan: Plan) -> None:
     found = check(plan, replace(BEFORE, members=BEFORE.members[1:]))
     assert found.progress is Progress.HALF_DONE
     assert found.missing == ("b", "c")
+
+
+def test_one_member_is_counted_as_one() -> None:
+    alone = replace(BEFORE, members=BEFORE.members[:1])
+    plan = plan_assignor(running(alone), "sticky", {}, Habits())
+    texts = [each.text for each in check(plan, alone).conditions]
+    assert texts[:2] == ["The member was restarted.", "The group has 1 member or more."]
+
+
+def test_all_are_away(plan: Plan) -> None:
+    found = check(plan, replace(BEFORE, members=(), state=GroupState.EMPTY))
+    assert found.progress is Progress.HALF_DONE
+    assert (found.conditions[0].progress, found.conditions[0].found) == (
+        Progress.HALF_DONE,
+        "nobody is there",
+    )
 
 
 def test_done(plan: Plan) -> None:
@@ -62,7 +82,9 @@ def test_done(plan: Plan) -> None:
 
 
 def test_all_have_taken_it_and_the_group_uses_something_else(plan: Plan) -> None:
-    assert check(plan, replace(FIRST, assignor="range")).progress is Progress.WRONG
+    found = check(plan, replace(FIRST, assignor="range"))
+    assert found.progress is Progress.WRONG
+    assert Progress.WRONG in {each.progress for each in found.conditions}
     # As long as a rebalance goes on, that may still come right.
     moving = replace(FIRST, assignor=None, state=GroupState.PREPARING_REBALANCE)
     assert check(plan, moving).progress is Progress.HALF_DONE
@@ -80,5 +102,7 @@ def test_who_took_the_first_step_has_not_taken_the_second(plan: Plan) -> None:
 def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
     with pytest.raises(UsageError, match="expected --step of 2 at most, as the plan has, found 3"):
         verify_step(FakeSource(BEFORE), [plan], 3)
+    with pytest.raises(UsageError, match="the plan has no step"):
+        verify_step(FakeSource(BEFORE), [replace(plan, steps=())], 1)
     with pytest.raises(UsageError, match="there is no plan for x; there are plans for g"):
         verify_step(FakeSource(BEFORE), [plan], 1, ["x"])

@@ -12,7 +12,6 @@ from kgroup.errors import InputError
 from kgroup.model.group import Group, GroupType
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
-from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import BrokerNode
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.commit import kafka_offsets
@@ -134,10 +133,10 @@ class OldGroup:
         if not ats:
             return CommitStore.ZOOKEEPER, Verdict.UNKNOWN, "nothing is committed"
         if not kafka:
-            found = f"{len(ats)} commits in ZooKeeper, none in Kafka"
+            found = f"{_counted_commits(len(ats))} in ZooKeeper, none in Kafka"
             return CommitStore.ZOOKEEPER, Verdict.VERIFIED, found
         if not zookeeper:
-            found = f"{len(ats)} commits in Kafka, none in ZooKeeper"
+            found = f"{_counted_commits(len(ats))} in Kafka, none in ZooKeeper"
             return CommitStore.KAFKA, Verdict.VERIFIED, found
         # Whoever commits to both may be in between, and whoever commits to one may have left the
         # other behind. To go by ZooKeeper takes a restart too many, and loses nothing.
@@ -196,6 +195,10 @@ class OldGroup:
         return Precondition(code, text, Verdict.UNKNOWN, told, advice)
 
 
+def _counted_commits(count: int) -> str:
+    return f"{count} commit" if count == 1 else f"{count} commits"
+
+
 def _where(store: CommitStore) -> str:
     match store:
         case CommitStore.ZOOKEEPER:
@@ -247,8 +250,8 @@ def read_old(
         return old
     report = scenario_of(source, reading, found)
     scenario = _configured(report.data[0], old)
-    notes = (*report.notes, *assumptions(scenario))
-    return replace(old, running=RunningGroup(found, scenario, report.errors, notes))
+    running = RunningGroup(found, scenario, report.errors, report.notes, assumptions(scenario))
+    return replace(old, running=running)
 
 
 def _configured(scenario: Scenario, old: OldGroup) -> Scenario:
@@ -276,7 +279,9 @@ def plan_old(
 
     def plan(group_id: str) -> Report[Plan]:
         old = read_old(source, group_id, settings, address)
-        problems: tuple[Problem, ...] = () if old.running is None else old.running.problems
-        return Report((make(old),), problems, () if old.running is None else old.running.notes)
+        made = make(old)
+        if old.running is None:
+            return Report((made,))
+        return Report((made,), old.running.problems, old.running.notes_on(made))
 
     return plan_all(group_ids, plan)

@@ -199,7 +199,8 @@ def _committed(old: OldGroup) -> Precondition:
     }
     left = sorted(owned - old.zookeeper.keys() - (old.kafka or {}).keys())
     if not left:
-        found = f"{len(old.zookeeper.keys() | (old.kafka or {}).keys())} have one"
+        number = len(old.zookeeper.keys() | (old.kafka or {}).keys())
+        found = f"{number} {'has' if number == 1 else 'have'} one"
         return Precondition("committed", text, Verdict.VERIFIED, found)
     names = first_names([f"{topic}-{number}" for topic, number in left])
     return Precondition(

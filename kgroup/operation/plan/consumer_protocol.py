@@ -59,10 +59,12 @@ def plan_consumer_protocol(
         version: that they will have; likewise.
 
     Raises:
+        InputError: the group's members live on ZooKeeper.
         UsageError: there is no such strategy.
     """
     if back and assignor is not None and assignor not in CLASSES:
         raise UsageError(f"expected a strategy ({', '.join(CLASSES)}), found {assignor!r}")
+    running.check_coordinated("a classic or consumer group")
     group = running.group
     change = ProtocolChange(running, read_coordinator(source, group), back, stops, assignor)
     plan = Plan(

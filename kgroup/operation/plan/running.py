@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.errors import ExitStatus, InputError, NotFoundError, UsageError
-from kgroup.model.group import Group, GroupState, Member
+from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
@@ -62,6 +62,22 @@ class RunningGroup:
         found = f"state {state}" + (f" of a group of type {type_}" if type_ else "")
         verdict = Verdict.VERIFIED if is_stable else Verdict.REFUTED
         return Precondition("stable", text, verdict, found, None if is_stable else check)
+
+    def check_coordinated(self, expected: str) -> None:
+        """Refuse a group without a coordinator among the brokers.
+
+        Args:
+            expected: what the group is to be.
+
+        Raises:
+            InputError: its members live on ZooKeeper.
+        """
+        if self.group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+            raise InputError(
+                f"group {self.group.group_id}: expected {expected}, found one of type "
+                f"{self.group.type}",
+                group_id=self.group.group_id,
+            )
 
     def named(self, text: str) -> str:
         """Find a member's name by its name, member id, client id or instance id.

@@ -66,7 +66,9 @@ def plan_consumer_protocol(
         raise UsageError(f"expected a strategy ({', '.join(CLASSES)}), found {assignor!r}")
     running.check_coordinated("a classic or consumer group")
     group = running.group
-    change = ProtocolChange(running, read_coordinator(source, group), back, stops, assignor)
+    change = ProtocolChange(
+        running, read_coordinator(source, group), back, stops, assignor, library
+    )
     plan = Plan(
         group.group_id,
         Target.CONSUMER_PROTOCOL,

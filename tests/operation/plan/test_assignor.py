@@ -105,6 +105,23 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
     assert len(plan(group_of(), "roundrobin", library="librdkafka").steps) == 2
 
 
+def test_librdkafka_takes_names_in_the_place_of_classes() -> None:
+    assert lists(plan(group_of(), "roundrobin", library="librdkafka")) == [
+        ["roundrobin,range"],
+        ["roundrobin"],
+    ]
+    assert lists(plan(group_of(), "cooperative-sticky", library="librdkafka")) == [
+        ["cooperative-sticky"]
+    ]
+
+
+def test_librdkafka_has_no_eager_sticky_strategy() -> None:
+    found = plan(group_of(), "sticky", library="librdkafka")
+    assert found.steps == ()
+    assert verdicts(found)["known-strategies"] is Verdict.REFUTED
+    assert "known-strategies" not in verdicts(plan(group_of(), "sticky"))
+
+
 def test_static_members_do_not_leave_when_they_stop() -> None:
     found = plan(group_of(static=True), "cooperative-sticky", library="librdkafka")
     (step,) = found.steps

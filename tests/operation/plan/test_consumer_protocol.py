@@ -404,6 +404,13 @@ def test_a_strategy_that_nobody_knows_is_a_problem() -> None:
     assert "'own'" in report.errors[0].reason
 
 
+def test_librdkafka_takes_the_name_of_a_strategy() -> None:
+    (step,) = plan(modern({"a": False}), telling(), back=True, library="librdkafka").steps
+    assert [
+        each.after for each in step.settings if each.name == "partition.assignment.strategy"
+    ] == ["cooperative-sticky"]
+
+
 def _check(found: Plan, group: Group, number: int) -> Progress:
     (check,) = verify_step(FakeSource(group), [found], number, ()).data
     return check.progress

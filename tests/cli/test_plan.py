@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -137,3 +139,21 @@ def test_no_such_file_step_or_group(cli: Cli, saved: Path) -> None:
         in ended(cli, 2, *line, "--step", "9", "--sample").err
     )
     assert "no plan for x" in ended(cli, 2, *line, "x", "--step", "1", "--sample").err
+
+
+def test_a_plan_that_nobody_can_write_to(cli: Cli, saved: Path, tmp_path: Path) -> None:
+    """A step is done, and only who was there cannot be noted: of a pipe, say."""
+    document = json.loads(saved.read_text())
+    (plan,) = (each for each in document["data"] if each["group_id"] == "payment-service")
+    plan["steps"][0]["expected"]["assignor"] = plan["assignor"]
+    for each in plan["members"]:
+        each["member_id"] = "that-of-before"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = json.dumps({**document, "data": [plan]})
+    writer = Thread(target=pipe.write_text, args=(text,), daemon=True)
+    writer.start()
+    found = ended(cli, 0, "plan", "verify", str(pipe), "--step", "1", "--sample")
+    writer.join()
+    assert "payment-service: step 1 is done" in found.out
+    assert "who was there could not be noted" in found.err

@@ -15,7 +15,7 @@ from kgroup.cli.option.store import SQL_OPTION, open_copied
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show, warn
 from kgroup.cli.output.form import Output
-from kgroup.errors import ExitStatus, InputError
+from kgroup.errors import ExitStatus, InputError, UsageError
 
 if TYPE_CHECKING:
     from kgroup.cli.option.plan_file import PlanFile
@@ -115,7 +115,7 @@ def _note(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
     try:
         with atomic_file(path) as unfinished, unfinished.open("wb") as out:
             out.writelines(document(file.command, json_rows(plans), []))
-    except (OSError, InputError) as error:
+    except (OSError, InputError, UsageError) as error:  # the last one of a pipe
         warn(
             f"note: {error}: who was there could not be noted; the next step cannot be told from "
             "this one by the members' ids"

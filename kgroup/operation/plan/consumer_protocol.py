@@ -170,7 +170,11 @@ def _first_step(change: ProtocolChange, names: Sequence[str], habits: Habits) ->
     )
     return replace(
         step,
-        actions=("It does not matter which one.", *step.actions, *change.about_session),
+        actions=(
+            "Any member would do; `kgroup plan verify` looks for this one.",
+            *step.actions,
+            *change.about_session,
+        ),
         commands=change.session_commands,
         expected=replace(step.expected, protocol=None),
     )

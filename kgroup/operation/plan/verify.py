@@ -152,7 +152,13 @@ def _of_group(kafka: KafkaOffsets, group_id: str) -> _Commits | None:
 
 
 def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
-    """Note who was there when a step was done: the next step is to replace them."""
+    """Note who was there when a step was done: the next step is to replace them.
+
+    Not where a later step was done already: they are then those whom that one has brought, and it
+    would seem to be undone.
+    """
+    if any(step.number > check.step and step.seen is not None for step in plan.steps):
+        return plan
     steps = tuple(
         replace(step, seen=check.members) if step.number == check.step else step
         for step in plan.steps

@@ -77,6 +77,15 @@ def test_who_took_the_first_step_has_not_taken_the_second(plan: Plan) -> None:
     assert check(noted, SECOND, 2).progress is Progress.DONE
 
 
+def test_an_earlier_step_may_be_looked_at_again(plan: Plan) -> None:
+    noted = with_members_seen(plan, check(plan, FIRST))
+    noted = with_members_seen(noted, check(noted, SECOND, 2))
+    again = check(noted, SECOND, 1)
+    assert again.progress is Progress.DONE
+    noted = with_members_seen(noted, again)
+    assert check(noted, SECOND, 2).progress is Progress.DONE
+
+
 def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
     with pytest.raises(UsageError, match="expected --step of 2 at most, as the plan has, found 3"):
         verify_step(FakeSource(BEFORE), [plan], 3)

@@ -94,10 +94,17 @@ def test_a_plan_that_cannot_be_carried_out(cli: Cli) -> None:
         (["sticky", "payment-service", "--sample", "--settings", "=range"], "strategies of range"),
         (["sticky", "payment-service", "--sample", "--at-once", "0"], "--at-once"),
         (["sticky", "payment-service", "--sample", "--restart-time", "soon"], "no length of time"),
+        (["sticky", "payment-service", "--sample", "--poll-interval", "0s"], "some time"),
     ],
 )
 def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     assert told in ended(cli, 2, "plan", "assignor", *arguments).err
+
+
+def test_notes_tell_what_was_said(cli: Cli) -> None:
+    assert "a poll() every 2000 ms" in cli(*STICKY, "--poll-interval", "2s", "-o", "csv").err
+    growth = ("plan", "partitions", "payments=9", "payment-service", "--sample")
+    assert "expected some time" in ended(cli, 2, *growth, "--metadata-max-age", "0s").err
 
 
 def test_a_step_that_is_not_done(cli: Cli, saved: Path) -> None:

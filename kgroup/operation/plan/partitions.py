@@ -104,6 +104,7 @@ def plan_partitions(
         source,
         group_ids,
         lambda running: _plan(running, topic, count, told, habits, reset),
+        habits,
         lambda scenario: _as_configured(scenario, reset, max_age_ms),
     )
     return replace(report, notes=(*notes, *report.notes))

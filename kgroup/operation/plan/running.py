@@ -9,6 +9,7 @@ from kgroup.errors import ExitStatus, InputError, NotFoundError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group
+from kgroup.operation.plan.forecast import USUAL, Habits, paced
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, member_names, scenario_of
@@ -118,6 +119,7 @@ def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:
 def read_running(
     source: GroupSource,
     group_id: str,
+    habits: Habits = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
 ) -> RunningGroup:
     """Read a group that is to be moved.
@@ -125,6 +127,7 @@ def read_running(
     Args:
         source: of groups.
         group_id: of one.
+        habits: of its programs.
         configured: gives members in the scenario what somebody says of them and no source knows.
 
     Raises:
@@ -136,7 +139,7 @@ def read_running(
         report = scenario_of(source, reading, found)
     except UsageError as error:  # it is the group's own strategy that is not known
         raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
-    scenario = configured(report.data[0])
+    scenario = paced(configured(report.data[0]), habits)
     return RunningGroup(found, scenario, report.errors, (*report.notes, *assumptions(scenario)))
 
 
@@ -144,12 +147,13 @@ def plan_each(
     source: GroupSource,
     group_ids: Collection[str],
     make: Callable[[RunningGroup], Plan],
+    habits: Habits = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
 ) -> Report[Plan]:
     """Plan for each of these groups, which are read as `read_running` does; see `plan_all`."""
 
     def plan(group_id: str) -> Report[Plan]:
-        running = read_running(source, group_id, configured)
+        running = read_running(source, group_id, habits, configured)
         return Report((make(running),), running.problems, running.notes)
 
     return plan_all(group_ids, plan)

@@ -37,7 +37,14 @@ from kgroup.operation.plan.running import RunningGroup
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 
-__all__ = ["CLASSES", "LIBRDKAFKA", "STRATEGY", "configured_strategies", "plan_assignor"]
+__all__ = [
+    "CLASSES",
+    "LIBRDKAFKA",
+    "STRATEGY",
+    "configured_strategies",
+    "one_by_one",
+    "plan_assignor",
+]
 
 STRATEGY = "partition.assignment.strategy"
 LIBRDKAFKA = "librdkafka"
@@ -99,6 +106,8 @@ def plan_assignor(
         preconditions.append(_mixed_lists(library))
     if strategy == COOPERATIVE_STICKY:
         preconditions.append(_version(running, library))
+        if now != strategy:
+            preconditions.append(one_by_one(now))
     if library == LIBRDKAFKA:
         preconditions.append(_of_librdkafka(strategy, lists))
     scenario = _supporting(running.scenario, lists)
@@ -188,6 +197,23 @@ def _mixed_lists(library: str | None) -> Precondition:
         Verdict.UNKNOWN,
         "a cluster does not tell which library a member uses",
         f"Java's consumers do; those of librdkafka do not: --client {LIBRDKAFKA} plans that.",
+    )
+
+
+def one_by_one(strategy: str) -> Precondition:
+    """That programs bear to be told of some of their partitions only.
+
+    Args:
+        strategy: of the group so far, which may be eager.
+    """
+    return Precondition(
+        "listeners",
+        "Programs take partitions one by one: a ConsumerRebalanceListener (of librdkafka: a "
+        "rebalance callback, which is to assign incrementally) is told only what is added or taken "
+        "away, not everything at each rebalance.",
+        Verdict.UNKNOWN,
+        f"with {strategy} members give up everything at each rebalance",
+        "Look at what the programs do in onPartitionsAssigned and onPartitionsRevoked.",
     )
 
 

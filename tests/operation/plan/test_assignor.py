@@ -56,7 +56,10 @@ def test_eager_to_cooperative_takes_two_restarts_of_everybody() -> None:
         "supported-strategies": Verdict.UNKNOWN,
         "mixed-strategies": Verdict.UNKNOWN,
         "client-version": Verdict.VERIFIED,
+        "listeners": Verdict.UNKNOWN,
     }
+    back = plan(group_of(strategy="cooperative-sticky"), "range")
+    assert "listeners" not in verdicts(back)  # who bears parts bears all
 
 
 def test_forecasts_of_steps_are_those_of_the_whole() -> None:

@@ -165,6 +165,11 @@ def test_one_member_goes_first() -> None:
     assert verdict(found, "broker-support") is Verdict.VERIFIED
 
 
+def test_protocols_of_a_broker_may_have_blanks() -> None:
+    told = telling(group_coordinator_rebalance_protocols="classic, consumer")
+    assert verdict(plan(classic(*PAIR), told), "broker-support") is Verdict.VERIFIED
+
+
 def test_a_group_of_one_has_one_step() -> None:
     (step,) = plan(classic(member("a", 0)), telling()).steps
     assert (step.restarted, step.expected.protocol) == (("a",), "consumer")

@@ -103,6 +103,7 @@ def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
 
 def test_notes_tell_what_was_said(cli: Cli) -> None:
     assert "a poll() every 2000 ms" in cli(*STICKY, "--poll-interval", "2s", "-o", "csv").err
+    assert "leave the group again" in cli(*STICKY, "--poll-interval", "5m", "-o", "csv").err
     growth = ("plan", "partitions", "payments=9", "payment-service", "--sample")
     assert "expected some time" in ended(cli, 2, *growth, "--metadata-max-age", "0s").err
 

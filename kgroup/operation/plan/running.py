@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.errors import ExitStatus, InputError, NotFoundError, UsageError
@@ -140,7 +140,20 @@ def read_running(
     except UsageError as error:  # it is the group's own strategy that is not known
         raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
     scenario = paced(configured(report.data[0]), habits)
-    return RunningGroup(found, scenario, report.errors, (*report.notes, *assumptions(scenario)))
+    notes = (*report.notes, *assumptions(scenario), *_late(scenario, habits))
+    return RunningGroup(found, scenario, report.errors, notes)
+
+
+def _late(scenario: Scenario, habits: Habits) -> Iterator[str]:
+    """Tell that members are said to be so slow that their group would never rest."""
+    allowed = {name: each.config.max_poll_interval_ms for name, each in scenario.members.items()}
+    late = [name for name, most_ms in allowed.items() if most_ms <= habits.poll_ms]
+    if late:
+        yield (
+            f"with {habits.poll_ms} ms from one poll() to the next, and max.poll.interval.ms "
+            f"{min(allowed[name] for name in late)}, these leave the group again and again, which "
+            f"the forecast is of: {first_names(late)}; look at --poll-interval"
+        )
 
 
 def plan_each(

@@ -122,6 +122,13 @@ def verify_step(
         for plan, step in chosen
         if plan.group_id in reading.image.groups
     )
+    done = {each.group_id for each in checks if each.progress is Progress.DONE}
+    notes += tuple(
+        note
+        for plan, step in chosen
+        if plan.group_id in done
+        if (note := _unseen(plan, step)) is not None
+    )
     problems = (*missing, *reading.problems, *kafka.problems)
     is_done = all(each.progress is Progress.DONE for each in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
@@ -224,6 +231,23 @@ def _not_restarted(plan: Plan, step: PlanStep, there: Collection[str]) -> tuple[
         each.name
         for each in plan.members
         if each.member_id in there and (not step.restarted or each.name in step.restarted)
+    )
+
+
+def _unseen(plan: Plan, step: PlanStep) -> str | None:
+    """Tell that a step seems done, and may not be: the ids of one before were never noted."""
+    if not step.expected.is_restarted or step.expected.commits is not None:
+        return None
+    earlier = [
+        each
+        for each in plan.steps
+        if each.number < step.number and each.expected.is_restarted and _shares(each, step)
+    ]
+    if not earlier or earlier[-1].seen is not None:
+        return None
+    return (
+        f"{plan.group_id}: step {earlier[-1].number} was not verified when it was done, so that "
+        f"members which were restarted for it cannot be told from those of step {step.number}"
     )
 
 

@@ -86,6 +86,14 @@ def test_an_earlier_step_may_be_looked_at_again(plan: Plan) -> None:
     assert check(noted, SECOND, 2).progress is Progress.DONE
 
 
+def test_a_step_before_that_nobody_has_verified(plan: Plan) -> None:
+    (note,) = verify_step(FakeSource(FIRST), [plan], 2).notes
+    assert "step 1 was not verified when it was done" in note
+    assert verify_step(FakeSource(FIRST), [plan], 1).notes == ()
+    noted = with_members_seen(plan, check(plan, FIRST))
+    assert verify_step(FakeSource(SECOND), [noted], 2).notes == ()
+
+
 def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
     with pytest.raises(UsageError, match="expected --step of 2 at most, as the plan has, found 3"):
         verify_step(FakeSource(BEFORE), [plan], 3)

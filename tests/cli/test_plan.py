@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -112,10 +114,18 @@ def test_a_plan_that_cannot_be_carried_out(cli: Cli) -> None:
         (["sticky", "payment-service", "--sample", "--settings", "=range"], "strategies of range"),
         (["sticky", "payment-service", "--sample", "--at-once", "0"], "--at-once"),
         (["sticky", "payment-service", "--sample", "--restart-time", "soon"], "no length of time"),
+        (["sticky", "payment-service", "--sample", "--poll-interval", "0s"], "some time"),
     ],
 )
 def test_wrong_usage(cli: Cli, arguments: list[str], told: str) -> None:
     assert told in ended(cli, 2, "plan", "assignor", *arguments).err
+
+
+def test_notes_tell_what_was_said(cli: Cli) -> None:
+    assert "a poll() every 2000 ms" in cli(*STICKY, "--poll-interval", "2s", "-o", "csv").err
+    assert "leave the group again" in cli(*STICKY, "--poll-interval", "5m", "-o", "csv").err
+    growth = ("plan", "partitions", "payments=9", "payment-service", "--sample")
+    assert "expected some time" in ended(cli, 2, *growth, "--metadata-max-age", "0s").err
 
 
 def test_a_step_that_is_not_done(cli: Cli, saved: Path) -> None:
@@ -147,6 +157,14 @@ def test_what_is_no_plan(cli: Cli, tmp_path: Path, text: str, told: str) -> None
     assert told in found.err
 
 
+def test_a_step_that_expects_nothing_is_no_step(cli: Cli, saved: Path) -> None:
+    document = json.loads(saved.read_text())
+    del document["data"][0]["steps"][0]["expected"]
+    saved.write_text(json.dumps(document))
+    found = ended(cli, 1, "plan", "verify", str(saved), "--step", "1", "--sample")
+    assert "$.data[0].steps[0]: expected a field expected, found none" in found.err
+
+
 def test_no_such_file_step_or_group(cli: Cli, saved: Path) -> None:
     assert (
         "No such file" in ended(cli, 1, "plan", "verify", "x.json", "--step", "1", "--sample").err
@@ -157,3 +175,21 @@ def test_no_such_file_step_or_group(cli: Cli, saved: Path) -> None:
         in ended(cli, 2, *line, "--step", "9", "--sample").err
     )
     assert "no plan for x" in ended(cli, 2, *line, "x", "--step", "1", "--sample").err
+
+
+def test_a_plan_that_nobody_can_write_to(cli: Cli, saved: Path, tmp_path: Path) -> None:
+    """A step is done, and only who was there cannot be noted: of a pipe, say."""
+    document = json.loads(saved.read_text())
+    (plan,) = (each for each in document["data"] if each["group_id"] == "payment-service")
+    plan["steps"][0]["expected"]["assignor"] = plan["assignor"]
+    for each in plan["members"]:
+        each["member_id"] = "that-of-before"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = json.dumps({**document, "data": [plan]})
+    writer = Thread(target=pipe.write_text, args=(text,), daemon=True)
+    writer.start()
+    found = ended(cli, 0, "plan", "verify", str(pipe), "--step", "1", "--sample")
+    writer.join()
+    assert "payment-service: step 1 is done" in found.out
+    assert "who was there could not be noted" in found.err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroup import sample
 from tests.cli.conftest import Cli
 
 COMMITS = ("plan", "kafka-offsets", "--sample")
@@ -84,3 +85,20 @@ def test_forms(cli: Cli, form: tuple[str, ...]) -> None:
     found = cli(*COMMITS, "stock-sync", *form)
     assert found.status == 0
     assert "Restart every member with commits to Kafka alone" in found.out
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        ("assignor", "sticky"),
+        ("consumer-protocol",),
+        ("static-membership",),
+        ("partitions", "orders=9"),
+        ("external-offsets", "--sql", "offsets.db"),
+    ],
+)
+def test_what_only_a_coordinator_can_do(cli: Cli, target: tuple[str, ...]) -> None:
+    path = Path(sample.__file__).parent / "zookeeper" / "snapshot.json"
+    found = cli("plan", *target, "stock-sync", "--snapshot", str(path))
+    assert found.status == 1
+    assert "found one of type zookeeper" in found.err

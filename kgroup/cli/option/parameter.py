@@ -16,6 +16,7 @@ __all__ = [
     "parse_end",
     "parse_instant",
     "parse_seconds",
+    "parse_some_time",
     "parse_time",
     "parse_topics",
 ]
@@ -98,6 +99,17 @@ def parse_duration(text: str) -> int:
     if (length_ms := duration_ms(text)) is None:
         raise ValueError(f"{text!r} is no length of time; expected 90s, 5m, 2h or 1d12h")
     return _int64(length_ms)
+
+
+def parse_some_time(text: str) -> int:
+    """Read a length of time as `parse_duration` does, which is not nothing.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if (length_ms := parse_duration(text)) == 0:
+        raise ValueError(f"expected some time, found {text!r}")
+    return length_ms
 
 
 def parse_end(text: str) -> tuple[int | None, int | None]:

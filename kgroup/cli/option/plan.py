@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import PATH, add_options, parsed
-from kgroup.cli.option.parameter import parse_duration
+from kgroup.cli.option.parameter import parse_duration, parse_some_time
 from kgroup.cli.output.context import flush, show, warn_notes, warn_of, write
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -53,7 +53,7 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TIME",
             default="500ms",
             show_default=True,
-            callback=parsed(parse_duration),
+            callback=parsed(parse_some_time),
             help="How long a member takes from one poll() to the next.",
         ),
         click.option(

@@ -22,6 +22,20 @@ class PlanFile(msgspec.Struct):
     data: list[Plan]
 
 
+class _Step(msgspec.Struct):
+    """What a step must have, though a step may expect nothing: without it all would be done."""
+
+    expected: msgspec.Raw
+
+
+class _Plan(msgspec.Struct):
+    steps: list[_Step]
+
+
+class _Steps(msgspec.Struct):
+    data: list[_Plan]
+
+
 def read_plan_file(path: Path) -> PlanFile:
     """Read a document.
 
@@ -37,6 +51,7 @@ def read_plan_file(path: Path) -> PlanFile:
         raise InputError(f"{path}: expected at most {_LARGEST:,} bytes, found more", path=str(path))
     try:
         document = msgspec.json.decode(data, type=PlanFile)
+        msgspec.json.decode(data, type=_Steps)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = "expected a plan that 'kgroup plan ... -o json' wrote"
         raise InputError(f"{path}: {what}: {json_fault(error)}", path=str(path)) from None

@@ -95,5 +95,5 @@ def command(
     name = "plan assignor"
     make = partial(plan_assignor, strategy=strategy, told=settings, habits=habits, library=client)
     with documented(name, output), source.that_has(groups).open() as opened:
-        report = plan_each(opened, groups, make)
+        report = plan_each(opened, groups, make, habits)
     return show_plans(name, report, output, diagram=diagram)

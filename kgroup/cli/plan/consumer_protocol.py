@@ -96,5 +96,5 @@ def command(
             library=client,
             version=client_version,
         )
-        report = plan_each(opened, groups, make)
+        report = plan_each(opened, groups, make, habits)
     return show_plans(name, report, output, diagram=diagram)

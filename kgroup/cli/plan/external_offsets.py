@@ -78,5 +78,5 @@ def command(
                 to_kafka=to_kafka,
                 rolling=rolling,
             )
-            report = plan_each(opened, groups, make)
+            report = plan_each(opened, groups, make, habits)
     return show_plans(name, report, output, diagram=diagram)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options, parsed
-from kgroup.cli.option.parameter import parse_duration
+from kgroup.cli.option.parameter import parse_some_time
 from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
@@ -56,7 +56,7 @@ def _parse_growth(text: str) -> tuple[str, int]:
     metavar="TIME",
     default="5m",
     show_default=True,
-    callback=parsed(parse_duration),
+    callback=parsed(parse_some_time),
     help="What members have for metadata.max.age.ms: how often they look for partitions.",
 )
 @habit_options

@@ -78,5 +78,5 @@ def command(
                 running, opened, habits, template=template, is_measured=is_measured
             )
 
-        report = plan_each(opened, groups, make)
+        report = plan_each(opened, groups, make, habits)
     return show_plans(name, report, output, diagram=diagram)

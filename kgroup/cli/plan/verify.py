@@ -15,7 +15,7 @@ from kgroup.cli.option.store import SQL_OPTION, open_copied
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show, warn
 from kgroup.cli.output.form import Output
-from kgroup.errors import ExitStatus, InputError
+from kgroup.errors import BrokerError, ExitStatus, InputError, UsageError
 
 if TYPE_CHECKING:
     from kgroup.cli.option.plan_file import PlanFile
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
-__all__ = ["command"]
+__all__ = ["command", "look"]
 
 _LOOK_S = 1.0
 
@@ -72,12 +72,12 @@ def command(
         file = read_plan_file(path)
         with source.that_has([each.group_id for each in file.data]).open() as opened:
             stores = partial(open_copied, source=source, sql=sql)
-            report = _look(opened, file, step, groups, stores, wait)
+            report = look(opened, file, step, groups, stores, wait)
     _note(path, file, report)
     return show(name, report, output, checks_sheet, checks_text)
 
 
-def _look(
+def look(
     source: "GroupSource",
     file: "PlanFile",
     step: int,
@@ -85,18 +85,30 @@ def _look(
     open_stores: "OpenStores",
     wait_s: float | None,
 ) -> "Report[StepCheck]":
-    """Look once, or until a step is done."""
+    """Look once, or until a step is done; who has answered once may be silent for a while.
+
+    Raises:
+        BrokerError: nobody answers at first, or at the end.
+    """
     from kgroup.operation.plan.verify import verify_step
     from kgroup.source.base import RenewableSource
 
     end_s = time.monotonic() + (wait_s or 0)
+    has_answered = False
     while True:
-        report = verify_step(source, file.data, step, groups, open_stores=open_stores)
-        if report.exit_status is ExitStatus.DONE or time.monotonic() >= end_s:
-            return report
+        has_failed = False
+        try:
+            report = verify_step(source, file.data, step, groups, open_stores=open_stores)
+            has_answered = True
+            if report.exit_status is ExitStatus.DONE or time.monotonic() >= end_s:
+                return report
+        except BrokerError:
+            if not has_answered or time.monotonic() >= end_s:
+                raise
+            has_failed = True
         time.sleep(min(_LOOK_S, max(end_s - time.monotonic(), 0)))
         if isinstance(source, RenewableSource):
-            source.renew()
+            source.renew(anew=has_failed)
 
 
 def _note(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
@@ -115,7 +127,7 @@ def _note(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
     try:
         with atomic_file(path) as unfinished, unfinished.open("wb") as out:
             out.writelines(document(file.command, json_rows(plans), []))
-    except (OSError, InputError) as error:
+    except (OSError, InputError, UsageError) as error:  # the last one of a pipe
         warn(
             f"note: {error}: who was there could not be noted; the next step cannot be told from "
             "this one by the members' ids"

@@ -37,7 +37,14 @@ from kgroup.operation.plan.running import RunningGroup
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 
-__all__ = ["CLASSES", "LIBRDKAFKA", "STRATEGY", "plan_assignor"]
+__all__ = [
+    "CLASSES",
+    "LIBRDKAFKA",
+    "STRATEGY",
+    "configured_strategies",
+    "one_by_one",
+    "plan_assignor",
+]
 
 STRATEGY = "partition.assignment.strategy"
 LIBRDKAFKA = "librdkafka"
@@ -51,6 +58,9 @@ CLASSES = {
     )
 }
 """Strategies by the names that members agree on."""
+
+_OF_LIBRDKAFKA = ("range", "roundrobin", "cooperative-sticky")
+"""Strategies that librdkafka has; it takes their names, and no classes."""
 
 _Lists = Mapping[str, tuple[str, ...]]
 """What members support, by name, in their order of preference."""
@@ -96,6 +106,10 @@ def plan_assignor(
         preconditions.append(_mixed_lists(library))
     if strategy == COOPERATIVE_STICKY:
         preconditions.append(_version(running, library))
+        if now != strategy:
+            preconditions.append(one_by_one(now))
+    if library == LIBRDKAFKA:
+        preconditions.append(_of_librdkafka(strategy, lists))
     scenario = _supporting(running.scenario, lists)
     plan = Plan(
         group.group_id,
@@ -114,7 +128,7 @@ def plan_assignor(
     if stops:
         moves = [_stopped(running, scenario, lists, strategy, habits)]
     else:
-        moves = _bounces(running, scenario, lists, strategy, habits)
+        moves = _bounces(running, scenario, lists, strategy, habits, library)
     steps, total = forecast(scenario, moves, habits)
     count = "one rolling restart" if len(moves) == 1 else f"{len(moves)} rolling restarts"
     return replace(
@@ -186,6 +200,23 @@ def _mixed_lists(library: str | None) -> Precondition:
     )
 
 
+def one_by_one(strategy: str) -> Precondition:
+    """That programs bear to be told of some of their partitions only.
+
+    Args:
+        strategy: of the group so far, which may be eager.
+    """
+    return Precondition(
+        "listeners",
+        "Programs take partitions one by one: a ConsumerRebalanceListener (of librdkafka: a "
+        "rebalance callback, which is to assign incrementally) is told only what is added or taken "
+        "away, not everything at each rebalance.",
+        Verdict.UNKNOWN,
+        f"with {strategy} members give up everything at each rebalance",
+        "Look at what the programs do in onPartitionsAssigned and onPartitionsRevoked.",
+    )
+
+
 def _version(running: RunningGroup, library: str | None) -> Precondition:
     text = "Clients are as new as cooperative-sticky: of Java 2.4 or later."
     old = [
@@ -202,6 +233,23 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
     return Precondition("client-version", text, verdict, found, check)
 
 
+def _of_librdkafka(strategy: str, lists: _Lists) -> Precondition:
+    text = f"librdkafka has the strategies that members list: {', '.join(_OF_LIBRDKAFKA)}."
+    listed = sorted({strategy, *(each for names in lists.values() for each in names)})
+    without = [each for each in listed if each not in _OF_LIBRDKAFKA]
+    if not without:
+        found = ", ".join(listed)
+        return Precondition("known-strategies", text, Verdict.VERIFIED, found)
+    return Precondition(
+        "known-strategies",
+        text,
+        Verdict.REFUTED,
+        f"it does not have {', '.join(without)}",
+        f"Its clients would not start (Unsupported {STRATEGY}): choose another strategy, or leave "
+        f"out --client {LIBRDKAFKA} where members are of another library.",
+    )
+
+
 def _supporting(scenario: Scenario, lists: _Lists) -> Scenario:
     """Give members the strategies that they support."""
     members = {
@@ -216,7 +264,12 @@ def _listing(plan: MemberPlan, names: tuple[str, ...]) -> MemberPlan:
 
 
 def _bounces(
-    running: RunningGroup, scenario: Scenario, lists: _Lists, strategy: str, habits: Habits
+    running: RunningGroup,
+    scenario: Scenario,
+    lists: _Lists,
+    strategy: str,
+    habits: Habits,
+    library: str | None,
 ) -> list[Move]:
     moves = []
     alone = dict.fromkeys(lists, (strategy,))
@@ -227,7 +280,7 @@ def _bounces(
         }
         title = f"Restart every member with {strategy} before what it supports now"
         seen = f"When the last member is back the group uses {strategy}; not before."
-        step = _restart(running, lists, both, title, strategy, seen, habits)
+        step = _restart(running, lists, both, title, strategy, seen, habits, library)
         moves.append(_rolling(step, scenario, lists, both, habits))
         lists = both
     title = f"Restart every member with {strategy} alone"
@@ -236,7 +289,7 @@ def _bounces(
         seen = "From now on members go on to read what is not moved while they rebalance."
     elif moves:
         title += f", when there is time: the group uses {strategy} already"
-    step = _restart(running, lists, alone, title, strategy, seen, habits)
+    step = _restart(running, lists, alone, title, strategy, seen, habits, library)
     return [*moves, _rolling(step, scenario, lists, alone, habits)]
 
 
@@ -255,6 +308,7 @@ def _restart(
     strategy: str,
     seen: str,
     habits: Habits,
+    library: str | None,
 ) -> PlanStep:
     restarted = tuple(name for name in before if before[name] != after[name])
     leaves = any(not running.by_name[name].instance_id for name in restarted)
@@ -263,7 +317,7 @@ def _restart(
         0,
         title,
         restarted,
-        _settings(before, after),
+        _settings(before, after, library),
         (
             how_to_restart(habits, len(restarted)),
             f"Let it stop in order, so that {what} is committed.",
@@ -292,7 +346,16 @@ def _stopped(
     alone = dict.fromkeys(lists, (strategy,))
     title = f"Stop the whole group, and start it with {strategy}"
     step = replace(
-        _restart(running, lists, alone, title, strategy, f"The group uses {strategy}.", habits),
+        _restart(
+            running,
+            lists,
+            alone,
+            title,
+            strategy,
+            f"The group uses {strategy}.",
+            habits,
+            LIBRDKAFKA,
+        ),
         restarted=tuple(lists),
         actions=(
             "Stop all members in order, so that what they have read is committed.",
@@ -315,17 +378,21 @@ def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: Habits) -> 
     return NaiveWay(f"One rolling restart, with {strategy} alone", found)
 
 
-def _settings(before: _Lists, after: _Lists) -> tuple[Setting, ...]:
+def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[Setting, ...]:
     """Say what changes: once for all members where it is the same."""
+
+    def setting(member: str | None, was: tuple[str, ...], becomes: tuple[str, ...]) -> Setting:
+        texts = (configured_strategies(names, library) for names in (was, becomes))
+        return Setting(member, STRATEGY, *texts)
+
     changes = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
     if len(set(changes.values())) == 1 and len(changes) == len(before):
-        ((was, becomes),) = set(changes.values())
-        return (Setting(None, STRATEGY, _classes(was), _classes(becomes)),)
-    return tuple(
-        Setting(name, STRATEGY, _classes(was), _classes(becomes))
-        for name, (was, becomes) in changes.items()
-    )
+        return (setting(None, *next(iter(changes.values()))),)
+    return tuple(setting(name, was, becomes) for name, (was, becomes) in changes.items())
 
 
-def _classes(names: tuple[str, ...]) -> str:
+def configured_strategies(names: tuple[str, ...], library: str | None) -> str:
+    """Write strategies as a library's setting has them: classes of Java, and else names."""
+    if library == LIBRDKAFKA:
+        return ",".join(names)
     return ",".join(CLASSES.get(each, each) for each in names)

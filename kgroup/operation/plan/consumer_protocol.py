@@ -59,12 +59,16 @@ def plan_consumer_protocol(
         version: that they will have; likewise.
 
     Raises:
+        InputError: the group's members live on ZooKeeper.
         UsageError: there is no such strategy.
     """
     if back and assignor is not None and assignor not in CLASSES:
         raise UsageError(f"expected a strategy ({', '.join(CLASSES)}), found {assignor!r}")
+    running.check_coordinated("a classic or consumer group")
     group = running.group
-    change = ProtocolChange(running, read_coordinator(source, group), back, stops, assignor)
+    change = ProtocolChange(
+        running, read_coordinator(source, group), back, stops, assignor, library
+    )
     plan = Plan(
         group.group_id,
         Target.CONSUMER_PROTOCOL,
@@ -166,7 +170,11 @@ def _first_step(change: ProtocolChange, names: Sequence[str], habits: Habits) ->
     )
     return replace(
         step,
-        actions=("It does not matter which one.", *step.actions, *change.about_session),
+        actions=(
+            "Any member would do; `kgroup plan verify` looks for this one.",
+            *step.actions,
+            *change.about_session,
+        ),
         commands=change.session_commands,
         expected=replace(step.expected, protocol=None),
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 
 from kgroup.errors import InputError
-from kgroup.model.group import GroupState, GroupType
+from kgroup.model.group import GroupState
 from kgroup.operation.plan.forecast import (
     Habits,
     Move,
@@ -121,12 +121,7 @@ def plan_external_offsets(
         BrokerError: the database does not answer.
     """
     group = running.group
-    if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-        raise InputError(
-            f"group {group.group_id}: expected consumers that commit to Kafka, found a group of "
-            f"type {group.type}",
-            group_id=group.group_id,
-        )
+    running.check_coordinated("a classic or consumer group, which commits to Kafka")
     stores = _read(running, table)
     if to_kafka:
         copy = replace(copy, origin=copy.goal, goal=copy.origin)

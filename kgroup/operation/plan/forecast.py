@@ -22,12 +22,14 @@ from kgroup.simulation.scenario.scenario import (
 from kgroup.simulation.timeline import Simulation
 
 __all__ = [
+    "USUAL",
     "Habits",
     "Move",
     "copied_offsets",
     "costs",
     "forecast",
     "how_to_restart",
+    "paced",
     "removing_restart",
     "rest_ms",
     "rolling_restart",
@@ -64,6 +66,9 @@ class Habits:
     def restarted_at_once(self, members: int) -> int:
         """Return how many of so many members are restarted at a time."""
         return self.at_once or -(-members // _MOST_ROUNDS)
+
+
+USUAL = Habits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +205,12 @@ def forecast(
     Returns:
         The steps with their numbers and what each costs, and what all cost together.
     """
-    busy_ms = habits.poll_ms
-    plans = {name: replace(plan, processing_ms=busy_ms) for name, plan in scenario.members.items()}
-    connectors = {
-        name: replace(plan, processing_ms=busy_ms) for name, plan in scenario.connectors.items()
-    }
     bounds = [_BEGIN_MS]
     steps: list[Step] = []
     for move in moves:
         steps += [_put(step, bounds[-1], habits) for step in move.steps]
         bounds.append(bounds[-1] + move.duration_ms)
-    whole = replace(
-        scenario, members=plans, connectors=connectors, steps=tuple(steps), duration_ms=bounds[-1]
-    )
+    whole = replace(paced(scenario, habits), steps=tuple(steps), duration_ms=bounds[-1])
     ends = play_parts(whole, habits.seed, bounds)
     played = ends[-1]
     first: int | None = 0 if scenario.start is None else scenario.start.generation_id
@@ -229,6 +227,20 @@ def forecast(
         for number, move in enumerate(moves)
     )
     return found, _measured(played, ends[0], played, bounds[0], bounds[-1], first)
+
+
+def paced(scenario: Scenario, habits: Habits) -> Scenario:
+    """Let members take as long from one poll() to the next as their programs do."""
+    busy_ms = habits.poll_ms
+    return replace(
+        scenario,
+        members={
+            name: replace(plan, processing_ms=busy_ms) for name, plan in scenario.members.items()
+        },
+        connectors={
+            name: replace(plan, processing_ms=busy_ms) for name, plan in scenario.connectors.items()
+        },
+    )
 
 
 def _put(step: Step, begin_ms: int, habits: Habits) -> Step:

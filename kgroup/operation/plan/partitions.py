@@ -106,6 +106,7 @@ def plan_partitions(
         source,
         group_ids,
         lambda running: _plan(running, topic, count, told, habits, reset),
+        habits,
         lambda scenario: _as_configured(scenario, reset, max_age_ms),
     )
     if away and (not report.data or any(plan.steps for plan in report.data)):
@@ -171,12 +172,7 @@ def _plan(
         InputError: it does not read the topic, or nobody knows what comes of it.
     """
     group, scenario = running.group, running.scenario
-    if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-        raise InputError(
-            f"group {group.group_id}: expected a classic or consumer group, found one of type "
-            f"{group.type}",
-            group_id=group.group_id,
-        )
+    running.check_coordinated("a classic or consumer group")
     before = scenario.topics.get(topic)
     if not before:
         raise InputError(

@@ -256,6 +256,8 @@ class Plan:
         steps: none where there is nothing to do, or a precondition is refuted.
         forecast: of all steps; None without any.
         naive: what the plan saves; None where there is no other way.
+        cluster_id: Kafka's base64url text; None where the source does not tell.
+        assumed: what the forecast goes by and no source tells.
     """
 
     group_id: str
@@ -269,6 +271,8 @@ class Plan:
     steps: tuple[PlanStep, ...] = ()
     forecast: Forecast | None = None
     naive: NaiveWay | None = None
+    cluster_id: str | None = None
+    assumed: tuple[str, ...] = ()
 
     @property
     def is_refuted(self) -> bool:

@@ -12,7 +12,7 @@ from shlex import quote
 
 from kgroup.model.group import Group, GroupType
 from kgroup.model.pattern import parse_regex
-from kgroup.operation.plan.assignor import CLASSES, STRATEGY
+from kgroup.operation.plan.assignor import STRATEGY, configured_strategies
 from kgroup.operation.plan.coordinator import CONSUMER_SESSION, Coordinator
 from kgroup.operation.plan.plan import Setting
 from kgroup.operation.plan.running import RunningGroup
@@ -39,6 +39,7 @@ class ProtocolChange:
         back: whether it goes to the classic protocol.
         stops: whether it is stopped meanwhile.
         wanted: the assignor that it shall have, if somebody says it.
+        library: of all members' clients, "java" or "librdkafka"; None where nobody says it.
     """
 
     running: RunningGroup
@@ -46,6 +47,7 @@ class ProtocolChange:
     back: bool
     stops: bool
     wanted: str | None
+    library: str | None = None
 
     @property
     def group(self) -> Group:
@@ -154,7 +156,9 @@ class ProtocolChange:
             asked = {each.assignor for each in self.group.members}
             yield Setting(None, _PROTOCOL, "consumer", "classic")
             yield Setting(None, _REMOTE, asked.pop() if len(asked) == 1 else None, None)
-            yield Setting(None, STRATEGY, None, CLASSES[self.assignor])
+            yield Setting(
+                None, STRATEGY, None, configured_strategies((self.assignor,), self.library)
+            )
             if session_ms is not None and session_ms != _JAVA_SESSION_MS:
                 yield Setting(None, _SESSION, None, str(session_ms))
             return

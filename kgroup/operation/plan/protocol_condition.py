@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.operation.plan.assignor import LIBRDKAFKA, STRATEGY
+from kgroup.operation.plan.assignor import LIBRDKAFKA, STRATEGY, one_by_one
 from kgroup.operation.plan.coordinator import (
     CONSUMER_GROUP_HEARTBEAT,
     MIGRATION_POLICY,
@@ -62,18 +62,7 @@ def conditions(
         yield _user_data(change, library)
     yield _client_version(library, version)
     if not change.is_begun and change.is_eager:
-        yield _listeners(change)
-
-
-def _listeners(change: ProtocolChange) -> Precondition:
-    return Precondition(
-        "listeners",
-        "Programs take partitions one by one: a ConsumerRebalanceListener is told only what is "
-        "added or taken away, not everything at each rebalance.",
-        Verdict.UNKNOWN,
-        f"with {change.now} members give up everything at each rebalance",
-        "Look at what the programs do in onPartitionsAssigned and onPartitionsRevoked.",
-    )
+        yield one_by_one(change.now)
 
 
 def _support(change: ProtocolChange) -> Precondition:
@@ -92,7 +81,8 @@ def _support(change: ProtocolChange) -> Precondition:
         check = "Upgrade the brokers to Kafka 4.0 or later."
         return Precondition(code, text, Verdict.REFUTED, found, check)
     protocols = coordinator.setting(PROTOCOLS)
-    if protocols is not None and "consumer" not in protocols.lower().split(","):
+    served = None if protocols is None else [each.strip() for each in protocols.lower().split(",")]
+    if served is not None and "consumer" not in served:
         found = f"{PROTOCOLS} is {protocols} on {coordinator.name}"
         check = f"Add consumer to {PROTOCOLS} of every broker, and restart the brokers."
         return Precondition(code, text, Verdict.REFUTED, found, check)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kgroup.errors import ExitStatus, InputError, NotFoundError, UsageError
-from kgroup.model.group import Group, GroupState, Member
+from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group
+from kgroup.operation.plan.forecast import USUAL, Habits, paced
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, member_names, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario
-from kgroup.source.base import GroupSource
+from kgroup.source.base import GroupSource, WritableOffsetStore
 
 __all__ = ["RunningGroup", "plan_all", "plan_each", "planned_members", "read_running"]
 
@@ -36,9 +37,15 @@ class RunningGroup:
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
-    def notes_on(self, plan: Plan) -> tuple[str, ...]:
-        """Give the notes on a plan for it; assumptions where it has a forecast."""
-        return (*self.notes, *self.assumed) if plan.steps else self.notes
+    def report(self, plan: Plan, source: object) -> Report[Plan]:
+        """Give a plan for it with its cluster, and with what its forecast goes by if it has one."""
+        name = source.store_name if isinstance(source, WritableOffsetStore) else None
+        made = replace(
+            plan,
+            cluster_id=None if name is None else name.cluster_id,
+            assumed=self.assumed if plan.steps else (),
+        )
+        return Report((made,), self.problems, self.notes)
 
     @property
     def by_name(self) -> Mapping[str, Member]:
@@ -68,6 +75,22 @@ class RunningGroup:
         found = f"state {state}" + (f" of a group of type {type_}" if type_ else "")
         verdict = Verdict.VERIFIED if is_stable else Verdict.REFUTED
         return Precondition("stable", text, verdict, found, None if is_stable else check)
+
+    def check_coordinated(self, expected: str) -> None:
+        """Refuse a group without a coordinator among the brokers.
+
+        Args:
+            expected: what the group is to be.
+
+        Raises:
+            InputError: its members live on ZooKeeper.
+        """
+        if self.group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+            raise InputError(
+                f"group {self.group.group_id}: expected {expected}, found one of type "
+                f"{self.group.type}",
+                group_id=self.group.group_id,
+            )
 
     def named(self, text: str) -> str:
         """Find a member's name by its name, member id, client id or instance id.
@@ -108,6 +131,7 @@ def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:
 def read_running(
     source: GroupSource,
     group_id: str,
+    habits: Habits = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
 ) -> RunningGroup:
     """Read a group that is to be moved.
@@ -115,6 +139,7 @@ def read_running(
     Args:
         source: of groups.
         group_id: of one.
+        habits: of its programs.
         configured: gives members in the scenario what somebody says of them and no source knows.
 
     Raises:
@@ -126,22 +151,43 @@ def read_running(
         report = scenario_of(source, reading, found)
     except UsageError as error:  # it is the group's own strategy that is not known
         raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
-    scenario = configured(report.data[0])
-    return RunningGroup(found, scenario, report.errors, report.notes, assumptions(scenario))
+    scenario = paced(configured(report.data[0]), habits)
+    assumed = (*assumptions(scenario), _restarts(scenario, habits), *_late(scenario, habits))
+    return RunningGroup(found, scenario, report.errors, report.notes, assumed)
+
+
+def _restarts(scenario: Scenario, habits: Habits) -> str:
+    at_once = habits.restarted_at_once(len(scenario.members or scenario.connectors))
+    return (
+        f"a restart takes {habits.restart_ms / 1000:g} s, of {at_once} "
+        f"{'member' if at_once == 1 else 'members'} at a time; seed {habits.seed}"
+    )
+
+
+def _late(scenario: Scenario, habits: Habits) -> Iterator[str]:
+    """Tell that members are said to be so slow that their group would never rest."""
+    allowed = {name: each.config.max_poll_interval_ms for name, each in scenario.members.items()}
+    late = [name for name, most_ms in allowed.items() if most_ms <= habits.poll_ms]
+    if late:
+        yield (
+            f"with {habits.poll_ms} ms from one poll() to the next, and max.poll.interval.ms "
+            f"{min(allowed[name] for name in late)}, these leave the group again and again, which "
+            f"the forecast is of: {first_names(late)}; look at --poll-interval"
+        )
 
 
 def plan_each(
     source: GroupSource,
     group_ids: Collection[str],
     make: Callable[[RunningGroup], Plan],
+    habits: Habits = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
 ) -> Report[Plan]:
     """Plan for each of these groups, which are read as `read_running` does; see `plan_all`."""
 
     def plan(group_id: str) -> Report[Plan]:
-        running = read_running(source, group_id, configured)
-        made = make(running)
-        return Report((made,), running.problems, running.notes_on(made))
+        running = read_running(source, group_id, habits, configured)
+        return running.report(make(running), source)
 
     return plan_all(group_ids, plan)
 

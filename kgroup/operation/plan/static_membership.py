@@ -12,8 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from shlex import quote
 
-from kgroup.errors import InputError
-from kgroup.model.group import GroupType, Member
+from kgroup.model.group import Member
 from kgroup.operation.plan.forecast import (
     Habits,
     forecast,
@@ -49,6 +48,7 @@ _DEFAULT_SESSION_MS = ClientConfig("", "").session_timeout_ms
 _MARGIN = 2
 """How much longer than a restart a session is to be: a slow day, and the last heartbeat before."""
 _STEP_MS = 5_000
+_STATIC = "a classic or consumer group, whose members can be static"
 
 
 def plan_static_membership(
@@ -72,7 +72,7 @@ def plan_static_membership(
         InputError: the group's members cannot be static.
         UsageError: the template is none.
     """
-    _check_type(running)
+    running.check_coordinated(_STATIC)
     members = running.by_name
     ids, made_of = proposed(members, template)
     brokers = brokers_of(running, source)
@@ -168,7 +168,7 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
     Raises:
         InputError: the group's members cannot be static.
     """
-    _check_type(running)
+    running.check_coordinated(_STATIC)
     group_id = running.group.group_id
     static = {name: each.instance_id for name, each in running.by_name.items() if each.instance_id}
     plan = Plan(
@@ -221,16 +221,6 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
         forecast=total,
         naive=NaiveWay("Restarts alone: what each was stays until its session is over", naive),
     )
-
-
-def _check_type(running: RunningGroup) -> None:
-    group = running.group
-    if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-        raise InputError(
-            f"group {group.group_id}: expected a classic or consumer group, whose members can be "
-            f"static, found one of type {group.type}",
-            group_id=group.group_id,
-        )
 
 
 # --- steps ----------------------------------------------------------------------------------------

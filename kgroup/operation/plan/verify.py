@@ -18,7 +18,14 @@ from kgroup.operation.plan.plan import Expected, OffsetCopy, Plan, PlannedMember
 from kgroup.operation.plan.running import planned_members
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import ClusterSource, GroupSource, KafkaOffsets, NodeSource, Question
+from kgroup.source.base import (
+    ClusterSource,
+    GroupSource,
+    KafkaOffsets,
+    NodeSource,
+    Question,
+    WritableOffsetStore,
+)
 from kgroup.word import Word
 
 __all__ = ["Condition", "OpenStores", "Progress", "StepCheck", "verify_step", "with_members_seen"]
@@ -104,6 +111,7 @@ def verify_step(
     steps = {plan.group_id: step for plan, step in chosen}
     for step in steps.values():
         _check_source(source, step)
+    _check_cluster(source, [plan for plan, _ in chosen])
     # Before ZooKeeper: whoever commits to both writes there last, so that it is never behind.
     asked = [group_id for group_id, step in steps.items() if step.expected.commits]
     kafka = kafka_offsets(source, asked)
@@ -122,10 +130,30 @@ def verify_step(
         for plan, step in chosen
         if plan.group_id in reading.image.groups
     )
+    done = {each.group_id for each in checks if each.progress is Progress.DONE}
+    notes += tuple(
+        note
+        for plan, step in chosen
+        if plan.group_id in done
+        if (note := _unseen(plan, step)) is not None
+    )
     problems = (*missing, *reading.problems, *kafka.problems)
     is_done = all(each.progress is Progress.DONE for each in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
     return Report(checks, problems, (*reading.notes, *notes), verdict)
+
+
+def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
+    """Refuse to look at a group of the same name in another cluster."""
+    if not isinstance(source, WritableOffsetStore):
+        return
+    name = source.store_name
+    for plan in plans:
+        if None not in (plan.cluster_id, name.cluster_id) and plan.cluster_id != name.cluster_id:
+            raise UsageError(
+                f"the plan for {plan.group_id} was made in the cluster of id {plan.cluster_id}; "
+                f"found {name}"
+            )
 
 
 def _check_source(source: GroupSource, step: PlanStep) -> None:
@@ -152,7 +180,13 @@ def _of_group(kafka: KafkaOffsets, group_id: str) -> _Commits | None:
 
 
 def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
-    """Note who was there when a step was done: the next step is to replace them."""
+    """Note who was there when a step was done: the next step is to replace them.
+
+    Not where a later step was done already: they are then those whom that one has brought, and it
+    would seem to be undone.
+    """
+    if any(step.number > check.step and step.seen is not None for step in plan.steps):
+        return plan
     steps = tuple(
         replace(step, seen=check.members) if step.number == check.step else step
         for step in plan.steps
@@ -223,6 +257,23 @@ def _not_restarted(plan: Plan, step: PlanStep, there: Collection[str]) -> tuple[
         each.name
         for each in plan.members
         if each.member_id in there and (not step.restarted or each.name in step.restarted)
+    )
+
+
+def _unseen(plan: Plan, step: PlanStep) -> str | None:
+    """Tell that a step seems done, and may not be: the ids of one before were never noted."""
+    if not step.expected.is_restarted or step.expected.commits is not None:
+        return None
+    earlier = [
+        each
+        for each in plan.steps
+        if each.number < step.number and each.expected.is_restarted and _shares(each, step)
+    ]
+    if not earlier or earlier[-1].seen is not None:
+        return None
+    return (
+        f"{plan.group_id}: step {earlier[-1].number} was not verified when it was done, so that "
+        f"members which were restarted for it cannot be told from those of step {step.number}"
     )
 
 

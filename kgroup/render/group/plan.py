@@ -40,6 +40,7 @@ _CONDITIONS = (
     Column("check", Kind.TEXT, ""),
 )
 _PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
+_ASSUMED = (Column("assumed", Kind.TEXT, ""),)
 _FORECASTS = (
     Column("of", Kind.TEXT, ""),
     Column("rebalances", Kind.NUMBER, ""),
@@ -121,6 +122,10 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
     yield from title_text("Forecast", form, level=3, terminal=terminal)
     forecasts = Sheet(_FORECASTS, list(_forecasts(plan))).without_blank()
     yield from sheet_text(forecasts, form, headers=headers, terminal=terminal)
+    if plan.assumed:
+        yield "\n"
+        assumed = Sheet(_ASSUMED, [(each,) for each in plan.assumed])
+        yield from sheet_text(assumed, form, headers=True, terminal=terminal)
 
 
 def _prose(text: str, form: str, *, terminal: bool) -> Iterator[str]:

@@ -56,7 +56,10 @@ def test_eager_to_cooperative_takes_two_restarts_of_everybody() -> None:
         "supported-strategies": Verdict.UNKNOWN,
         "mixed-strategies": Verdict.UNKNOWN,
         "client-version": Verdict.VERIFIED,
+        "listeners": Verdict.UNKNOWN,
     }
+    back = plan(group_of(strategy="cooperative-sticky"), "range")
+    assert "listeners" not in verdicts(back)  # who bears parts bears all
 
 
 def test_forecasts_of_steps_are_those_of_the_whole() -> None:
@@ -110,6 +113,23 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
 def test_only_dynamic_members_leave_when_they_are_restarted(static: bool) -> None:
     found = plan(group_of(static=static), "roundrobin")
     assert ["leaves the group" in each.actions[-1] for each in found.steps] == [not static] * 2
+
+
+def test_librdkafka_takes_names_in_the_place_of_classes() -> None:
+    assert lists(plan(group_of(), "roundrobin", library="librdkafka")) == [
+        ["roundrobin,range"],
+        ["roundrobin"],
+    ]
+    assert lists(plan(group_of(), "cooperative-sticky", library="librdkafka")) == [
+        ["cooperative-sticky"]
+    ]
+
+
+def test_librdkafka_has_no_eager_sticky_strategy() -> None:
+    found = plan(group_of(), "sticky", library="librdkafka")
+    assert found.steps == ()
+    assert verdicts(found)["known-strategies"] is Verdict.REFUTED
+    assert "known-strategies" not in verdicts(plan(group_of(), "sticky"))
 
 
 def test_static_members_do_not_leave_when_they_stop() -> None:

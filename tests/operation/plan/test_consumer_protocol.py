@@ -165,6 +165,11 @@ def test_one_member_goes_first() -> None:
     assert verdict(found, "broker-support") is Verdict.VERIFIED
 
 
+def test_protocols_of_a_broker_may_have_blanks() -> None:
+    told = telling(group_coordinator_rebalance_protocols="classic, consumer")
+    assert verdict(plan(classic(*PAIR), told), "broker-support") is Verdict.VERIFIED
+
+
 def test_a_group_of_one_has_one_step() -> None:
     (step,) = plan(classic(member("a", 0)), telling()).steps
     assert (step.restarted, step.expected.protocol) == (("a",), "consumer")
@@ -404,6 +409,13 @@ def test_a_strategy_that_nobody_knows_is_a_problem() -> None:
     )
     assert report.exit_status is ExitStatus.FAILED
     assert "'own'" in report.errors[0].reason
+
+
+def test_librdkafka_takes_the_name_of_a_strategy() -> None:
+    (step,) = plan(modern({"a": False}), telling(), back=True, library="librdkafka").steps
+    assert [
+        each.after for each in step.settings if each.name == "partition.assignment.strategy"
+    ] == ["cooperative-sticky"]
 
 
 def _check(found: Plan, group: Group, number: int) -> Progress:

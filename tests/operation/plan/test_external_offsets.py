@@ -227,5 +227,5 @@ def test_consumers_on_zookeeper_are_refused() -> None:
     source = FakeSource(group_with(), ranges=ENDS)
     running = read_running(source, "g")
     running = replace(running, group=replace(running.group, type=GroupType.ZOOKEEPER))
-    with pytest.raises(InputError, match="expected consumers that commit to Kafka, found a group"):
+    with pytest.raises(InputError, match="which commits to Kafka, found one of type"):
         plan_external_offsets(running, source, Table({}), COPY, Habits())

@@ -8,10 +8,14 @@ import pytest
 
 from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.group import Group, GroupState
+from kgroup.model.offset import StoreName
+from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Plan
+from kgroup.operation.plan.running import plan_each
 from kgroup.operation.plan.verify import Progress, StepCheck, verify_step, with_members_seen
+from kgroup.source.base import OffsetReading
 from tests.operation.plan.groups import group_of, running
 from tests.operation.sources import FakeSource
 
@@ -99,6 +103,23 @@ def test_who_took_the_first_step_has_not_taken_the_second(plan: Plan) -> None:
     assert check(noted, SECOND, 2).progress is Progress.DONE
 
 
+def test_an_earlier_step_may_be_looked_at_again(plan: Plan) -> None:
+    noted = with_members_seen(plan, check(plan, FIRST))
+    noted = with_members_seen(noted, check(noted, SECOND, 2))
+    again = check(noted, SECOND, 1)
+    assert again.progress is Progress.DONE
+    noted = with_members_seen(noted, again)
+    assert check(noted, SECOND, 2).progress is Progress.DONE
+
+
+def test_a_step_before_that_nobody_has_verified(plan: Plan) -> None:
+    (note,) = verify_step(FakeSource(FIRST), [plan], 2).notes
+    assert "step 1 was not verified when it was done" in note
+    assert verify_step(FakeSource(FIRST), [plan], 1).notes == ()
+    noted = with_members_seen(plan, check(plan, FIRST))
+    assert verify_step(FakeSource(SECOND), [noted], 2).notes == ()
+
+
 def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
     with pytest.raises(UsageError, match="expected --step of 2 at most, as the plan has, found 3"):
         verify_step(FakeSource(BEFORE), [plan], 3)
@@ -106,3 +127,30 @@ def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
         verify_step(FakeSource(BEFORE), [replace(plan, steps=())], 1)
     with pytest.raises(UsageError, match="there is no plan for x; there are plans for g"):
         verify_step(FakeSource(BEFORE), [plan], 1, ["x"])
+
+
+class _Named(FakeSource):
+    """A group in a cluster that tells its id; implements `WritableOffsetStore` in name only."""
+
+    keeps_metadata = keeps_leader_epochs = True
+
+    def __init__(self, group: Group, cluster_id: str | None) -> None:
+        super().__init__(group)
+        self.store_name = StoreName("kafka-1:9092", cluster_id)
+
+    def read_offsets(self, *_: object) -> OffsetReading:
+        raise AssertionError("nothing is asked for")
+
+    def write_offsets(self, *_: object) -> tuple[Problem, ...]:
+        raise AssertionError("nothing is written")
+
+
+def test_another_cluster(plan: Plan) -> None:
+    (made,) = plan_each(_Named(BEFORE, "one"), ["g"], lambda _: plan, Habits()).data
+    assert made.cluster_id == "one"
+    assert any("of 1 member at a time" in each for each in made.assumed)
+    for cluster_id in ("one", None):
+        (found,) = verify_step(_Named(FIRST, cluster_id), [made], 1).data
+        assert found.progress is Progress.DONE
+    with pytest.raises(UsageError, match="was made in the cluster of id one; found kafka-1:9092"):
+        verify_step(_Named(FIRST, "two"), [made], 1)

@@ -282,6 +282,6 @@ def plan_old(
         made = make(old)
         if old.running is None:
             return Report((made,))
-        return Report((made,), old.running.problems, old.running.notes_on(made))
+        return old.running.report(made, source)
 
     return plan_all(group_ids, plan)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from kgroup.cli.option.plan_file import PlanFile
+from kgroup.cli.option.plan_file import PlanFile, read_plan_file
 from kgroup.cli.plan import verify
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import OffsetCopy
+from kgroup.operation.plan.verify import verify_step
+from kgroup.render.document import document, json_rows
 from kgroup.source.base import EVERYTHING, Question, Reading
 from tests.operation.plan.groups import group_of, running
 from tests.operation.sources import FakeSource
@@ -69,3 +73,30 @@ def test_who_does_not_answer(rounds: tuple[FakeSource | BrokerError, ...], wait_
     source = Rounds(*rounds[:-1], *[rounds[-1]] * 1_000_000)
     with pytest.raises(BrokerError, match="nobody answers"):
         look(source, wait_s)
+
+
+def test_several_may_wait_for_groups_of_a_plan(tmp_path: Path) -> None:
+    """Each has read the file before the other one has noted something in it."""
+    groups = [replace(BEFORE, group_id=name) for name in "xy"]
+    plans = [plan_assignor(running(each), "sticky", {}, Habits()) for each in groups]
+    path = tmp_path / "plan.json"
+    path.write_bytes(b"".join(document("plan assignor", json_rows(plans), [])))
+    files = [read_plan_file(path) for _ in "xy"]
+    there = FakeSource(*(replace(AFTER, group_id=name) for name in "xy"))
+    for name, file in zip("xy", files, strict=True):
+        verify.note_members(path, file, verify_step(there, file.data, 1, [name]))
+    assert all(plan.steps[0].seen for plan in read_plan_file(path).data)
+
+
+def test_a_plan_that_another_one_has_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "plan.json"
+    plan = plan_assignor(running(BEFORE), "sticky", {}, Habits())
+    path.write_bytes(b"".join(document("plan assignor", json_rows([plan]), [])))
+    file = read_plan_file(path)
+    other = plan_assignor(running(AFTER), "range", {}, Habits())
+    path.write_bytes(b"".join(document("plan assignor", json_rows([other]), [])))
+    verify.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
+    assert read_plan_file(path).data == [other]
+    assert "found another one" in capsys.readouterr().err

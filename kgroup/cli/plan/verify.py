@@ -19,11 +19,12 @@ from kgroup.errors import BrokerError, ExitStatus, InputError, UsageError
 
 if TYPE_CHECKING:
     from kgroup.cli.option.plan_file import PlanFile
+    from kgroup.operation.plan.plan import PlannedMember
     from kgroup.operation.plan.verify import OpenStores, StepCheck
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
-__all__ = ["command", "look"]
+__all__ = ["command", "look", "note_members"]
 
 _LOOK_S = 1.0
 
@@ -73,7 +74,7 @@ def command(
         with source.that_has([each.group_id for each in file.data]).open() as opened:
             stores = partial(open_copied, source=source, sql=sql)
             report = look(opened, file, step, groups, stores, wait)
-    _note(path, file, report)
+    note_members(path, file, report)
     return show(name, report, output, checks_sheet, checks_text)
 
 
@@ -111,20 +112,29 @@ def look(
             source.renew(anew=has_failed)
 
 
-def _note(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
-    """Note in the file who was there when a step was done."""
+def note_members(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
+    """Note in the file who was there when a step was done.
+
+    It is read again: while this one waited, somebody may have noted the same of another group.
+    """
     from kgroup.atomic_file import atomic_file
+    from kgroup.cli.option.plan_file import read_plan_file
     from kgroup.operation.plan.verify import Progress, with_members_seen
     from kgroup.render.document import document, json_rows
 
     done = {each.group_id: each for each in report.data if each.progress is Progress.DONE}
-    plans = [
-        with_members_seen(plan, done[plan.group_id]) if plan.group_id in done else plan
-        for plan in file.data
-    ]
-    if plans == file.data:
+    if not done:
         return
     try:
+        now = read_plan_file(path) if path.is_file() else file
+        if _whose(now) != _whose(file):
+            raise InputError(f"{path}: expected the plan that was there, found another one")
+        plans = [
+            with_members_seen(plan, done[plan.group_id]) if plan.group_id in done else plan
+            for plan in now.data
+        ]
+        if plans == now.data:
+            return
         with atomic_file(path) as unfinished, unfinished.open("wb") as out:
             out.writelines(document(file.command, json_rows(plans), []))
     except (OSError, InputError, UsageError) as error:  # the last one of a pipe
@@ -132,3 +142,8 @@ def _note(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
             f"note: {error}: who was there could not be noted; the next step cannot be told from "
             "this one by the members' ids"
         )
+
+
+def _whose(file: "PlanFile") -> "list[tuple[str, tuple[PlannedMember, ...]]]":
+    """Tell for whom plans are."""
+    return [(each.group_id, each.members) for each in file.data]

@@ -14,7 +14,7 @@ from shlex import quote
 from kgroup.errors import UsageError
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.assignor import CLASSES
-from kgroup.operation.plan.coordinator import CONSUMER_SESSION, read_coordinator
+from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, read_coordinator
 from kgroup.operation.plan.forecast import (
     Habits,
     Move,
@@ -27,6 +27,7 @@ from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Targe
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup
+from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.source.base import GroupSource
 
 __all__ = ["plan_consumer_protocol"]
@@ -126,15 +127,10 @@ def _step(
     count = len(change.running.by_name)
     if change.back:
         expected = Expected(GroupType.CLASSIC, change.assignor, is_restarted=True, members=count)
-        way_back = "Restart the members one after another with the settings that they had before."
     else:
         assignor = change.assignor or change.default
         expected = Expected(
             GroupType.CONSUMER, assignor, is_restarted=True, members=count, protocol="consumer"
-        )
-        way_back = (
-            "Restart the members that were restarted with the settings that they had before: when "
-            "the last of them stops the group is a classic group again."
         )
     return PlanStep(
         0,
@@ -143,9 +139,34 @@ def _step(
         tuple(change.settings(names)),
         (*([how_to_restart(habits, len(names))] if len(names) > 1 else []), _IN_ORDER),
         see=tuple(see),
-        back=way_back,
+        back=_way_back(change),
         expected=expected,
     )
+
+
+def _way_back(change: ProtocolChange) -> str:
+    """Say how to go back, for which the policy is to let groups go the other way, too."""
+    policy = change.coordinator.policy
+    stopped = "stop all members, and start them with the settings that they had before"
+    if change.back:
+        text = "Restart the members one after another with the settings that they had before."
+        needed, may = MigrationPolicy.UPGRADE, policy is not None and policy.upgrades
+        other = (
+            "members that come back to a classic group are answered GROUP_ID_NOT_FOUND: once it "
+            f"is one, {stopped}"
+        )
+    else:
+        text = (
+            "Restart the members that were restarted with the settings that they had before: when "
+            "the last of them stops the group is a classic group again."
+        )
+        needed, may = MigrationPolicy.DOWNGRADE, policy is not None and policy.downgrades
+        other = f"the group stays a consumer group: {stopped}"
+    if may:
+        return text
+    if policy is None:
+        return f"{text} Where {MIGRATION_POLICY} is not {needed} or bidirectional, {other}."
+    return f"As {MIGRATION_POLICY} is {policy}, {other}."
 
 
 def _first_step(change: ProtocolChange, names: Sequence[str], habits: Habits) -> PlanStep:

@@ -165,6 +165,23 @@ def test_one_member_goes_first() -> None:
     assert verdict(found, "broker-support") is Verdict.VERIFIED
 
 
+@pytest.mark.parametrize(
+    ("policy", "back", "told"),
+    [
+        ("bidirectional", False, "Restart the members that were restarted"),
+        ("upgrade", False, "policy is upgrade, the group stays a consumer group: stop all members"),
+        (None, False, "is not downgrade or bidirectional, the group stays a consumer group"),
+        ("bidirectional", True, "Restart the members one after another"),
+        ("downgrade", True, "answered GROUP_ID_NOT_FOUND: once it is one, stop all members"),
+    ],
+)
+def test_the_way_back_hangs_on_the_policy(policy: str | None, back: bool, told: str) -> None:
+    broker = NEW if policy is None else telling(group_consumer_migration_policy=policy)
+    group = modern({"a": False, "b": False}) if back else classic(*PAIR)
+    for step in plan(group, broker, back=back).steps:
+        assert told in (step.back or "")
+
+
 def test_protocols_of_a_broker_may_have_blanks() -> None:
     told = telling(group_coordinator_rebalance_protocols="classic, consumer")
     assert verdict(plan(classic(*PAIR), told), "broker-support") is Verdict.VERIFIED

@@ -13,6 +13,7 @@ from shlex import quote
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.operation.plan.assignor import CLASSES
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import (
     Expected,
@@ -33,10 +34,6 @@ from kgroup.simulation.zookeeper.registration import Registration
 
 __all__ = ["plan_new_consumer"]
 
-_CLASSES = {
-    name: f"org.apache.kafka.clients.consumer.{word}Assignor"
-    for name, word in (("range", "Range"), ("roundrobin", "RoundRobin"))
-}
 _Members = Mapping[str, Mapping[str, MemberPlan]]
 
 
@@ -280,7 +277,7 @@ def _start(old: OldGroup, members: _Members, strategy: str) -> PlanStep:
     return PlanStep(
         0,
         "Start new consumers",
-        settings=java_settings(old.group.group_id, places.kafka, _CLASSES[strategy], old.settings),
+        settings=java_settings(old.group.group_id, places.kafka, CLASSES[strategy], old.settings),
         actions=(
             *_programs(old, members),
             "A thread that has waited for records with consumer.timeout.ms gives that time to "

@@ -51,7 +51,7 @@ def no_stores(copy: OffsetCopy, group_ids: tuple[str, ...]) -> NoReturn:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "_LOOK_S", 0)
+    monkeypatch.setattr(verify, "LOOK_S", 0)
 
 
 def look(source: FakeSource, wait_s: float) -> ExitStatus:

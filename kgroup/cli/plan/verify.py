@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
-__all__ = ["command", "look", "note_members"]
+__all__ = ["LOOK_S", "command", "look", "note_members"]
 
-_LOOK_S = 1.0
+LOOK_S = 1.0
+"""How often it is looked."""
 
 
 @click.command(
@@ -107,7 +108,7 @@ def look(
             if not has_answered or time.monotonic() >= end_s:
                 raise
             has_failed = True
-        time.sleep(min(_LOOK_S, max(end_s - time.monotonic(), 0)))
+        time.sleep(min(LOOK_S, max(end_s - time.monotonic(), 0)))
         if isinstance(source, RenewableSource):
             source.renew(anew=has_failed)
 

@@ -152,8 +152,9 @@ def read_running(
     except UsageError as error:  # it is the group's own strategy that is not known
         raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
     scenario = paced(configured(report.data[0]), habits)
-    assumed = (*assumptions(scenario), _restarts(scenario, habits), *_late(scenario, habits))
-    return RunningGroup(found, scenario, report.errors, report.notes, assumed)
+    late = tuple(_late(scenario, habits))
+    assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)
+    return RunningGroup(found, scenario, report.errors, (*report.notes, *late), assumed)
 
 
 def _restarts(scenario: Scenario, habits: Habits) -> str:

@@ -114,6 +114,7 @@ def test_a_plan_that_cannot_be_carried_out(cli: Cli) -> None:
         (["sticky", "payment-service", "--sample", "--settings", "=range"], "strategies of range"),
         (["sticky", "payment-service", "--sample", "--at-once", "0"], "--at-once"),
         (["sticky", "payment-service", "--sample", "--restart-time", "soon"], "no length of time"),
+        (["sticky", "payment-service", "--sample", "--restart-time", "2d"], "a day (1d) at most"),
         (["sticky", "payment-service", "--sample", "--poll-interval", "0s"], "some time"),
     ],
 )

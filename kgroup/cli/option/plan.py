@@ -35,6 +35,20 @@ CONSUMER_CONFIG_OPTION = click.option(
 )
 
 
+_LONGEST_MS = 86_400_000
+
+
+def _parse_played(text: str) -> int:
+    """Read a length of time that is played.
+
+    Raises:
+        ValueError: it is none, or longer than a day.
+    """
+    if (length_ms := parse_duration(text)) > _LONGEST_MS:
+        raise ValueError(f"expected a day (1d) at most, as all of it is played, found {text!r}")
+    return length_ms
+
+
 def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what the simulator needs to know; the command takes ``habits: Habits``."""
 
@@ -61,7 +75,7 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TIME",
             default="5s",
             show_default=True,
-            callback=parsed(parse_duration),
+            callback=parsed(_parse_played),
             help="How long a restart takes, from the end of a program to its next start.",
         ),
         click.option(

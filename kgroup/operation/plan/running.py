@@ -207,7 +207,8 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
         try:
             report = plan(group_id)
         except (NotFoundError, InputError) as error:
-            problems.append(Problem(error.kind, str(error), group_id=group_id))
+            reason = str(error).removeprefix(f"group {group_id}: ")
+            problems.append(Problem(error.kind, reason, group_id=group_id))
             continue
         plans += report.data
         problems += report.errors

@@ -221,7 +221,7 @@ def test_groups_that_cannot_be_planned_for_are_problems() -> None:
     assert "'stream'" in problem.reason
     reads = classic_group(member(1, partitions=[("payments", 0)], topics=("payments",)))
     (problem,) = report(reads, named=("billing",)).errors
-    assert problem.reason == ("group billing: expected members that read orders, found payments")
+    assert problem.reason == "expected members that read orders, found payments"
     (problem,) = report(two(), named=("nobody",)).errors
     assert problem.kind is ProblemKind.NOT_FOUND
 

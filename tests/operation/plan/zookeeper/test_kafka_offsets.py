@@ -167,7 +167,7 @@ def test_a_group_in_a_rebalance_is_not_moved() -> None:
             GROUP,
             "expected members, found none; commits of a group that is stopped",
         ),
-        (source(recorded_tree()), "nobody", "nobody"),
+        (source(recorded_tree()), "nobody", "The group does not exist."),
         (
             FakeSource(Group(GROUP, GroupType.CLASSIC, None, members=(Member("m"),))),
             GROUP,

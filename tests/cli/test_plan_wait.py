@@ -49,14 +49,9 @@ def no_stores(copy: OffsetCopy, group_ids: tuple[str, ...]) -> NoReturn:
     raise AssertionError
 
 
-@pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify, "LOOK_S", 0)
-
-
 def look(source: FakeSource, wait_s: float) -> ExitStatus:
     file = PlanFile(1, "plan assignor", [plan_assignor(running(BEFORE), "sticky", {}, Habits())])
-    return verify.look(source, file, 1, (), no_stores, wait_s).exit_status
+    return verify.look(source, file, 1, (), no_stores, wait_s, 0).exit_status
 
 
 def test_a_broker_that_goes_away_is_waited_for() -> None:

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
-__all__ = ["LOOK_S", "command", "look", "note_members"]
+__all__ = ["command", "look", "note_members"]
 
-LOOK_S = 1.0
-"""How often it is looked."""
+_PAUSE_S = 1.0
 
 
 @click.command(
@@ -86,6 +85,7 @@ def look(
     groups: Sequence[str],
     open_stores: "OpenStores",
     wait_s: float | None,
+    pause_s: float = _PAUSE_S,
 ) -> "Report[StepCheck]":
     """Look once, or until a step is done; who has answered once may be silent for a while.
 
@@ -108,7 +108,7 @@ def look(
             if not has_answered or time.monotonic() >= end_s:
                 raise
             has_failed = True
-        time.sleep(min(LOOK_S, max(end_s - time.monotonic(), 0)))
+        time.sleep(min(pause_s, max(end_s - time.monotonic(), 0)))
         if isinstance(source, RenewableSource):
             source.renew(anew=has_failed)
 

@@ -212,13 +212,14 @@ def _check(
 ) -> StepCheck:
     there = {member.member_id for member in group.members}
     missing: tuple[str, ...] = ()
+    before = _before(plan, step)
     if step.expected.is_restarted:
-        missing = _not_restarted(plan, step, there)
+        missing = tuple(each.name for each in before if each.member_id in there)
     elif step.expected.state is GroupState.EMPTY:
         names = {each.member_id: each.name for each in plan.members}
         missing = tuple(names.get(each, each) for each in sorted(there))
     conditions = (
-        *_conditions(plan, step, group, missing, kafka),
+        *_conditions(plan, step, group, len(before), missing, kafka),
         *_owned(step.expected, group, counts),
     )
     if step.copies is not None and step.expected.commits is None:  # which tells the same
@@ -240,8 +241,8 @@ def _check(
     )
 
 
-def _not_restarted(plan: Plan, step: PlanStep, there: Collection[str]) -> tuple[str, ...]:
-    """Name the members that are still the ones that they were before the step.
+def _before(plan: Plan, step: PlanStep) -> tuple[PlannedMember, ...]:
+    """Tell which members a step is to restart, as they were before.
 
     Who was there when the last step before was verified, its check has noted; a member that is
     restarted comes back with another id, a static one too (`ClassicGroup.replaceStaticMember`).
@@ -252,12 +253,8 @@ def _not_restarted(plan: Plan, step: PlanStep, there: Collection[str]) -> tuple[
         if each.number < step.number and each.seen and _shares(each, step)
     ]
     if seen:
-        return tuple(each.name for each in seen[-1] if each.member_id in there)
-    return tuple(
-        each.name
-        for each in plan.members
-        if each.member_id in there and (not step.restarted or each.name in step.restarted)
-    )
+        return seen[-1]
+    return tuple(each for each in plan.members if not step.restarted or each.name in step.restarted)
 
 
 def _unseen(plan: Plan, step: PlanStep) -> str | None:
@@ -283,13 +280,17 @@ def _shares(earlier: PlanStep, step: PlanStep) -> bool:
 
 
 def _conditions(
-    plan: Plan, step: PlanStep, group: Group, missing: Sequence[str], kafka: _Commits | None
+    plan: Plan,
+    step: PlanStep,
+    group: Group,
+    total: int,
+    missing: Sequence[str],
+    kafka: _Commits | None,
 ) -> Iterator[Condition]:
     expected = step.expected
     count = len(group.members)
     fewer = Progress.HALF_DONE if count or expected.is_restarted else Progress.NOT_BEGUN
     if expected.is_restarted:
-        total = len(step.restarted)
         progress, found = Progress.DONE, "every one has another id"
         if missing:
             begun = len(missing) < total or count < len(plan.members)

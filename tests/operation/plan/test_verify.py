@@ -103,6 +103,17 @@ def test_who_took_the_first_step_has_not_taken_the_second(plan: Plan) -> None:
     assert check(noted, SECOND, 2).progress is Progress.DONE
 
 
+def test_members_that_came_between_two_steps_are_restarted_too(plan: Plan) -> None:
+    first = group_of("abcde", strategy="cooperative-sticky", incarnation=2)
+    second = group_of("abcde", strategy="cooperative-sticky", incarnation=3)
+    noted = with_members_seen(plan, check(plan, first))
+    assert check(noted, first, 2).progress is Progress.NOT_BEGUN
+    found = check(noted, replace(first, members=(second.members[0], *first.members[1:])), 2)
+    assert found.progress is Progress.HALF_DONE
+    assert found.missing == ("b", "c", "d", "e")
+    assert found.conditions[0].text == "All 5 members were restarted."
+
+
 def test_an_earlier_step_may_be_looked_at_again(plan: Plan) -> None:
     noted = with_members_seen(plan, check(plan, FIRST))
     noted = with_members_seen(noted, check(noted, SECOND, 2))

@@ -130,13 +130,6 @@ def verify_step(
         for plan, step in chosen
         if plan.group_id in reading.image.groups
     )
-    done = {each.group_id for each in checks if each.progress is Progress.DONE}
-    notes += tuple(
-        note
-        for plan, step in chosen
-        if plan.group_id in done
-        if (note := _unseen(plan, step)) is not None
-    )
     problems = (*missing, *reading.problems, *kafka.problems)
     is_done = all(each.progress is Progress.DONE for each in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
@@ -224,6 +217,7 @@ def _check(
     )
     if step.copies is not None and step.expected.commits is None:  # which tells the same
         conditions += (_copied(step.copies, plan.group_id, open_stores),)
+    conditions += tuple(_unseen(plan, step))
     progress = _whole([each.progress for each in conditions], missing)
     if progress is not Progress.WRONG:  # what is not so yet may still come
         conditions = tuple(
@@ -257,21 +251,22 @@ def _before(plan: Plan, step: PlanStep) -> tuple[PlannedMember, ...]:
     return tuple(each for each in plan.members if not step.restarted or each.name in step.restarted)
 
 
-def _unseen(plan: Plan, step: PlanStep) -> str | None:
-    """Tell that a step seems done, and may not be: the ids of one before were never noted."""
+def _unseen(plan: Plan, step: PlanStep) -> Iterator[Condition]:
+    """Tell that a step may seem done and not be: the ids of one before were never noted."""
     if not step.expected.is_restarted or step.expected.commits is not None:
-        return None
+        return
     earlier = [
         each
         for each in plan.steps
         if each.number < step.number and each.expected.is_restarted and _shares(each, step)
     ]
-    if not earlier or earlier[-1].seen is not None:
-        return None
-    return (
-        f"{plan.group_id}: step {earlier[-1].number} was not verified when it was done, so that "
-        f"members which were restarted for it cannot be told from those of step {step.number}"
-    )
+    if earlier and earlier[-1].seen is None:
+        yield Condition(
+            f"Step {earlier[-1].number} was verified when it was done.",
+            Progress.HALF_DONE,
+            f"no: members that were restarted for it cannot be told from those of step "
+            f"{step.number}; plan anew to see what is left",
+        )
 
 
 def _shares(earlier: PlanStep, step: PlanStep) -> bool:

@@ -124,11 +124,12 @@ def test_an_earlier_step_may_be_looked_at_again(plan: Plan) -> None:
 
 
 def test_a_step_before_that_nobody_has_verified(plan: Plan) -> None:
-    (note,) = verify_step(FakeSource(FIRST), [plan], 2).notes
-    assert "step 1 was not verified when it was done" in note
-    assert verify_step(FakeSource(FIRST), [plan], 1).notes == ()
+    found = check(plan, FIRST, 2)
+    assert found.progress is Progress.HALF_DONE
+    assert "cannot be told from those of step 2" in (found.conditions[-1].found or "")
+    assert check(plan, FIRST).progress is Progress.DONE
     noted = with_members_seen(plan, check(plan, FIRST))
-    assert verify_step(FakeSource(SECOND), [noted], 2).notes == ()
+    assert check(noted, SECOND, 2).progress is Progress.DONE
 
 
 def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:

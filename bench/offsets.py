@@ -4,6 +4,7 @@ The peer is `kafka-consumer-groups --reset-offsets` with the same groups: `--to-
 for what reads, `--from-file --execute` for what writes. All processes are whole ones.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -41,6 +42,12 @@ def bench(runs: int) -> None:
             [["offsets", "export", *where, "--all", "-f", str(saved)]],
             export,
         )
+        plan, shifted = folder / "plan.csv", folder / "shifted.csv"
+        measure([*KGROUP, "offsets", "export", *where, "--all", "-f", str(plan)])
+        shifted.write_text(_shifted(plan.read_text()))
+        command = [*peer, "--from-file", str(shifted), "--execute"]
+        imported = measure(kafka_tool(TOOL, *command))
+        _print("import to Kafka", list(_imports(runs, [plan, shifted], where, folder)), imported)
         for name, url in (("SQLite", str(folder / "o.db")), ("PostgreSQL", server.url())):
             store = f"sql:{url}"
             both = ["--all", *where, "--execute", "--yes"]
@@ -51,19 +58,23 @@ def bench(runs: int) -> None:
                 [["offsets", "diff", "kafka", store, "--all", *where]],
                 export,
             )
-        plan = folder / "plan.csv"
-        measure([*KGROUP, "offsets", "export", *where, "--all", "-f", str(plan)])
-        shifted = folder / "shifted.csv"
-        shifted.write_text(_shifted(plan.read_text()))
-        command = [*peer, "--from-file", str(shifted), "--execute"]
-        imported = measure(kafka_tool(TOOL, *command))
-        taken = []
-        for run in range(runs):
-            for file in (plan, shifted):
-                backup = folder / f"import-{run}-{file.stem}.json"
-                line = ["offsets", "import", *where, str(file), "--all", "--execute", "--yes"]
-                taken.append(measure([*KGROUP, *line, "--backup", str(backup)]))
-        _print("import to Kafka", taken, imported)
+            taken = []
+            for run in range(runs):  # as long as nothing differs nothing would be written
+                list(_imports(1, [plan], where, folder, f"{name}-{run}"))
+                backup = ["--backup", str(folder / f"back-{name}-{run}.json")]
+                taken.append(measure([*KGROUP, "offsets", "copy", store, "kafka", *both, *backup]))
+            _print(f"copy from {name} to Kafka", taken, imported)
+
+
+def _imports(
+    runs: int, files: list[Path], where: list[str], folder: Path, name: str = "import"
+) -> Iterator[Measurement]:
+    """Import files in turn, each of which changes all offsets."""
+    for run in range(runs):
+        for file in files:
+            backup = folder / f"{name}-{run}-{file.stem}.json"
+            line = ["offsets", "import", *where, str(file), "--all", "--execute", "--yes"]
+            yield measure([*KGROUP, *line, "--backup", str(backup)])
 
 
 def _copies(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["PATIENCE_S", "until"]
+__all__ = ["PATIENCE_S", "until", "until_steady"]
 
 _T = TypeVar("_T")
 
@@ -19,3 +19,15 @@ def until(look: Callable[[], _T | None], *, every_s: float = 0.1) -> _T:
         assert time.monotonic() < deadline, f"nothing but {found!r} for {PATIENCE_S:g} s"
         time.sleep(every_s)
     return found
+
+
+def until_steady(look: Callable[[], object], *, times: int = 10, every_s: float = 0.2) -> None:
+    """Look again and again until something has been true so many times in a row."""
+    seen = 0
+
+    def is_steady() -> bool:
+        nonlocal seen
+        seen = seen + 1 if look() else 0
+        return seen >= times
+
+    until(is_steady, every_s=every_s)

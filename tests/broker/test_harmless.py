@@ -134,7 +134,7 @@ _COPIES = {"origin": "kafka", "goal": "kafka", "new_id": "other"}
 _PLAN = {
     "group_id": "simple", "target": "external-offsets", "goal": None, "summary": "",
     "type": "classic", "assignor": None, "members": [], "preconditions": [],
-    "steps": [{"number": 1, "title": "Copy", "copies": _COPIES}],
+    "steps": [{"number": 1, "title": "Copy", "expected": {}, "copies": _COPIES}],
 }  # fmt: skip
 _MIGRATION = json.dumps({"schema_version": 1, "command": "plan external-offsets", "data": [_PLAN]})
 

@@ -31,17 +31,29 @@ LINES: Mapping[str, tuple[str, dict[str, set[str]]]] = {
     "offsets copy": ("{plan} kafka --group two --as three", {"OffsetCommit": {"three"}}),
     "offsets delete": ("one two", {"DeleteGroups": {"one", "two"}}),
     "members remove": ("busy --all", {"LeaveGroup": {"busy"}}),
+    "plan apply": ("{migration} --step 1", {"OffsetCommit": {"four"}}),
 }
 """Each command that takes --execute, and what it writes for which groups."""
 
 
+_STEP = {
+    "number": 1, "title": "Copy", "expected": {},
+    "copies": {"origin": "kafka", "goal": "kafka", "new_id": "four"},
+}  # fmt: skip
+_MIGRATION = {
+    "group_id": "one", "target": "external-offsets", "goal": None, "summary": "",
+    "type": "classic", "assignor": None, "members": [], "preconditions": [], "steps": [_STEP],
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Watched:
-    """A broker behind a proxy, and a file with offsets of the groups "one" and "two"."""
+    """A broker behind a proxy, a file with offsets of the groups "one" and "two", and a plan."""
 
     server: Broker
     proxy: RecordingProxy
     plan: Path
+    migration: Path
 
     def offsets(self, run: Cli) -> dict[str, list[int]]:
         """Give what is committed, by group."""
@@ -66,7 +78,10 @@ def watched(
             await_coordinator(wire)
         plan = folder / "plan.csv"
         plan.write_text("one,orders,0,0\ntwo,orders,1,0\n")
-        yield Watched(server, proxy, plan)
+        migration = folder / "migration.json"
+        document = {"schema_version": 1, "command": "plan external-offsets", "data": [_MIGRATION]}
+        migration.write_text(json.dumps(document))
+        yield Watched(server, proxy, plan, migration)
 
 
 def test_every_command_that_changes_something_is_tried() -> None:
@@ -90,7 +105,8 @@ def test_what_is_written(watched: Watched, cli: Cli, name: str, tmp_path: Path) 
         protocols = {"range": consumer_protocol(["orders"])}
         join_group(member, "busy", protocols, consumer_protocol(["orders"], 0))
     before = watched.offsets(cli)
-    words = [*name.split(), *line.format(plan=watched.plan).split(), "-b", watched.proxy.bootstrap]
+    given = line.format(plan=watched.plan, migration=watched.migration).split()
+    words = [*name.split(), *given, "-b", watched.proxy.bootstrap]
 
     start = len(watched.proxy.requests)
     planned = cli(*words)

@@ -15,6 +15,7 @@ from tests.broker.rdkafka_group import RdkafkaGroup
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
+from tests.waiting import until_steady
 
 NAMES = ["a", "b", "c"]
 
@@ -101,6 +102,7 @@ def test_a_group_of_librdkafka_is_stopped(server: Broker, tmp_path: Path) -> Non
     with pytest.raises(KafkaException, match="must have the same protocol type"):
         group.start(["d"], "cooperative-sticky,range")
     where = ("-b", server.bootstrap)
+    until_steady(lambda: kgroup("describe", "rd", *where)[0]["state"] == "Stable")
     arguments = ("assignor", "cooperative-sticky", "rd", "--client", "librdkafka")
     plan = kgroup("plan", *arguments, *where)
     path.write_text(json.dumps({"schema_version": 1, "command": "plan assignor", "data": plan}))

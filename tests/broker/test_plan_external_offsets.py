@@ -27,7 +27,7 @@ from tests.broker.maven import die_with_parent
 from tests.broker.migration import HABITS, kgroup
 from tests.broker.servers import Broker
 from tests.broker.sql_servers import PASSWORD, QUOTED, postgresql
-from tests.waiting import until
+from tests.waiting import until, until_steady
 
 NAMES = ["b", "a", "c"]
 """Restarted in this order, by which a partition of b's goes to c for a while, which is not yet."""
@@ -129,6 +129,7 @@ class Counters:
 
     def plan(self, path: Path, *options: str) -> Any:
         """Make a plan for the group, and save it."""
+        until_steady(self._rests)
         where = ("-b", self._server.bootstrap, *HABITS)
         name = "external-offsets"
         data = kgroup("plan", name, self.group, *where, *options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,19 +11,21 @@ import click
 
 from kgroup.cli.option.common import PATH, add_options, parsed
 from kgroup.cli.option.parameter import parse_duration, parse_some_time
-from kgroup.cli.output.context import flush, show, warn_notes, warn_of, write
+from kgroup.cli.option.source import Source
+from kgroup.cli.output.context import documented, flush, show, warn_notes, warn_of, write
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kgroup.operation.plan.plan import Plan
+    from kgroup.operation.plan.zookeeper.group import OldGroup
     from kgroup.operation.report import Report
 
 __all__ = [
     "CONSUMER_CONFIG_OPTION",
     "check_diagram",
     "habit_options",
-    "read_consumer_config",
+    "show_old_plans",
     "show_plans",
 ]
 
@@ -96,7 +98,7 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-def read_consumer_config(path: Path | None) -> Mapping[str, str]:
+def _consumer_config(path: Path | None) -> Mapping[str, str]:
     """Read settings of a group's members; none where there is no file.
 
     Raises:
@@ -109,6 +111,38 @@ def read_consumer_config(path: Path | None) -> Mapping[str, str]:
     from kgroup.source.config.properties_file import read_properties
 
     return {each.key: each.value.strip(JAVA_BLANK) for each in read_properties(path)}
+
+
+def show_old_plans(
+    command: str,
+    make: Callable[[OldGroup], Plan],
+    groups: Sequence[str],
+    source: Source,
+    consumer_config: Path | None,
+    output: Output,
+    *,
+    diagram: bool,
+) -> ExitStatus:
+    """Plan for groups on ZooKeeper, and write the plans.
+
+    Args:
+        command: name for the JSON document.
+        make: makes a plan for one of them.
+        groups: names.
+        source: where they are.
+        consumer_config: file with settings of their members; None: nobody tells them.
+        output: form, columns and heads.
+        diagram: draw the plans.
+    """
+    check_diagram(output, diagram=diagram)
+    from kgroup.operation.plan.zookeeper.group import plan_old
+
+    with documented(command, output):
+        settings = _consumer_config(consumer_config)
+        address = None if source.zookeeper is None else str(source.zookeeper)
+        with source.open() as opened:
+            report = plan_old(opened, groups, settings, address, make)
+    return show_plans(command, report, output, diagram=diagram)
 
 
 def show_plans(command: str, report: Report[Plan], output: Output, *, diagram: bool) -> ExitStatus:

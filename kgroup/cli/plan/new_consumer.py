@@ -8,16 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.plan import (
-    CONSUMER_CONFIG_OPTION,
-    check_diagram,
-    habit_options,
-    read_consumer_config,
-    show_plans,
-)
+from kgroup.cli.option.plan import CONSUMER_CONFIG_OPTION, habit_options, show_old_plans
 from kgroup.cli.option.source import Source, zookeeper_source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -55,15 +48,9 @@ def command(
     Neither knows of the other, so that there is no rolling way: the old consumers are stopped,
     what they have committed is copied to Kafka, and new ones start with settings of other names.
     """
-    check_diagram(output, diagram=diagram)
-    from kgroup.operation.plan.zookeeper.group import plan_old
     from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
 
-    name = "plan new-consumer"
     make = partial(plan_new_consumer, habits=habits)
-    with documented(name, output):
-        settings = read_consumer_config(consumer_config)
-        address = None if source.zookeeper is None else str(source.zookeeper)
-        with source.open() as opened:
-            report = plan_old(opened, groups, settings, address, make)
-    return show_plans(name, report, output, diagram=diagram)
+    return show_old_plans(
+        "plan new-consumer", make, groups, source, consumer_config, output, diagram=diagram
+    )

@@ -46,7 +46,7 @@ _RESET = "auto.offset.reset"
 _MAX_AGE = "metadata.max.age.ms"
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-_TIMES = 5
+_TIMES = 10
 """How many times between two heartbeats are tried."""
 _QUESTION = Question(log_budget=0, commit_times=False)
 

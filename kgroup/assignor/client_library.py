@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kgroup.assignor.base import ClassicAssignor, Subscriber
 from kgroup.assignor.spec import MemberSpec
@@ -18,17 +18,47 @@ class ClientLibrary:
     Attributes:
         name: of the library, as its users call it.
         strategies: by version of the library, the newest first, its assignors by the names that
-            its members send; the first is the one that it takes where none is set. A version
-            stands for all later ones up to the next that is named.
+            its members send; the first is the one that it takes where none is set. A version is
+            one that was compared; it stands for those after it too, up to the next.
         as_sent: gives what a leader reads in the subscriptions of members of this library, from
             the members, the name of the strategy and the version.
+        since: by version the earliest that comes near to it, where that is not the version itself.
+        static_since: the version from which on members may be static; None: none has that.
     """
 
     name: str
     strategies: Mapping[str, Mapping[str, ClassicAssignor]]
     as_sent: Callable[[Sequence[MemberSpec], str, str], list[Subscriber]]
+    since: Mapping[str, str] = field(default_factory=dict)
+    static_since: str | None = None
 
     @property
     def versions(self) -> tuple[str, ...]:
         """Those whose behaviour is known, the newest first."""
         return tuple(self.strategies)
+
+    @property
+    def earliest(self) -> str:
+        """The earliest version whose behaviour is known."""
+        oldest = self.versions[-1]
+        return self.since.get(oldest, oldest)
+
+    def version_of(self, version: str) -> str | None:
+        """Give the known version that comes nearest to a version; None: it is older than all.
+
+        Raises:
+            ValueError: it is no version.
+        """
+        at = _numbers(version)
+        since = (_numbers(self.since.get(known, known)) for known in self.versions)
+        return next((k for k, begin in zip(self.versions, since, strict=True) if begin <= at), None)
+
+    def has_static_members(self, version: str) -> bool:
+        """Tell whether members of a version may be static (KIP-345)."""
+        since = self.static_since
+        return since is not None and _numbers(version) >= _numbers(since)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers = [int(number) for number in version.removeprefix("v").split(".")]
+    return tuple(numbers + [0] * (3 - len(numbers)))

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kgroup.assignor.base import Topic, TopicPartition
 
-__all__ = ["NEWEST", "NEWEST_VERSION", "OF_ZOOKEEPER", "GroupSpec", "MemberSpec", "UserData"]
+__all__ = [
+    "KAFKA_CLIENTS",
+    "NEWEST",
+    "NEWEST_VERSION",
+    "OF_ZOOKEEPER",
+    "GroupSpec",
+    "MemberSpec",
+    "Software",
+    "UserData",
+]
 
 NEWEST = "4.3.1"
 """The version of Kafka that is imitated unless another is asked for."""
@@ -17,6 +27,19 @@ OF_ZOOKEEPER = "0.8.2.2"
 
 NEWEST_VERSION = 3
 """Of the classic subscription message."""
+
+KAFKA_CLIENTS = "kafka-clients"
+"""Kafka's own client library, in Java."""
+
+
+class Software(NamedTuple):
+    """A client library, or another part of Kafka, in one version; as a text, both."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +78,8 @@ class MemberSpec:
         host: of a ZooKeeper consumer that joins; its id begins with it.
         streams: threads of a ZooKeeper consumer by topic; see `streams_of`.
         threads: of a ZooKeeper consumer, which of its threads has what it owns, where it is known.
+        client: the library that writes its subscription; None where it is not known.
+        is_client_inferred: whether that is probable only.
     """
 
     member_id: str
@@ -71,6 +96,8 @@ class MemberSpec:
     host: str | None = None
     streams: Mapping[str, int] = field(default_factory=dict)
     threads: Mapping[TopicPartition, int] = field(default_factory=dict)
+    client: Software | None = None
+    is_client_inferred: bool = False
 
     def streams_of(self, topic: str) -> int:
         """Give the threads for a topic; for one that is not named as many as for any other."""
@@ -87,7 +114,8 @@ class GroupSpec:
             group that of the JoinGroup response.
         topics: of the cluster, by name.
         protocol: "classic", "consumer", "share" or "zookeeper".
-        kafka_version: whose assignor is imitated.
+        client: whose assignor is imitated; None: of a classic group the library of its leader, as
+            far as it is known, else the newest that is imitated.
         topic_ids: 16 bytes each, by name, of topics that are gone too; the order of what the
             coordinator assigns depends on them.
         id: of the group, or of the case.
@@ -101,7 +129,7 @@ class GroupSpec:
     members: tuple[MemberSpec, ...]
     topics: Mapping[str, Topic]
     protocol: str = "classic"
-    kafka_version: str = NEWEST
+    client: Software | None = None
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     id: str | None = None
     departed: tuple[MemberSpec, ...] = ()

@@ -1,27 +1,36 @@
-"""Every assignor by protocol, version of Kafka and name."""
+"""Every assignor by protocol, the software that brings it, and name."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from kgroup.assignor import range as range_assignor
-from kgroup.assignor import round_robin, zookeeper
-from kgroup.assignor.base import Assignment, ClassicAssignor, Subscriber, Topic
+from kgroup.assignor import zookeeper
+from kgroup.assignor.base import Assignment, Subscriber, Topic
+from kgroup.assignor.client.kafka_clients import JAVA
+from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import uniform
 from kgroup.assignor.server.server import ServerGroup
-from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec
-from kgroup.assignor.sticky import sticky
-from kgroup.assignor.subscription import as_sent, as_sent_1_1
+from kgroup.assignor.spec import (
+    KAFKA_CLIENTS,
+    NEWEST,
+    OF_ZOOKEEPER,
+    GroupSpec,
+    MemberSpec,
+    Software,
+)
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 
 __all__ = [
+    "CLIENTS",
     "assign",
     "assign_as_leader",
     "assign_threads",
     "by_member",
     "computed_as",
     "is_cooperative",
+    "newest",
     "strategies",
     "versions",
 ]
@@ -29,31 +38,15 @@ __all__ = [
 _Server = Callable[[ServerGroup], Assignment]
 
 
-def _assign_sticky_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    from kgroup.assignor.sticky import sticky_1_1  # which needs numpy
-
-    return sticky_1_1.assign(members, topics)
-
-
 def _assign_simple(group: ServerGroup) -> Assignment:
-    from kgroup.assignor.server import simple  # likewise
+    from kgroup.assignor.server import simple  # which needs numpy
 
     return simple.assign(group)
 
 
-_CLASSIC: Mapping[str, Mapping[str, ClassicAssignor]] = {
-    NEWEST: {
-        "range": range_assignor.assign,
-        "roundrobin": round_robin.assign,
-        "sticky": sticky.assign,
-        "cooperative-sticky": sticky.assign_cooperative,
-    },
-    "1.1.1": {
-        "range": range_assignor.assign_1_1,
-        "roundrobin": round_robin.assign,
-        "sticky": _assign_sticky_1_1,
-    },
-}
+CLIENTS: Mapping[str, ClientLibrary] = {library.name: library for library in (JAVA,)}
+"""The libraries that are imitated, by name."""
+
 _SERVER: Mapping[str, Mapping[str, _Server]] = {
     "consumer": {"uniform": uniform.assign, "range": server_range.assign},
     "share": {"simple": _assign_simple},
@@ -68,20 +61,43 @@ def versions(protocol: str) -> tuple[str, ...]:
     """Give the versions of Kafka that are imitated, the newest first."""
     if protocol == "zookeeper":
         return (OF_ZOOKEEPER,)
-    return tuple(_CLASSIC) if protocol == "classic" else (NEWEST,)
+    return JAVA.versions if protocol == "classic" else (NEWEST,)
 
 
-def strategies(protocol: str, kafka_version: str = NEWEST) -> tuple[str, ...]:
-    """Give the names of the assignors of a protocol, the default one first."""
+def newest(protocol: str) -> Software:
+    """Give what is imitated of Kafka itself unless something else is asked for."""
+    names = {"classic": KAFKA_CLIENTS, "zookeeper": "kafka"}
+    return Software(names.get(protocol, "group-coordinator"), versions(protocol)[0])
+
+
+def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]:
+    """Give the names of the assignors of a protocol, the default one first.
+
+    Args:
+        protocol: of the group.
+        client: of a classic group whose assignors; None: those of Kafka's newest.
+    """
     if protocol == "zookeeper":
         return tuple(_ZOOKEEPER)
-    return tuple(_CLASSIC[kafka_version] if protocol == "classic" else _SERVER[protocol])
+    if protocol != "classic":
+        return tuple(_SERVER[protocol])
+    name, version = client or newest(protocol)
+    return tuple(CLIENTS[name].strategies[version])
 
 
-def computed_as(spec: GroupSpec) -> str:
-    """Say what an assignment imitates; other client libraries may assign otherwise."""
-    libraries = {"classic": "kafka-clients", "zookeeper": "kafka"}
-    return f"{libraries.get(spec.protocol, 'group-coordinator')} {spec.kafka_version}"
+def computed_as(spec: GroupSpec) -> Software:
+    """Say what an assignment imitates: of a classic group the library of which its leader is.
+
+    Where that is not known, it is the library of all members for which one is known, if it is
+    one; where they differ or none is known, Kafka's own.
+    """
+    if spec.client is not None or spec.protocol != "classic":
+        return spec.client or newest(spec.protocol)
+    leader = next((each for each in spec.members if each.member_id == spec.leader_id), None)
+    if leader is not None and leader.client is not None:
+        return leader.client
+    known = {each.client for each in spec.members if each.client is not None}
+    return known.pop() if len(known) == 1 else newest(spec.protocol)
 
 
 def is_cooperative(spec: GroupSpec) -> bool:
@@ -93,38 +109,52 @@ def assign(spec: GroupSpec) -> Assignment:
     """Assign as Kafka does.
 
     Args:
-        spec: with a protocol, version and strategy that exist, and at least one member.
+        spec: with a protocol, client and strategy that exist, and at least one member.
 
     Raises:
         AssignorError: Kafka's assignor fails.
     """
     if spec.protocol == "classic":
-        sent = as_sent if spec.kafka_version == NEWEST else as_sent_1_1
-        subscribers = sent(spec.members_as_sent, spec.strategy)
-        return assign_as_leader(spec.strategy, subscribers, spec.topics, spec.kafka_version)
+        client = computed_as(spec)
+        return assign_as_leader(spec.strategy, _as_sent(spec, client), spec.topics, client)
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
     return _SERVER[spec.protocol][spec.strategy](ServerGroup(spec))
 
 
+def _as_sent(spec: GroupSpec, leader: Software) -> list[Subscriber]:
+    """Give what the leader reads: each member writes as its own library does.
+
+    Members of an unknown library, or of one that has no such strategy, count as the leader's.
+    """
+    by_client: dict[Software, list[MemberSpec]] = defaultdict(list)
+    for member in spec.members_as_sent:
+        client = member.client or leader
+        known = spec.strategy in CLIENTS[client.name].strategies[client.version]
+        by_client[client if known else leader].append(member)
+    sent = {
+        each.member_id: each
+        for (name, version), members in by_client.items()
+        for each in CLIENTS[name].as_sent(members, spec.strategy, version)
+    }
+    return [sent[member.member_id] for member in spec.members_as_sent]
+
+
 def assign_as_leader(
-    strategy: str,
-    subscribers: Sequence[Subscriber],
-    topics: Mapping[str, Topic],
-    kafka_version: str = NEWEST,
+    strategy: str, subscribers: Sequence[Subscriber], topics: Mapping[str, Topic], client: Software
 ) -> Assignment:
     """Assign as the leader of a classic group does, from what it is told.
 
     Args:
-        strategy: name of an assignor of that version.
+        strategy: name of an assignor that it has.
         subscribers: in the order of the JoinGroup response.
         topics: of the cluster.
-        kafka_version: of the leader.
+        client: library and version of the leader.
 
     Raises:
         AssignorError: Kafka's assignor fails.
     """
-    return _CLASSIC[kafka_version][strategy](subscribers, topics)
+    return CLIENTS[client.name].strategies[client.version][strategy](subscribers, topics)
 
 
 def assign_threads(spec: GroupSpec) -> ThreadAssignment:

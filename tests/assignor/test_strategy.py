@@ -2,22 +2,24 @@
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.spec import GroupSpec, Software
 from kgroup.assignor.strategy import computed_as, is_cooperative, strategies
 
 
 @pytest.mark.parametrize(
-    ("protocol", "version", "expected"),
+    ("protocol", "client", "expected"),
     [
-        ("classic", "4.3.1", "kafka-clients 4.3.1"),
-        ("classic", "1.1.1", "kafka-clients 1.1.1"),
-        ("consumer", "4.3.1", "group-coordinator 4.3.1"),
-        ("share", "4.3.1", "group-coordinator 4.3.1"),
-        ("zookeeper", "0.8.2.2", "kafka 0.8.2.2"),
+        ("classic", None, "kafka-clients 4.3.1"),
+        ("classic", Software("kafka-clients", "1.1.1"), "kafka-clients 1.1.1"),
+        ("consumer", None, "group-coordinator 4.3.1"),
+        ("share", None, "group-coordinator 4.3.1"),
+        ("zookeeper", None, "kafka 0.8.2.2"),
     ],
 )
-def test_the_library_that_is_imitated(protocol: str, version: str, expected: str) -> None:
-    assert computed_as(GroupSpec("range", (), {}, protocol, version)) == expected
+def test_the_software_that_is_imitated(
+    protocol: str, client: Software | None, expected: str
+) -> None:
+    assert str(computed_as(GroupSpec("range", (), {}, protocol, client))) == expected
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,11 @@ def test_a_consumer_group_has_its_state_from_the_begin(cli: Cli) -> None:
     ("group", "status", "end"),
     [
         ("raw-empty", 1, "What they subscribe to is not guessed\n"),
-        ("raw-trailing", 2, "known for classic groups of Kafka 4.3.1: range, roundrobin, sticky, "),
+        (
+            "raw-trailing",
+            2,
+            "known for classic groups of kafka-clients 4.3.1: range, roundrobin, sticky, ",
+        ),
     ],
 )
 def test_what_cannot_be_known_comes_without_advice(

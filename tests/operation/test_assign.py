@@ -254,23 +254,6 @@ def test_one_bad_line_does_not_spoil_the_others() -> None:
     assert reasons[1] == "line 4: topics: expected an object, found nothing."
 
 
-def test_who_leads_changes_nothing_but_what_is_said() -> None:
-    members = [
-        {"member_id": name, "client_id": client, "topics": ["t"], "owned": []}
-        for name, client in (("a", "billing"), ("b", "rdkafka"), ("c", "sarama-1"))
-    ]
-    spec = group("sticky", members=members)
-    plans = {name: dry_run(what_if.lead(spec, name)) for name in ("a", "rdkafka", "c")}
-    assert [plan.leader_id for plan in plans.values()] == ["a", "b", "c"]
-    assert {plan.assignment is not None for plan in plans.values()} == {True}
-    assert plans["a"].assignment == plans["rdkafka"].assignment == dry_run(spec).assignment
-    assert plans["a"].warnings == ()
-    (warning,) = plans["rdkafka"].warnings
-    assert warning.startswith("The leader's client id 'rdkafka' is one that librdkafka takes")
-    assert "No request names a client's library" in warning
-    assert "Sarama" in plans["c"].warnings[0]
-
-
 def test_members_that_subscribe_alike_share_one_list_and_others_do_not() -> None:
     members = [
         {"member_id": name, "topics": topics}

@@ -1,1 +1,1 @@
-"""The assignors of other client libraries than Java's, a module or room for each."""
+"""The libraries that consumers are made of, a module or room each."""

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, examples, output_options
+from kgroup.cli.option.common import ID, PATH, examples, output_options, parsed
 from kgroup.cli.option.input_file import STDIN
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.what_if import what_if_options
 from kgroup.cli.output.context import Page, documented, is_terminal, show, uncollected
 from kgroup.cli.output.form import Output
-from kgroup.cli.shell.suggestion import suggest_strategies
+from kgroup.cli.shell.suggestion import suggest_clients, suggest_strategies
 from kgroup.errors import ExitStatus, InputError
 
 if TYPE_CHECKING:
+    from kgroup.assignor.spec import Software
     from kgroup.operation.assign.what_if import Changes
     from kgroup.render.sheet import Sheet
 
@@ -31,6 +32,15 @@ LARGEST_SPEC = 1 << 30
 """Bytes of a spec; groups of a million members have some hundred million."""
 
 _PIPE_WIDTH = 80
+
+
+def _parse_client(text: str) -> "Software":
+    from kgroup.operation.assign.client import software
+
+    try:
+        return software(text)
+    except ValueError as error:
+        raise ValueError(f"expected {error}") from None
 
 
 @click.command(
@@ -68,6 +78,14 @@ _PIPE_WIDTH = 80
     help="Version of Kafka whose assignor is imitated.  [default: 4.3.1; of ZooKeeper consumers "
     "0.8.2.2]",
 )
+@click.option(
+    "--client",
+    metavar="LIBRARY[@VERSION]",
+    callback=parsed(_parse_client),
+    shell_complete=suggest_clients,
+    help="Client library of the leader of a classic group, which assigns.  [default: what the "
+    "members' subscriptions tell; else kafka-clients, Kafka's own]",
+)
 @click.option("--settle", is_flag=True, help="Also the rebalances that follow of themselves.")
 @click.option("--grid", is_flag=True, help="Draw members and partitions in place of the tables.")
 @click.option("--compare", is_flag=True, help="All strategies, ranked by moves and balance.")
@@ -83,6 +101,7 @@ def command(
     spec: Path | None,
     strategy: str | None,
     kafka_version: str | None,
+    client: "Software | None",
     settle: bool,
     grid: bool,
     compare: bool,
@@ -92,7 +111,8 @@ def command(
 ) -> ExitStatus:
     """Run a group's assignor dry: what would move, and how balanced it is.
 
-    The answer is the one that Kafka's own Java assignor gives, order and mistakes included.
+    The answer is the one that the assignor of the leader's own library gives, order and mistakes
+    included.
     """
     if not dry_run:
         raise click.UsageError(
@@ -116,12 +136,14 @@ def command(
         raise click.UsageError("--grid draws one assignment; leave out --compare and --bounce")
     if grid and (output.form != "table" or output.columns):
         raise click.UsageError("--grid is a drawing for people; leave it out, or -o and --columns")
+    if client is not None and kafka_version is not None:
+        raise click.UsageError("--client names a version itself; leave out --kafka-version")
     from kgroup.operation.assign.assign import AssignRequest, Mode, assign_group, assign_specs
     from kgroup.render.group import assignment as render
 
     modes = {Mode.COMPARE: compare, Mode.BOUNCE: bounce, Mode.SETTLE: settle}
     mode = next((mode for mode, is_chosen in modes.items() if is_chosen), Mode.ONCE)
-    request = AssignRequest(mode, strategy, kafka_version, changes)
+    request = AssignRequest(mode, strategy, kafka_version, client, changes)
     click.get_current_context().with_resource(uncollected())
     with documented("assign", output):
         if spec is not None:

@@ -21,6 +21,7 @@ __all__ = [
     "PART",
     "Items",
     "suggest_choices",
+    "suggest_clients",
     "suggest_columns",
     "suggest_profiles",
     "suggest_record_types",
@@ -40,7 +41,18 @@ def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: s
     from kgroup.assignor.strategy import strategies
 
     protocols = ("classic", "consumer", "share", "zookeeper")
-    names = dict.fromkeys(name for protocol in protocols for name in strategies(protocol))
+    client = ctx.params.get("client")
+    own = strategies("classic", client) if client else ()
+    every = (name for protocol in protocols for name in strategies(protocol))
+    names = dict.fromkeys(own or every)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def suggest_clients(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest client libraries, and their versions behind an @."""
+    from kgroup.assignor.strategy import CLIENTS
+
+    names = [*CLIENTS, *(f"{each.name}@{v}" for each in CLIENTS.values() for v in each.versions)]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.spec import GroupSpec, Software
 from kgroup.errors import ExitStatus
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.run import Bounce, Run, bounced, compared, settled
@@ -38,11 +38,14 @@ class AssignRequest:
     Attributes:
         strategy: name of an assignor; None: each group's own.
         kafka_version: whose assignor is to be imitated; None: each group's own, or the newest.
+        client: the library of the leaders of classic groups, in place of a version of Kafka; None:
+            as far as members tell it.
     """
 
     mode: Mode = Mode.ONCE
     strategy: str | None = None
     kafka_version: str | None = None
+    client: Software | None = None
     changes: Changes = field(default_factory=Changes)
 
 
@@ -65,6 +68,7 @@ def assign_group(
         group_id,
         strategy=request.strategy,
         kafka_version=request.kafka_version,
+        client=request.client,
         topics=request.changes.subscribed_topics,
     )
     return _assign(group, request)
@@ -79,7 +83,10 @@ def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run |
         request: what is asked.
     """
     read = read_specs(text, path)
-    specs = (as_asked(spec, request.strategy, request.kafka_version) for spec in read.data)
+    specs = (
+        as_asked(spec, request.strategy, request.kafka_version, request.client)
+        for spec in read.data
+    )
     return _assign(replace(read, data=tuple(specs)), request)
 
 

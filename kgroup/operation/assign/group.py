@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kgroup.assignor.base import Topic, TopicPartition
-from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.assignor.strategy import strategies, versions
+from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
+from kgroup.assignor.strategy import computed_as, strategies
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
+from kgroup.operation.assign.client import asked_software
 from kgroup.operation.assign.spec import made_up_topic_id
 from kgroup.operation.assign.zookeeper import (
     check_registrations,
@@ -50,6 +51,7 @@ def read_group(
     *,
     strategy: str | None = None,
     kafka_version: str | None = None,
+    client: Software | None = None,
     topics: Collection[str] = (),
 ) -> Report[GroupSpec]:
     """Read a group, and what its members would send at the next rebalance.
@@ -60,6 +62,7 @@ def read_group(
         strategy: name of an assignor; None: the group's own; of ZooKeeper consumers the one that
             fits what they own, or else range.
         kafka_version: whose assignor is to be imitated; None: the newest that has such groups.
+        client: of a classic group, the library of its leader; None: as far as members tell it.
         topics: that matter beside those of the group, because members shall subscribe to them.
 
     Returns:
@@ -72,7 +75,13 @@ def read_group(
     """
     reading, found = find_group(source, group_id)
     return group_spec(
-        source, reading, found, strategy=strategy, kafka_version=kafka_version, topics=topics
+        source,
+        reading,
+        found,
+        strategy=strategy,
+        kafka_version=kafka_version,
+        client=client,
+        topics=topics,
     )
 
 
@@ -102,6 +111,7 @@ def group_spec(
     *,
     strategy: str | None = None,
     kafka_version: str | None = None,
+    client: Software | None = None,
     topics: Collection[str] = (),
     advice: Advice = _ADVICE,
 ) -> Report[GroupSpec]:
@@ -122,7 +132,10 @@ def group_spec(
     if protocol == "zookeeper":
         check_registrations(group, reading.problems)
     _check_subscriptions(group, advice)
-    version, chosen = _assignor(group, protocol, strategy, kafka_version, notes, advice)
+    try:
+        asked = asked_software(protocol, kafka_version, client)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     resolved = _resolved(group)
     members = tuple(_member(member, group, protocol, resolved) for member in group.members)
     known, ids = _topics(source, members, topics, notes, advice.partitions)
@@ -133,17 +146,18 @@ def group_spec(
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is not known; the order may be another one")
     spec = GroupSpec(
-        chosen,
+        strategy or group.assignor or "",
         members,
         known,
         protocol,
-        version,
+        asked,
         ids,
         group_id,
         departed_consumers(group),
         group.leader_id,
         group.member_order,
     )
+    spec = _known_strategy(spec, strategy, notes, advice)
     if protocol == "zookeeper":
         spec, note = with_strategy(spec, strategy)
         notes.append(note)
@@ -169,32 +183,24 @@ def before_rebalance(group: Group, notes: list[str]) -> Group:
     )
 
 
-def _assignor(
-    group: Group,
-    protocol: str,
-    strategy: str | None,
-    kafka_version: str | None,
-    notes: list[str],
-    advice: Advice,
-) -> tuple[str, str]:
-    """Choose the version of Kafka that is imitated, and the strategy."""
-    version = kafka_version or versions(protocol)[0]
-    if version not in versions(protocol):
+def _known_strategy(
+    spec: GroupSpec, asked: str | None, notes: list[str], advice: Advice
+) -> GroupSpec:
+    """Take the strategy that was asked for, or the group's own, or its library's default."""
+    client = computed_as(spec)
+    names = strategies(spec.protocol, client)
+    if not spec.strategy:
+        if spec.protocol != "zookeeper":
+            notes.append(f"the group's strategy is not known; {names[0]} is taken")
+        return replace(spec, strategy=names[0])
+    if spec.strategy not in names:
+        own = f"the group's strategy is {spec.strategy!r}"
+        what = f"no strategy {asked!r}" if asked else own
         raise UsageError(
-            f"{protocol} groups are not imitated as in Kafka {version}, but as in "
-            f"{' or '.join(versions(protocol))}; leave out --kafka-version"
-        )
-    names = strategies(protocol, version)
-    chosen = strategy or group.assignor or names[0]
-    if chosen not in names:
-        what = f"no strategy {chosen!r}" if strategy else f"the group's strategy is {chosen!r}"
-        raise UsageError(
-            f"{what}; known for {protocol} groups of Kafka {version}: {', '.join(names)}"
+            f"{what}; known for {spec.protocol} groups of {client}: {', '.join(names)}"
             f"{advice.strategy}"
         )
-    if strategy is None and group.assignor is None and protocol != "zookeeper":
-        notes.append(f"the group's strategy is not known; {chosen} is taken")
-    return version, chosen
+    return spec
 
 
 def _lags(

@@ -14,6 +14,7 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member, computed_as, is_cooperative
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
+from kgroup.operation.assign.client import leader_warnings
 from kgroup.operation.assign.move import Move, find_moves, with_lags, with_threads
 from kgroup.operation.assign.overlap import Overlap, overlaps
 from kgroup.operation.assign.ownership import Ownership, ownership
@@ -28,16 +29,6 @@ __all__ = [
     "after",
     "dry_run",
 ]
-
-_LIBRARIES: Mapping[str, str] = {
-    "rdkafka": "librdkafka",
-    "sarama": "Sarama",
-    "kgo": "franz-go",
-    "kafkajs": "KafkaJS",
-    "kafka-python": "kafka-python",
-    "aiokafka": "aiokafka",
-}
-"""Libraries by the client id that they take where none is set; it may have a version behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +98,8 @@ class AssignPlan:
     Attributes:
         id: of the group, or of the case.
         protocol: "classic", "consumer", "share" or "zookeeper".
-        computed_as: what is imitated; a leader of another library may assign otherwise.
+        computed_as: what is imitated: the library of the leader of a classic group, as far as it
+            is known.
         rebalance: "eager" (everybody stops), "cooperative" (only what moves stops) or
             "incremental" (the coordinator moves member by member).
         leader_id: the member that assigns; None where the coordinator does, or it is not known.
@@ -154,7 +146,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         id=spec.id,
         protocol=spec.protocol,
         strategy=spec.strategy,
-        computed_as=computed_as(spec),
+        computed_as=str(computed_as(spec)),
         rebalance=cooperative if is_cooperative(spec) else "eager",
         leader_id=spec.leader_id,
         departed=spec.departed,
@@ -169,7 +161,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
             assignment = assign(spec)
     except AssignorError as error:
         failure = AssignFailure(error.type, error.message or None)
-        warnings = (_failure_warning(spec, error), *_leader_warnings(spec))
+        warnings = (_failure_warning(spec, error), *leader_warnings(spec))
         return replace(plan, error=failure, warnings=warnings)
     members = (*spec.members, *spec.departed)
     before = {member.member_id: set(member.owned or ()) for member in members}
@@ -196,7 +188,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         kept=staying,
         balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),
-        warnings=(*_warnings(spec, assignment, by_topic, moves), *_leader_warnings(spec)),
+        warnings=(*_warnings(spec, assignment, by_topic, moves), *leader_warnings(spec)),
     )
 
 
@@ -305,18 +297,6 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
         f"{who} fails with {error}: Kafka's own assignor cannot assign this. The group stands "
         "still until the members' subscriptions or the partitions that they claim change."
     )
-
-
-def _leader_warnings(spec: GroupSpec) -> Iterator[str]:
-    """Say where the leader is perhaps no Java client."""
-    client_id = next((m.client_id for m in spec.members if m.member_id == spec.leader_id), None)
-    for name, library in _LIBRARIES.items():
-        if client_id and (client_id == name or client_id.startswith(f"{name}-")):
-            yield (
-                f"The leader's client id {client_id!r} is one that {library} takes where none is "
-                "set. No request names a client's library; another one than Kafka's Java client "
-                "may assign otherwise."
-            )
 
 
 def _warnings(

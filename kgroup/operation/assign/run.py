@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kgroup.assignor.spec import NEWEST, GroupSpec
-from kgroup.assignor.strategy import computed_as, strategies
+from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
 from kgroup.operation.assign import unknown_id
 from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, after
 from kgroup.operation.assign.unknown_id import dry_run_as
@@ -108,7 +108,7 @@ def compared(spec: GroupSpec) -> list[Run]:
     """Assign a group with every strategy of its protocol; the least moves, then balance, first."""
     runs = [
         settled(replace(spec, strategy=name))
-        for name in strategies(spec.protocol, spec.kafka_version)
+        for name in strategies(spec.protocol, computed_as(spec))
     ]
 
     def cost(run: Run) -> tuple[bool, int, float]:
@@ -129,12 +129,19 @@ def bounced(spec: GroupSpec) -> Bounce:
         spec.id,
         spec.protocol,
         spec.strategy,
-        computed_as(spec),
+        str(computed_as(spec)),
         len(dynamic),
         len(spec.members) - len(dynamic),
         tuple(_bounce(spec)),
-        spec.protocol != "share" and spec.kafka_version == NEWEST,
+        _has_static_members(spec),
     )
+
+
+def _has_static_members(spec: GroupSpec) -> bool:
+    if spec.protocol != "classic":
+        return spec.protocol == "consumer"
+    name, version = computed_as(spec)
+    return CLIENTS[name].has_static_members(version)
 
 
 def _bounce(spec: GroupSpec) -> list[Run]:

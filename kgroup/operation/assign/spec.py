@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 import orjson
 
 from kgroup.assignor.base import Topic, TopicPartition
-from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec
-from kgroup.assignor.strategy import strategies, versions
+from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec, Software
+from kgroup.assignor.strategy import computed_as, newest, strategies, versions
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
+from kgroup.operation.assign.client import asked_software, software
 from kgroup.operation.assign.user_data import read_user_data
 from kgroup.operation.report import Report
 
@@ -27,12 +28,12 @@ _T = TypeVar("_T")
 _Known = dict[tuple[str, ...], tuple[str, ...]]
 _PROTOCOLS = ("classic", "consumer", "share", "zookeeper")
 _SPEC_FIELDS = (
-    "id", "protocol", "strategy", "kafka_version", "topics", "topic_ids", "members",
+    "id", "protocol", "strategy", "kafka_version", "client", "topics", "topic_ids", "members",
 )  # fmt: skip
 _TOPIC_FIELDS = ("partitions", "racks")
 _MEMBER_FIELDS = (
     "member_id", "instance_id", "client_id", "topics", "owned", "generation", "rack",
-    "protocol_version", "subscription_generation", "user_data",
+    "protocol_version", "subscription_generation", "user_data", "client",
 )  # fmt: skip
 _CONSUMER_FIELDS = ("member_id", "topics", "streams", "owned")
 _MOST_PARTITIONS = 10_000_000
@@ -94,7 +95,12 @@ def read_spec(spec: object) -> GroupSpec:
     fields = _object(spec, "", _SPEC_FIELDS)
     protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
     version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
-    names = strategies(protocol, version)
+    client = newest(protocol)._replace(version=version)
+    if fields.get("client") is not None:
+        if protocol != "classic" or fields.get("kafka_version") is not None:
+            raise SpecError("client: only in classic groups, and in place of kafka_version")
+        client = _client(fields["client"], "client")
+    names = strategies(protocol, client)
     strategy = _choice(fields, "strategy", names, names[0])
     topics = {
         name: _topic(topic, f"topics.{name}")
@@ -121,7 +127,7 @@ def read_spec(spec: object) -> GroupSpec:
         for name, text in _mapping(fields, "topic_ids").items()
     }
     group = GroupSpec(
-        strategy, read, topics, protocol, version, ids, _optional(fields, "id", "", _text)
+        strategy, read, topics, protocol, client, ids, _optional(fields, "id", "", _text)
     )
     if group.has_topic_ids:
         owned = (topic for member in read for topic, _ in member.owned or ())
@@ -130,21 +136,26 @@ def read_spec(spec: object) -> GroupSpec:
     return group
 
 
-def as_asked(spec: GroupSpec, strategy: str | None, kafka_version: str | None) -> GroupSpec:
-    """Take another strategy or version for a spec than it names itself.
+def as_asked(
+    spec: GroupSpec, strategy: str | None, kafka_version: str | None, client: Software | None
+) -> GroupSpec:
+    """Take another strategy, version of Kafka or client library for a spec than it names itself.
 
     Raises:
         UsageError: there is no such strategy for a group of its protocol.
     """
-    version = kafka_version or spec.kafka_version
-    chosen = strategy or spec.strategy
-    known = strategies(spec.protocol, version) if version in versions(spec.protocol) else ()
-    if chosen not in known:
+    try:
+        asked = asked_software(spec.protocol, kafka_version, client)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    spec = replace(spec, strategy=strategy or spec.strategy, client=asked or spec.client)
+    known = strategies(spec.protocol, computed_as(spec))
+    if spec.strategy not in known:
         raise UsageError(
-            f"no strategy {chosen!r} for {spec.protocol} groups of Kafka {version}; there are: "
-            f"{', '.join(known) or 'none'}"
+            f"no strategy {spec.strategy!r} for {spec.protocol} groups of {computed_as(spec)}; "
+            f"there are: {', '.join(known)}"
         )
-    return replace(spec, strategy=chosen, kafka_version=version)
+    return spec
 
 
 def made_up_topic_id(name: str) -> bytes:
@@ -192,6 +203,7 @@ def _member(value: object, path: str, strategy: str, known: _Known) -> MemberSpe
         version=NEWEST_VERSION if version is None else version,
         subscription_generation=integer("subscription_generation"),
         user_data=None if user_data is None else read_user_data(user_data, strategy),
+        client=_optional(fields, "client", path, _client),
     )
 
 
@@ -230,6 +242,13 @@ def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
         streams=streams,
         threads=threads,
     )
+
+
+def _client(value: object, path: str) -> Software:
+    try:
+        return software(_text(value, path))
+    except ValueError as error:
+        raise SpecError(f"{path}: expected {error}") from None
 
 
 def _topics(value: object, path: str, known: _Known) -> tuple[str, ...]:

@@ -221,9 +221,10 @@ def forget(spec: GroupSpec) -> GroupSpec:
 def lead(spec: GroupSpec, name: str) -> GroupSpec:
     """Let a member be the one that assigns.
 
-    Kafka's own assignors do not care which one it is. Only the highest generation that a sticky
-    assignor has ever seen lives in the leader (`AbstractStickyAssignor.maxGeneration`), and no
-    request tells it; while a group goes on, it is not above the generations that members claim.
+    Its library decides; among members of one it makes no difference. Only the highest generation
+    that a sticky assignor of Java has ever seen lives in the leader
+    (`AbstractStickyAssignor.maxGeneration`), and no request tells it; while a group goes on, it is
+    not above the generations that members claim.
 
     Raises:
         UsageError: no member of such a group assigns.

@@ -69,7 +69,7 @@ def with_strategy(spec: GroupSpec, asked: str | None) -> tuple[GroupSpec, str]:
     Returns:
         the group with it, and a note that says why.
     """
-    names = strategies(spec.protocol, spec.kafka_version)
+    names = strategies(spec.protocol)
     fitting = [name for name in names if _gives_what_is_owned(replace(spec, strategy=name))]
     if asked is not None:
         chosen, why = asked, f"the strategy is {asked}"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kgroup.assignor.base import AssignorError, Topic
-from kgroup.assignor.spec import OF_ZOOKEEPER, GroupSpec
+from kgroup.assignor.spec import GroupSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.errors import ExitStatus, ProblemKind, UsageError
@@ -276,7 +276,6 @@ class _Audit:
             tuple(map(registered_consumer, self._group.members)),
             {name: Topic(len(topic.partitions)) for name, topic in self._view.topics.items()},
             "zookeeper",
-            OF_ZOOKEEPER,
             id=self._nodes.group_id,
             departed=departed_consumers(self._group),
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgroup.assignor.base import Topic
+from kgroup.assignor.spec import KAFKA_CLIENTS, Software
 from kgroup.assignor.strategy import assign_as_leader
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.message import JoinAnswer
@@ -43,6 +44,8 @@ def assignments(
     strategy = answer.protocol or ""
     topics = {name: Topic(count) for name, count in partitions.items()}
     subscribers = [decode_subscription(each, strategy) for each in answer.members]
-    found = assign_as_leader(strategy, subscribers, topics, config.assigns_as)
+    found = assign_as_leader(
+        strategy, subscribers, topics, Software(KAFKA_CLIENTS, config.assigns_as)
+    )
     version = config.subscription_version
     return {name: encode_assignment(each, version) for name, each in found.items()}

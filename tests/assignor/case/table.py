@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kgroup.assignor.strategy import strategies, versions
+from kgroup.assignor.strategy import newest, strategies, versions
 from tests.assignor.case.notation import Assignor, Case
 from tests.assignor.case.range import RANGE, SERVER_RANGE
 from tests.assignor.case.server import SHARE, TARGET, UNIFORM
@@ -16,7 +16,7 @@ ASSIGNORS = [
     Assignor(protocol, strategy, version)
     for protocol in ("classic", "consumer", "share", "zookeeper")
     for version in versions(protocol)
-    for strategy in strategies(protocol, version)
+    for strategy in strategies(protocol, newest(protocol)._replace(version=version))
 ]
 
 _MORE: Mapping[str, tuple[Mapping[str, Case], ...]] = {

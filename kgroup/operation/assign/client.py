@@ -1,0 +1,96 @@
+"""Whose assignor is imitated: of which library the leader of a classic group is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, Software
+from kgroup.assignor.strategy import CLIENTS, computed_as, newest, versions
+
+__all__ = ["asked_software", "leader_warnings", "software"]
+
+_ALIASES = {"java": KAFKA_CLIENTS}
+
+
+def software(text: str) -> Software:
+    """Read the name of a library, and its version behind an @; without one, the newest known.
+
+    Raises:
+        ValueError: no such library or version is imitated; the message goes on after "expected".
+    """
+    name, at, version = text.partition("@")
+    name = _ALIASES.get(name, name)
+    library = CLIENTS.get(name)
+    if library is None:
+        raise ValueError(f"one of {', '.join(CLIENTS)}, found {name!r}")
+    if not at:
+        return Software(name, library.versions[0])
+    try:
+        known = library.version_of(version)
+    except ValueError:
+        raise ValueError(
+            f"a version behind the @ like {library.versions[0]}, found {version!r}"
+        ) from None
+    if known is None:
+        raise ValueError(f"{name} {library.earliest} or later, which is imitated, found {version}")
+    return Software(name, known)
+
+
+def asked_software(
+    protocol: str, kafka_version: str | None, client: Software | None
+) -> Software | None:
+    """Give what is to be imitated of a group of a protocol; None: nothing is asked for.
+
+    Args:
+        protocol: of the group.
+        kafka_version: of Kafka's own software.
+        client: another library, of the members of classic groups; not with a version of Kafka.
+
+    Raises:
+        ValueError: such a group has nothing of that; the message says what it has.
+    """
+    if client is not None and protocol != "classic":
+        raise ValueError(
+            f"{protocol} groups are not assigned by a client library, but by "
+            f"{newest(protocol).name}; leave out --client"
+        )
+    if kafka_version is None:
+        return client
+    if kafka_version not in versions(protocol):
+        raise ValueError(
+            f"{protocol} groups are not imitated as in Kafka {kafka_version}, but as in "
+            f"{' or '.join(versions(protocol))}; leave out --kafka-version"
+        )
+    return newest(protocol)._replace(version=kafka_version)
+
+
+def leader_warnings(spec: GroupSpec) -> Iterator[str]:
+    """Say how sure it is that the library of a group's leader is imitated, and who else is there.
+
+    Nothing is said where a library was asked for.
+    """
+    if spec.client is not None or spec.protocol != "classic":
+        return
+    leads = computed_as(spec)
+    leader = next((each for each in spec.members if each.member_id == spec.leader_id), None)
+    libraries = {each.client.name for each in spec.members if each.client is not None}
+    others = sorted(libraries - {leads.name})
+    advice = "--client LIBRARY says otherwise."
+    if leader is not None and leader.client is not None:
+        if leader.is_client_inferred:
+            yield (
+                f"The leader is probably a client of {leads.name}, which no request tells for "
+                f"certain; {advice}"
+            )
+    elif not libraries:
+        return
+    elif others:
+        yield (
+            "Which member leads is not known, and the leader's library decides: there are members "
+            f"of {', '.join(sorted(libraries))}. Computed as {leads}; --leader ID or {advice}"
+        )
+        return
+    elif any(each.client is None or each.is_client_inferred for each in spec.members):
+        yield f"The leader is probably a client of {leads.name}, as other members are; {advice}"
+    if others:
+        yield f"There are members of {', '.join(others)} too; the leader, of {leads.name}, assigns."

@@ -1,0 +1,133 @@
+"""Whose assignor a dry run imitates, and how sure that is said to be."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kgroup.assignor.base import Topic
+from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
+from kgroup.errors import UsageError
+from kgroup.operation.assign.client import software
+from kgroup.operation.assign.outcome import dry_run
+from kgroup.operation.assign.spec import SpecError, as_asked, read_spec
+
+OLD = Software("kafka-clients", "1.1.1")
+NEW = Software("kafka-clients", "4.3.1")
+
+
+def member(name: str, client: Software | None, **more: Any) -> MemberSpec:
+    return MemberSpec(name, ("t",), client=client, **more)
+
+
+def group(*members: MemberSpec, **more: Any) -> GroupSpec:
+    return GroupSpec("sticky", members, {"t": Topic(2)}, **more)
+
+
+@pytest.mark.parametrize(
+    ("clients", "leader_id", "expected"),
+    [
+        ((OLD, NEW), "0", OLD),
+        ((OLD, NEW), "1", NEW),
+        ((OLD, OLD), None, OLD),
+        ((OLD, None), None, OLD),
+        ((OLD, None), "1", OLD),  # of which nothing is known but what the others are
+        ((OLD, NEW), None, NEW),
+        ((None, None), None, NEW),
+    ],
+)
+def test_the_library_of_the_leader_is_imitated(
+    clients: tuple[Software | None, ...], leader_id: str | None, expected: Software
+) -> None:
+    members = (member(str(at), client) for at, client in enumerate(clients))
+    spec = group(*members, leader_id=leader_id)
+    assert dry_run(spec).computed_as == str(expected)
+    assert dry_run(replace(spec, client=OLD)).computed_as == str(OLD)  # if that is asked for
+
+
+def test_each_member_writes_as_its_own_library() -> None:
+    """Version 1.1.1 names no generation, so that it is believed less than one that does."""
+    both = (("t", 0), ("t", 1))
+    first = member("a", NEW, owned=both, generation=3)
+    later = member("b", NEW, owned=both, generation=7)
+
+    def owner(*members: MemberSpec) -> str | None:
+        plan = dry_run(group(*members, client=NEW))
+        assert plan.assignment is not None
+        return next(name for name, got in plan.assignment.items() if ("t", 0) in got)
+
+    assert owner(first, later) == "b"
+    assert owner(first, replace(later, client=OLD)) == "a"
+
+
+def warned(*members: MemberSpec, **more: Any) -> tuple[str, ...]:
+    return dry_run(group(*members, **more)).warnings
+
+
+def test_a_known_leader_needs_no_warning() -> None:
+    assert warned(member("a", NEW), member("b", None), leader_id="a") == ()
+    assert warned(member("a", NEW), member("b", NEW)) == ()
+    assert warned(member("a", None), client=NEW) == ()
+
+
+def test_a_leader_that_is_known_by_signs_only_is_named() -> None:
+    (text,) = warned(member("a", NEW, is_client_inferred=True), member("b", NEW), leader_id="a")
+    assert text.startswith("The leader is probably a client of kafka-clients")
+    assert "--client" in text
+    (text,) = warned(member("a", NEW), member("b", None))
+    assert text.startswith("The leader is probably a client of kafka-clients, as other members")
+
+
+def test_specs_name_the_library_of_the_group_and_of_members() -> None:
+    fields = {"topics": {"t": {"partitions": 1}}, "client": "kafka-clients@1.1.1"}
+    members = [{"member_id": "a", "topics": ["t"], "client": "java"}]
+    spec = read_spec({**fields, "members": members})
+    assert (spec.client, spec.members[0].client) == (OLD, NEW)
+    assert dry_run(spec).warnings == ()
+    with pytest.raises(SpecError, match="client: only in classic groups, and in place of kafka_v"):
+        read_spec({**fields, "members": members, "kafka_version": "1.1.1"})
+    with pytest.raises(SpecError, match="client: only in classic groups"):
+        read_spec({**fields, "members": members, "protocol": "consumer"})
+    members[0]["client"] = "kafka-client"
+    with pytest.raises(SpecError, match=r"members\[0\].client: expected one of kafka-clients"):
+        read_spec({**fields, "members": members})
+
+
+def test_another_library_is_asked_for() -> None:
+    spec = group(member("a", None))
+    assert as_asked(spec, None, None, OLD).client == OLD
+    assert as_asked(spec, None, "1.1.1", None).client == OLD
+    with pytest.raises(UsageError, match=r"no strategy 'cooperative-sticky' .* kafka-clients 1.1"):
+        as_asked(spec, "cooperative-sticky", None, OLD)
+    share = replace(spec, protocol="share", strategy="simple")
+    with pytest.raises(UsageError, match="not assigned by a client library, but by group-coord"):
+        as_asked(share, None, None, OLD)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("kafka-clients", NEW),
+        ("java", NEW),
+        ("kafka-clients@4.3.1", NEW),
+        ("kafka-clients@5.0", NEW),
+        ("kafka-clients@2.4", NEW),  # from which on the sticky ones are what they are
+        ("java@2.3.1", OLD),
+    ],
+)
+def test_versions_behave_as_the_newest_known_before(text: str, expected: Software) -> None:
+    assert software(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kafka-client", "one of kafka-clients.*, found 'kafka-client'"),
+        ("java@new", "a version behind the @ like 4.3.1, found 'new'"),
+        ("java@", "a version behind the @ like 4.3.1, found ''"),
+        ("java@0.9", "kafka-clients 0.11.0 or later, which is imitated, found 0.9"),
+    ],
+)
+def test_unknown_libraries_and_versions_are_told(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        software(text)

@@ -1,0 +1,75 @@
+"""What client libraries answer to random histories of groups, recorded.
+
+A file for each library, version and strategy has a digest of the answers to each history, and those
+of the first ones in full, to be read. Where a digest differs, `tests.assignor.client.record` asks
+the library anew and names the first difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgroup.assignor.client.kafka_clients import JAVA
+from kgroup.assignor.strategy import CLIENTS
+from tests.assignor.case.notation import answer_of, assigned
+from tests.assignor.random_group import RandomGroup
+
+__all__ = ["MODELS", "Model", "digest", "history"]
+
+_FOLDER = Path(__file__).parents[2] / "data" / "clients"
+_ROUNDS = 5
+_FIELDS = ("member_id", "topics", "instance_id", "rack", "owned", "generation")
+"""Of members; others say what Java's subscriptions may be besides."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A strategy of a version of a library."""
+
+    library: str
+    version: str
+    strategy: str
+
+    def __str__(self) -> str:
+        return f"{self.library}-{self.version}-{self.strategy}"
+
+    @property
+    def path(self) -> Path:
+        """Where the recorded answers are."""
+        return _FOLDER / f"{self}.json"
+
+
+MODELS = [
+    Model(library.name, version, strategy)
+    for library in CLIENTS.values()
+    if library is not JAVA  # which is asked in a JVM, see tests/broker/test_assignor_oracle.py
+    for version, strategies in library.strategies.items()
+    for strategy in strategies
+]
+
+
+def history(model: Model, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Give the rebalances of one group: what an oracle is asked, and what kgroup says.
+
+    Members own afterwards what kgroup says.
+    """
+    group = RandomGroup(seed, model.strategy)
+    for _ in range(_ROUNDS):
+        spec = group.spec | {"client": f"{model.library}@{model.version}"}
+        spec["members"] = [
+            {name: each[name] for name in _FIELDS if name in each} for each in spec["members"]
+        ]
+        said = assigned(spec)
+        yield spec, said
+        group.go_on(said.get("assignment"))
+
+
+def digest(answers: Sequence[dict[str, Any]]) -> str:
+    """Give 12 digits that stand for the answers to one history, order of partitions included."""
+    texts = [answer_of(each) for each in answers]
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]

@@ -1,0 +1,1 @@
+"""Programs that ask the libraries themselves; a module for each, with `ask`."""

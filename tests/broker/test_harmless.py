@@ -61,7 +61,11 @@ LINES: Mapping[str, Sequence[str]] = {
         "--stats --offsets-partition 0",
     ),
     "coordinator": ("reader simple nobody", "--type transaction payments nobody"),
-    "assign": ("reader --dry-run", "reader --dry-run --strategy sticky --kafka-version 1.1.1"),
+    "assign": (
+        "reader --dry-run",
+        "reader --dry-run --strategy sticky --kafka-version 1.1.1",
+        "reader --dry-run --client kafka-clients@2.8.2",
+    ),
     "simulate": ("--from reader",),
     "plan static-membership": (
         "reader simple nobody",

@@ -71,7 +71,7 @@ def test_a_spec_of_many_levels(cli: Cli, tmp_path: Path, spec: str, message: str
 
 
 def test_a_spec_that_never_ends(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgroup.cli.command.assign.LARGEST_SPEC", 1 << 20)
+    monkeypatch.setattr("kgroup.cli.option.input_file.LARGEST", 1 << 20)
     result = cli("assign", "--dry-run", "--spec", "/dev/zero")
     assert result.status == 1
     assert "/dev/zero: expected at most 1,048,576 bytes, found more" in result.err

@@ -1,8 +1,6 @@
 """`kgroup assign`."""
 
-import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -11,26 +9,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import ID, PATH, examples, output_options, parsed
-from kgroup.cli.option.input_file import STDIN
+from kgroup.cli.option.input_file import read_whole
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.what_if import what_if_options
 from kgroup.cli.output.context import Page, documented, is_terminal, show, uncollected
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_clients, suggest_strategies
-from kgroup.errors import ExitStatus, InputError
+from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kgroup.assignor.spec import Software
     from kgroup.operation.assign.what_if import Changes
     from kgroup.render.sheet import Sheet
 
-__all__ = ["LARGEST_SPEC", "command"]
+__all__ = ["command"]
 
 _VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")
-LARGEST_SPEC = 1 << 30
-"""Bytes of a spec; groups of a million members have some hundred million."""
-
 _PIPE_WIDTH = 80
 
 
@@ -147,7 +142,7 @@ def command(
     click.get_current_context().with_resource(uncollected())
     with documented("assign", output):
         if spec is not None:
-            report = assign_specs(_contents(spec), str(spec), request)
+            report = assign_specs(read_whole(spec), str(spec), request)
         else:
             assert group is not None
             with source.that_has([group]).open() as opened:
@@ -167,16 +162,3 @@ def command(
 def _width() -> int:
     """Tell how wide lines may be: as the terminal, or as most are where there is none."""
     return get_terminal_size().columns if is_terminal() else _PIPE_WIDTH
-
-
-def _contents(path: Path) -> bytes:
-    try:
-        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
-            data = file.read(LARGEST_SPEC + 1)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
-    if len(data) > LARGEST_SPEC:
-        raise InputError(
-            f"{path}: expected at most {LARGEST_SPEC:,} bytes, found more", path=str(path)
-        )
-    return data

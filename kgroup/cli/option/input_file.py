@@ -3,17 +3,36 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
 import click
 
 from kgroup.cli.output.context import naming
+from kgroup.errors import InputError
 
-__all__ = ["STDIN", "input_files"]
+__all__ = ["LARGEST", "STDIN", "input_files", "read_whole"]
 
 STDIN = Path("-")
+LARGEST = 1 << 30
+"""Bytes of a file that is read as a whole; specs of a million members have some 100 million."""
+
+
+def read_whole(path: Path) -> bytes:
+    """Read a file, or standard input (``-``), as a whole.
+
+    Raises:
+        InputError: it cannot be read, or is larger than `LARGEST` bytes.
+    """
+    try:
+        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
+    if len(data) > LARGEST:
+        raise InputError(f"{path}: expected at most {LARGEST:,} bytes, found more", path=str(path))
+    return data
 
 
 @contextmanager

@@ -287,6 +287,14 @@ class SettingSource(Protocol):
         """
         ...
 
+    def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
+        """Tell these settings of a topic, those that hold by default included.
+
+        Raises:
+            BrokerError: nobody tells.
+        """
+        ...
+
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
         """Tell these settings of a group, those that hold by default included; it need not exist.
 

@@ -205,6 +205,13 @@ class Cluster:
         client = self._connected()
         return client.run(read_broker_settings(client, names))
 
+    def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
+        """Ask a broker; see `SettingSource`."""
+        from kgroup.source.broker.admin.setting import read_topic_settings
+
+        client = self._connected()
+        return client.run(read_topic_settings(client, topic, names))
+
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
         """Ask a broker of 4.0 or later; see `SettingSource`."""
         from kgroup.source.broker.admin.setting import read_group_settings

@@ -44,6 +44,9 @@ class FakeCluster(FakeSource):
     ) -> Mapping[str, Placement]:
         return {}
 
+    def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
+        return {}
+
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         if self._settings is None:
             return SettingReading({}, (Problem(ProblemKind.DENIED, "it is not told"),))

@@ -68,6 +68,9 @@ class LiveSource(FakeSource):
         assert broker_id == 1
         return BrokerFeatures(self.told.apis, self.told.levels)
 
+    def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
+        return {}
+
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         if self.told.refused is not None:
             problem = Problem(ProblemKind.DENIED, self.told.refused, broker=1)

@@ -1,4 +1,4 @@
-"""Settings of brokers and groups, as DescribeConfigs tells them (Kafka 0.11 and later).
+"""Settings of brokers, topics and groups, as DescribeConfigs tells them (Kafka 0.11 and later).
 
 What a broker is configured with, it alone tells; settings of a group any broker (4.0 and later).
 """
@@ -14,11 +14,16 @@ from kgroup.source.base import SettingReading
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.error_code import error_name, what_it_needs
 
-__all__ = ["read_broker_settings", "read_group_settings"]
+__all__ = ["read_broker_settings", "read_group_settings", "read_topic_settings"]
 
-_BROKER, _GROUP = 4, 32
+_TOPIC, _BROKER, _GROUP = 2, 4, 32
 """Types of resources (`ConfigResource.Type`)."""
-_DENIED = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+_WHAT = {_TOPIC: "topic", _BROKER: "broker", _GROUP: "group"}
+_DENIED = (
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+)
 
 
 async def read_broker_settings(client: BrokerClient, names: Collection[str]) -> SettingReading:
@@ -46,6 +51,14 @@ async def read_group_settings(
     return await _ask(client, None, _GROUP, group_id, names)
 
 
+async def read_topic_settings(
+    client: BrokerClient, topic: str, names: Collection[str]
+) -> Mapping[str, str]:
+    """Ask a broker for a topic's settings; see `SettingSource.topic_settings`."""
+    await client.metadata([])
+    return await _ask(client, None, _TOPIC, topic, names)
+
+
 async def _ask(
     client: BrokerClient, node: int | None, type_: int, name: str, keys: Collection[str]
 ) -> Mapping[str, str]:
@@ -60,10 +73,9 @@ async def _ask(
     for result in answer.results:
         if code := result.error_code:
             needs = what_it_needs(code, "DESCRIBE_CONFIGS")
-            what = "group" if type_ == _GROUP else "broker"
             raise BrokerError(
                 ProblemKind.DENIED if code in _DENIED else ProblemKind.UNUSABLE,
-                f"settings of {what} {name} are not told: {error_name(code)}"
+                f"settings of {_WHAT[type_]} {name} are not told: {error_name(code)}"
                 + (f" ({needs})" if needs else ""),
                 node,
             )

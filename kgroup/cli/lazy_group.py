@@ -72,6 +72,9 @@ class LazyGroup(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], self.table)
+            root = ctx.find_root().command
+            if ctx.parent and isinstance(root, LazyGroup) and args[0] in root.table:
+                close = [f"kgroup {args[0]}"]
             meant = f" Did you mean {' or '.join(close)}?" if close else ""
             raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)

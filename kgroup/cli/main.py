@@ -39,6 +39,7 @@ COMMANDS: CommandTable = {
         "command.assign",
         "Run a group's assignor dry: what would move, and how balanced it is.",
     ),
+    "check": ("command.check", "Find what is wrong with groups, and say what to do."),
     "simulate": ("command.simulate", "Play a scenario of joins, leaves, crashes and commits."),
     "plan": ("command.plan", "Plan a migration of groups, step by step."),
     "offsets": ("command.offsets", "Show, compare and change what groups have committed."),
@@ -80,7 +81,7 @@ kgroup = click.version_option(__version__, "-V", "--version", message="%(prog)s 
         \b
         Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,
         4 partly done (a group is missing, or damaged records were skipped and reported),
-        5 something is wrong, different or not done (zk check, offsets diff, plan).
+        5 something is wrong, different or not done (check, offsets diff, plan).
         """,
         COMMANDS,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -66,6 +66,12 @@ LINES: Mapping[str, Sequence[str]] = {
         "reader --dry-run --strategy sticky --kafka-version 1.1.1",
         "reader --dry-run --client kafka-clients@2.8.2",
     ),
+    "check": (
+        "reader simple nobody",
+        "--interval 1 --fail-on error --rule no-owner --limit stuck=1s --nagios",
+        "--all --log-budget 1 --prometheus",
+        "--regex r.* --strategy range",
+    ),
     "simulate": ("--from reader",),
     "plan static-membership": (
         "reader simple nobody",
@@ -155,6 +161,7 @@ ELSEWHERE = {
     *("lists", "crash", "stop", "until", "seed", "runs", "diagram"),  # likewise: simulate
     *("sql", "file", "sql_table", "sql_columns", "create_table"),  # ask none
     *("poll_interval", "restart_time", "at_once"),  # likewise: plans
+    *("lists_rules", "baseline"),  # likewise: check
     *("execute", "yes", "backup"),  # change something: tried in test_offset_writes
 }
 """Options that change nothing in what is asked."""

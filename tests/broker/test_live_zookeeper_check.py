@@ -1,4 +1,4 @@
-"""`kgroup zk check` on a real ZooKeeper with real consumers of 0.8.2.2, and what can go wrong."""
+"""`kgroup check` on a real ZooKeeper with real consumers of 0.8.2.2, and what can go wrong."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def check(live: Live, cli: Cli) -> Check:  # noqa: F811
     """Check groups, and give the findings; the exit status says whether there are any."""
 
     def run(*args: str) -> list[dict[str, Any]]:
-        result = cli("zk", "check", *args, "--zookeeper", live.connect, "-o", "json")
+        result = cli("check", *args, "--zookeeper", live.connect, "-o", "json")
         document = json.loads(result.out)
         assert document["errors"] == []
         found: list[dict[str, Any]] = document["data"]
@@ -169,7 +169,7 @@ def test_commits_to_zookeeper_and_to_kafka(
     assert (finding["offset"], finding["kafka_offset"]) == (10, 4)
     file = str(tmp_path / "snapshot.json")
     assert cli("snapshot", "dual", "--zookeeper", live.connect, "-f", file).status == 0
-    saved = cli("zk", "check", "dual", "--snapshot", file, "-o", "jsonl")
+    saved = cli("check", "dual", "--snapshot", file, "-o", "jsonl")
     assert saved.status == 5
     assert [json.loads(line) for line in saved.out.splitlines()] == [finding]
 
@@ -227,7 +227,7 @@ def test_a_consumer_that_crashed_within_its_session(live: Live, check: Check) ->
         ("other-owner", 2),
         ("other-owner", 3),
     ]
-    assert {each["consumer_id"] for each in found} == {gone}
+    assert {each["member_id"] for each in found} == {gone}
 
 
 def test_a_registration_that_nobody_can_read(live: Live, check: Check) -> None:

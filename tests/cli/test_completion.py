@@ -221,8 +221,8 @@ def test_columns_of_commands_that_need_no_warehouse(cli: Cli, tmp_path: Path) ->
     built = cli("history", "build", "--sample", "--to", str(tmp_path / "w"), "-o", "csv").out
     line = f"kgroup history build --to {tmp_path}/w --columns "
     assert suggested(cli, line)[1] == built.splitlines()[0].split(",")
-    found = cli("zk", "check", "--sample", "-o", "csv").out
-    assert suggested(cli, "kgroup zk check --columns ")[1] == found.splitlines()[0].split(",")
+    found = cli("check", "--sample", "-o", "csv").out
+    assert suggested(cli, "kgroup check --columns ")[1] == found.splitlines()[0].split(",")
     assert suggested(cli, "kgroup history sql --columns ")[1] == []
 
 

@@ -190,7 +190,7 @@ def test_bad_data(cli: Cli, tmp_path: Path) -> None:
     assert (healthy.status, json.loads(healthy.out)["errors"]) == (0, [])
 
 
-@pytest.mark.parametrize("command", [["ids"], ["owners"], ["tree"], ["fetchers", "g"], ["check"]])
+@pytest.mark.parametrize("command", [["ids"], ["owners"], ["tree"], ["fetchers", "g"]])
 def test_a_source_that_is_no_zookeeper(cli: Cli, tmp_path: Path, command: list[str]) -> None:
     other = tmp_path / "other.json"
     assert cli("snapshot", "--sample", "--all", "-f", other).status == 0

@@ -36,6 +36,8 @@ from kgroup.model.snapshot import Origin, Snapshot
 from kgroup.model.zookeeper import Node, Stat
 from kgroup.operation.assign.assign import AssignRequest, assign_specs
 from kgroup.operation.assign.spec import read_specs
+from kgroup.operation.check.check import Request, check
+from kgroup.operation.check.limit import parse_limit, read_baseline
 from kgroup.operation.describe import describe
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.diff import diff_offsets
@@ -44,7 +46,6 @@ from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.operation.report import Report
 from kgroup.operation.simulate import read_scenario, scenario_names, shipped_scenario, simulate
 from kgroup.operation.take_snapshot import take_snapshot
-from kgroup.operation.zookeeper.check import check_groups
 from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 from kgroup.operation.zookeeper.nodes import list_consumers, list_nodes, list_owners
 from kgroup.protocol.zookeeper.topic_filter import parse_filter
@@ -334,11 +335,11 @@ def _read_snapshot(data: bytes, folder: Path) -> None:
 def _ask(source: SnapshotSource) -> None:
     """Ask for everything that describes groups, and what only ZooKeeper has."""
     describe(source)
+    check(source, Request(), lambda: source.snapshot.taken_ms)
     if source.snapshot.zookeeper is not None:
         list_consumers(source)
         list_owners(source)
         list_nodes(source)
-        check_groups(source, now_ms=1_700_000_000_000)
         for group_id in source.snapshot.group_ids[:3]:
             with suppress(KgroupError):
                 list_fetches(source, group_id, count=1, reset=OffsetReset.LARGEST)
@@ -500,10 +501,28 @@ def _read_store_named(data: bytes, folder: Path) -> None:
 
 # ---- single values
 
+
+def _baselines() -> Sequence[bytes]:
+    """Findings, as documents and as lines."""
+    report = check(LogDir([sample_log_dir()]), Request(), lambda: None).report
+    lines = [bytes(line) for line in json_rows(report.data)]
+    return [b"".join(document("check", lines, ())), b"\n".join(lines)]
+
+
+def _read_baseline(data: bytes, folder: Path) -> None:
+    read_baseline(data, "known.json")
+
+
+def _read_limit(text: str) -> None:
+    name, _, value = text.partition("=")
+    parse_limit(name, value)
+
+
 _PARSERS: Sequence[Callable[[str], object]] = (
     *(parse_instant, parse_time, parse_duration, parse_seconds, parse_end, parse_bytes),
     *(parse_regex, parse_filter, parse_address),
     lambda text: parse_topics(text.split(" ")),
+    _read_limit,
 )
 
 
@@ -512,7 +531,7 @@ def _values() -> Sequence[bytes]:
         *(b"2023-11-14T22:13:20.004Z", b"0001-01-01T00:00:00+14:00", b"1700000000000", b"1d12h"),
         *(b"now", b"offset:42", b"hex:00 01", b"AAAAAQ==", b"(a|b)*c{1,3}[^d]\\d", b"a,b.*|x"),
         *(b"3.5", b"zk1:2181,[::1]:2182/kafka/x", b"9999-12-31T23:59:59-14:00"),
-        b"orders:0,2 payments orders:7",
+        *(b"orders:0,2 payments orders:7", b"old-commit=1d", b"uneven=2.5"),
     ]
 
 
@@ -540,6 +559,7 @@ _READERS = {
     "plans": _Reader(_read_plan, _plans),
     "offsets tree": _Reader(_read_offset_file, _offset_documents, is_tree=True),
     "store name": _Reader(_read_store_named, _stores_named),
+    "baseline": _Reader(_read_baseline, _baselines),
     "value": _Reader(_read_value, _values),
 }
 

@@ -31,6 +31,7 @@ from kgroup.model.offset import StoredOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.run import Bounce, Run
 from kgroup.operation.change import compare
+from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.decode.statistics import Count
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
@@ -42,12 +43,11 @@ from kgroup.operation.plan.verify import StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.report import Report
 from kgroup.operation.simulate import ShippedScenario
-from kgroup.operation.zookeeper.fault import Finding
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.cell import HARMFUL, Column, cell
 from kgroup.render.document import document, json_on_terminal, json_rows
-from kgroup.render.group import assignment, group, offsets, plan, simulation, zookeeper
+from kgroup.render.group import assignment, finding, group, offsets, plan, simulation, zookeeper
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
 from kgroup.render.group.offset_plan import plan_text
@@ -118,7 +118,8 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     zookeeper.owner_sheet: OwnedPartition,
     zookeeper.node_sheet: TreeNode,
     zookeeper.fetch_sheet: Fetch,
-    zookeeper.finding_sheet: Finding,
+    finding.finding_sheet: Finding,
+    finding.rule_sheet: Rule,
     statistics.stats_sheet: Count,
     answer.owner_sheet: Owner,
     answer.interval_sheet: Interval,
@@ -209,7 +210,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     plan.checks_text: (StepCheck, plan.checks_text),
     plan.diagram_text: (Plan, _plan_diagrams),
     plan_text: (PlannedOffset, plan_text),
-    zookeeper.findings_text: (Finding, zookeeper.findings_text),
+    finding.findings_text: (Finding, finding.findings_text),
     statistics.stats_text: (Count, statistics.stats_text),
     answer.commit_text: (CommitSummary, answer.commit_text),
     rebalance.rebalance_text: (Rebalance, rebalance.rebalance_text),

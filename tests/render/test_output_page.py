@@ -9,6 +9,7 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.model.offset import StoredOffset
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.change import Change, ChangeKind
+from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.decode.statistics import Count
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
@@ -19,7 +20,6 @@ from kgroup.operation.plan.plan import Plan, Target, Verdict
 from kgroup.operation.plan.verify import Progress, StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.simulate import ShippedScenario
-from kgroup.operation.zookeeper.fault import FaultKind, Finding
 from kgroup.operation.zookeeper.fetcher import Fetch, FetchState, ResetCause
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.document import SCHEMA_VERSION
@@ -107,8 +107,11 @@ def test_states_of_fetching() -> None:
 
 
 def test_codes_of_findings() -> None:
+    for head, words in (("severity", Severity), ("basis", Basis)):
+        written = rows_under(f"| {head} | meaning |")
+        assert written == {word.value: word.sentence for word in words}
     written = rows_under("| code of a finding | meaning |")
-    assert written == {kind.value: kind.sentence for kind in FaultKind}
+    assert written == {rule.value: rule.sentence for rule in Rule}
 
 
 def test_results_of_plans() -> None:

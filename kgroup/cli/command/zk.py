@@ -9,7 +9,6 @@ COMMANDS: CommandTable = {
     "owners": ("zk.owners", "List which consumer thread owns which partition, and since when."),
     "tree": ("zk.tree", "Show nodes of ZooKeeper, decoded."),
     "fetchers": ("zk.fetchers", "Show what the fetcher threads of a group read, and from where."),
-    "check": ("zk.check", "Find what is wrong with groups: owners, topics, offsets."),
 }
 
 

@@ -177,13 +177,17 @@ def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def log_budget_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--log-budget`; the command, which has `--all`, takes ``log_budget`` in bytes."""
+    """Add `--log-budget`; the command, which has `--all`, takes ``log_budget`` in bytes.
+
+    By default no log is read for all groups, named or not.
+    """
 
     @wraps(command)
     def with_budget(*, log_budget_mib: int | None, every: bool, **rest: Any) -> Any:
         from kgroup.source.base import DEFAULT_LOG_BUDGET
 
-        default = 0 if every else DEFAULT_LOG_BUDGET
+        is_named = bool(rest.get("groups")) or rest.get("regex") is not None
+        default = DEFAULT_LOG_BUDGET if is_named and not every else 0
         log_budget = default if log_budget_mib is None else log_budget_mib << 20
         return command(log_budget=log_budget, every=every, **rest)
 
@@ -196,7 +200,7 @@ def log_budget_option(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(min=0, max=2**31 - 1),
             help="How much to read back of each partition of a cluster's __consumer_offsets, for "
             "what no request tells: generation, leader and timeouts of classic groups, times of "
-            "commits.  [default: 32; with --all 0]",
+            "commits.  [default: 32; for all groups 0]",
         ),
     )
 

@@ -25,6 +25,7 @@ __all__ = [
     "suggest_columns",
     "suggest_profiles",
     "suggest_record_types",
+    "suggest_rules",
     "suggest_scenarios",
     "suggest_strategies",
 ]
@@ -54,6 +55,13 @@ def suggest_clients(ctx: click.Context, param: click.Parameter, incomplete: str)
 
     names = [*CLIENTS, *(f"{each.name}@{v}" for each in CLIENTS.values() for v in each.versions)]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def suggest_rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+    """Suggest codes of findings."""
+    from kgroup.operation.check.rule import Rule
+
+    return [CompletionItem(rule) for rule in Rule if rule.startswith(incomplete)]
 
 
 def suggest_scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
@@ -105,11 +113,14 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
         )
     elif ctx.parent is not None and ctx.parent.command.name == "history" and name != "as-of":
         columns = _history_columns(name or "", params)
-    elif name in ("ids", "owners", "tree", "fetchers", "check"):
+    elif name == "check":
+        from kgroup.render.group.finding import FINDING_COLUMNS, RULE_COLUMNS
+
+        columns = RULE_COLUMNS if params.get("lists_rules") else FINDING_COLUMNS
+    elif name in ("ids", "owners", "tree", "fetchers"):
         from kgroup.render.group import zookeeper as of_zookeeper
 
         columns = {
-            "check": of_zookeeper.FINDING_COLUMNS,
             "ids": of_zookeeper.CONSUMER_COLUMNS,
             "owners": of_zookeeper.OWNER_COLUMNS,
             "tree": of_zookeeper.NODE_COLUMNS,

@@ -29,7 +29,7 @@ def command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus
     """List which consumer thread owns which partition, and since when.
 
     The nodes are /consumers/GROUP/owners/TOPIC/PARTITION. What has no node has no owner; whether
-    something is wrong with the owners tells 'kgroup zk check'. Without a group, all groups.
+    something is wrong with the owners tells 'kgroup check'. Without a group, all groups.
     """
     from kgroup.operation.zookeeper.nodes import list_owners
     from kgroup.render.group.zookeeper import owner_sheet

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kgroup.render.cell import Column, Kind, cell
-from kgroup.render.sheet import Sheet, sheet_text, title_text
+from kgroup.render.cell import Column, Kind
+from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
-    from kgroup.operation.zookeeper.fault import Finding
     from kgroup.operation.zookeeper.nodes import RegisteredConsumer, TreeNode
 
 __all__ = [
     "CONSUMER_COLUMNS",
     "FETCH_COLUMNS",
-    "FINDING_COLUMNS",
     "NODE_COLUMNS",
     "OWNER_COLUMNS",
     "consumer_sheet",
     "fetch_sheet",
-    "finding_sheet",
-    "findings_text",
     "node_sheet",
     "owner_sheet",
 ]
@@ -114,49 +108,6 @@ FETCH_COLUMNS = (
     Column("reset", Kind.TEXT, "why that is not the committed offset"),
 )
 fetch_sheet = partial(Sheet.of, FETCH_COLUMNS)  # one row a partition that is owned
-
-
-FINDING_COLUMNS = (
-    _GROUP,
-    Column("code", Kind.TEXT, "what it is, for scripts"),
-    Column("path", Kind.NAME, "node concerned"),
-    Column("reason", Kind.TEXT, "what was found"),
-    Column("advice", Kind.TEXT, "what to do"),
-    _TOPIC,
-    _PARTITION,
-    _CONSUMER,
-    Column("offset", Kind.NUMBER, "offset that is committed in ZooKeeper"),
-    Column("kafka_offset", Kind.NUMBER, "offset that is committed in Kafka"),
-    Column("log_start_offset", Kind.NUMBER, "where auto.offset.reset=smallest leads"),
-    Column("log_end_offset", Kind.NUMBER, "where auto.offset.reset=largest leads"),
-    Column("since_ms", Kind.TIME, "since when, as far as ZooKeeper tells"),
-)
-finding_sheet = partial(Sheet.of, FINDING_COLUMNS)  # one row a finding
-_ADVICE_COLUMNS = (
-    Column("code", Kind.TEXT, "what it is"),
-    Column("meaning", Kind.TEXT, "what it means"),
-    Column("advice", Kind.TEXT, "what to do"),
-)
-_FINDINGS_SHOWN = ("code", "path", "reason")
-
-
-def findings_text(
-    findings: Sequence[Finding], form: str, *, headers: bool, terminal: bool
-) -> Iterator[str]:
-    """Write findings as a page: those of each group, then what to do about each kind of them."""
-    for at, (group_id, own) in enumerate(groupby(findings, key=lambda each: each.group_id)):
-        yield "\n" if at else ""
-        name = cell(group_id, Kind.NAME)
-        yield from title_text(f"Group {name}", form, level=2, terminal=terminal)
-        shown = finding_sheet(list(own)).select(_FINDINGS_SHOWN)
-        yield from sheet_text(shown, form, headers=headers, terminal=terminal)
-    if findings:
-        yield "\n"
-        yield from title_text("What to do", form, level=2, terminal=terminal)
-        kinds = {each.code: each for each in findings}
-        rows = [(code, code.sentence, each.advice) for code, each in kinds.items()]
-        advice = Sheet(_ADVICE_COLUMNS, rows)
-        yield from sheet_text(advice, form, headers=headers, terminal=terminal)
 
 
 def _streams(consumer: RegisteredConsumer) -> str:

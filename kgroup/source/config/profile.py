@@ -7,6 +7,9 @@ command-config = "prod.properties"     # beside this file, or an absolute path
 [profiles.prod.properties]             # Kafka's own names; stronger than command-config
 "client.id" = "night-shift"
 
+[profiles.prod.check]                  # limits of kgroup check, see kgroup.operation.check.limit
+old-commit = "1h"
+
 [profiles.prod.sql]                    # where offsets are kept, see kgroup.source.sql.setting
 """
 
@@ -20,11 +23,11 @@ from kgroup.source.config.number import MOST_LONG
 from kgroup.source.config.properties_file import read_properties
 from kgroup.source.config.user_file import read_user_file, user_path
 
-__all__ = ["config_file", "profile_names", "read_profile", "read_sql_profile"]
+__all__ = ["config_file", "profile_names", "read_check_profile", "read_profile", "read_sql_profile"]
 
 _CONFIG_FILE = "~/.config/kgroup/config.toml"
 
-_KEYS = ("bootstrap-server", "command-config", "properties", "sql")
+_KEYS = ("bootstrap-server", "command-config", "properties", "sql", "check")
 
 
 def config_file(environment: Mapping[str, str]) -> Path:
@@ -73,6 +76,17 @@ def read_sql_profile(name: str, file: Path) -> tuple[Mapping[str, Any], str] | N
     origin = _origin(name, file)
     table = _profile(name, file).get("sql")
     return None if table is None else (_table(table, f"{origin}: sql: expected a table"), origin)
+
+
+def read_check_profile(name: str, file: Path) -> tuple[str, Mapping[str, str]]:
+    """Give a profile's origin, and the limits of checks that it says, by their names.
+
+    Arguments and errors as of `read_profile`.
+    """
+    origin = _origin(name, file)
+    said = _profile(name, file).get("check", {})
+    table = _table(said, f"{origin}: check: expected a table")
+    return origin, {key: _text(value, f"{origin}: check: {key}") for key, value in table.items()}
 
 
 def profile_names(file: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""`kgroup zk check` on the recorded tree, in every form, with its exit statuses."""
+"""`kgroup check --zookeeper` on the recorded tree, in every form, with its exit statuses."""
 
 import csv
 import io
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kgroup.operation.zookeeper.fault import FaultKind
-from kgroup.render.group.zookeeper import FINDING_COLUMNS
+from kgroup.operation.check.rule import Rule
+from kgroup.render.group.finding import FINDING_COLUMNS
 from kgroup.source.snapshot.file import snapshot_lines
 from tests.cli.conftest import Cli, Result
 from tests.cli.suggested import suggested
@@ -30,7 +30,7 @@ CODES = [
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path: Path = tmp_path_factory.mktemp("zk-check") / "snapshot.json"
+    path: Path = tmp_path_factory.mktemp("check") / "snapshot.json"
     path.write_bytes(b"".join(snapshot_lines(recorded_snapshot())))
     return path
 
@@ -38,7 +38,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def check(cli: Cli, file: Path) -> Any:
     def run(*args: str) -> Result:
-        return cli("zk", "check", *args, "--snapshot", file)
+        return cli("check", *args, "--snapshot", file)
 
     return run
 
@@ -47,11 +47,11 @@ def test_json(check: Any) -> None:
     result = check("-o", "json")
     assert (result.status, result.err) == (5, NO_KAFKA)
     document = json.loads(result.out)
-    assert (document["command"], document["errors"]) == ("zk check", [])
+    assert (document["command"], document["errors"]) == ("check", [])
     assert [(row["group_id"], row["code"]) for row in document["data"]] == CODES
     for row in document["data"]:
         assert row["path"].startswith(f"/consumers/{row['group_id']}")
-        assert row["advice"] == FaultKind(row["code"]).advice
+        assert row["reason"]
     lines = [json.loads(line) for line in check("-o", "jsonl").out.splitlines()]
     assert lines == document["data"]
 
@@ -61,7 +61,7 @@ def test_rows(check: Any) -> None:
     assert result.status == 5
     head, *rows = csv.reader(io.StringIO(result.out))
     assert head == [column.name for column in FINDING_COLUMNS]
-    assert [(row[0], row[1]) for row in rows] == CODES
+    assert [(row[0], row[2]) for row in rows] == CODES
     result = check("--columns", "code,topic", "-o", "tsv", "--no-headers", "typo")
     assert (result.status, result.out) == (5, "no-topic\torderz\n")
 
@@ -71,10 +71,13 @@ def test_the_page_says_what_to_do_once_for_each_kind(check: Any, form: str) -> N
     result = check("-o", form)
     assert result.status == 5
     findings, _, advice = result.out.partition("What to do")
-    for group_id, code in CODES:
-        assert f"Group {group_id}" in findings
-        assert code in findings
-        assert advice.count(FaultKind(code).advice) == 1
+    for row in json.loads(check("-o", "json").out)["data"]:
+        assert f"Group {row['group_id']}" in findings
+        assert row["code"] in findings
+        told = [line for line in advice.splitlines() if row["code"] in line.split()]
+        assert len(told) == 1
+        assert Rule(row["code"]).sentence in told[0]
+        assert row["advice"] in told[0]
 
 
 def test_groups_may_be_named(check: Any) -> None:
@@ -96,4 +99,4 @@ def test_a_strategy(check: Any) -> None:
 
 
 def test_completion(cli: Cli, file: Path) -> None:
-    assert suggested(cli, f"kgroup zk check --snapshot {file} bil") == ("plain", ["billing"])
+    assert suggested(cli, f"kgroup check --snapshot {file} bil") == ("plain", ["billing"])

@@ -14,7 +14,7 @@ from kgroup.assignor.base import AssignorError, Topic
 from kgroup.assignor.spec import GroupSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.errors import ExitStatus, ProblemKind, UsageError
+from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.group import Group
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange
@@ -28,23 +28,33 @@ from kgroup.model.zookeeper import (
 )
 from kgroup.operation.assign.ownership import Ownership, ownership
 from kgroup.operation.assign.zookeeper import departed_consumers, registered_consumer
+from kgroup.operation.check.look import ago, finding_of
+from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.report import Report
-from kgroup.operation.zookeeper.fault import FaultKind, Finding
 from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.source.base import GroupSource, Question
 
-__all__ = ["check_groups"]
+__all__ = ["check_zookeeper"]
 
 _At = tuple[str, int]
 _STRATEGIES = strategies("zookeeper")
 _ALL = Question(log_budget=0)
 _NO_KAFKA = "this source does not tell what groups of ZooKeeper consumers have committed to Kafka"
-_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
+_OWN_OFFSET = (
+    "A running consumer may be ahead of its commit. For one that starts, write the offset that you "
+    "want into the node, or choose auto.offset.reset."
+)
+_ADVICE = {
+    Rule.NO_OWNER: Rule.OTHER_OWNER.advice.partition(" All consumers need")[0],
+    Rule.BEFORE_START: _OWN_OFFSET,
+    Rule.PAST_END: _OWN_OFFSET.partition(". ")[2],
+}
+"""Where members are no clients of a coordinator, other things help."""
 
 
-def check_groups(
+def check_zookeeper(
     source: GroupSource,
     group_ids: Collection[str] = (),
     *,
@@ -61,7 +71,7 @@ def check_groups(
             they own, or else Kafka's default.
 
     Returns:
-        Findings by group, in the order of `FaultKind`, then by path.
+        Findings, in no order that counts.
 
     Raises:
         UsageError: there is no such strategy, or the source has no nodes of ZooKeeper.
@@ -72,7 +82,6 @@ def check_groups(
             f"no strategy {strategy!r} for ZooKeeper consumers; there are {', '.join(_STRATEGIES)}"
         )
     found = read_groups(source, group_ids, _ALL)
-    ids = [group.group_id for group in found.groups]
     logs = source.log_ranges(
         [
             (each.topic, each.partition)
@@ -89,28 +98,10 @@ def check_groups(
         findings += audit.findings(logs.ranges, now_ms)
     differing, problems, notes = _kafka_offsets(source, found.groups)
     findings += differing
-    order = list(FaultKind)
-    ranks = {group_id: at for at, group_id in enumerate(ids)}
-    findings.sort(key=lambda each: (ranks[each.group_id], order.index(each.code)))
-    if not findings:
-        notes = (*notes, f"{len(ids)} group{'' if len(ids) == 1 else 's'} checked, nothing found")
     paths = {each.path for each in findings}
     unread = (each for each in found.problems if each.path not in paths)
     errors = (*unread, *logs.problems, *problems)
-    verdict = _verdict(findings, errors, group_ids)
-    return Report(tuple(findings), errors, (*found.notes, *notes), verdict)
-
-
-def _verdict(
-    findings: Sequence[Finding], errors: Sequence[Problem], group_ids: Collection[str]
-) -> ExitStatus:
-    """Say what a check comes to: that groups have no findings does not mean that none is there."""
-    if findings:
-        return ExitStatus.PROBLEM
-    missing = {each.group_id for each in errors if each.kind is ProblemKind.NOT_FOUND}
-    if missing and missing.issuperset(group_ids):
-        return ExitStatus.NOT_FOUND
-    return ExitStatus.PARTLY if errors else ExitStatus.DONE
+    return Report(tuple(findings), errors, (*found.notes, *notes))
 
 
 class _Audit:
@@ -143,7 +134,7 @@ class _Audit:
             assert each.topic is not None
             at = f"{each.topic}-{each.partition}"
             yield self._finding(
-                FaultKind.NO_OWNER,
+                Rule.NO_OWNER,
                 self._owner_path(each.topic, each.partition),
                 f"Nobody owns {at}.",
                 topic=each.topic,
@@ -154,25 +145,24 @@ class _Audit:
             yield from self._out_of_range(node, ranges.get((node.topic, node.partition)))
         yield from self._deserted(now_ms)
 
-    def _finding(self, code: FaultKind, path: str, reason: str, **more: Any) -> Finding:
-        return replace(Finding(code, self._nodes.group_id, path, reason, code.advice), **more)
+    def _finding(self, code: Rule, path: str, reason: str, **more: Any) -> Finding:
+        advice = _ADVICE.get(code, code.advice)
+        return replace(
+            finding_of(code, reason, self._nodes.group_id, path=path, **more), advice=advice
+        )
 
     def _owner_path(self, topic: str, partition: int) -> str:
         return f"{self._root}/owners/{topic}/{partition}"
 
     def _unreadable(self) -> Iterator[Finding]:
         decoded = {each.path for each in self._nodes.registrations}
-        kinds = {
-            "ids": FaultKind.BAD_REGISTRATION,
-            "owners": FaultKind.BAD_OWNER,
-            "offsets": FaultKind.BAD_OFFSET,
-        }
+        kinds = {"ids": Rule.BAD_REGISTRATION, "owners": Rule.BAD_OWNER, "offsets": Rule.BAD_OFFSET}
         for problem in self._problems:
             path = problem.path
             if path is None or path in decoded:  # a list that cannot be evaluated here stays one
                 continue
             if problem.kind is ProblemKind.FOREIGN_NODE:
-                yield self._finding(FaultKind.FOREIGN_NODE, path, problem.reason)
+                yield self._finding(Rule.FOREIGN_NODE, path, problem.reason)
             elif problem.kind is ProblemKind.BAD_NODE:
                 part = path.removeprefix(f"{self._root}/").partition("/")[0]
                 if part in kinds:
@@ -185,10 +175,10 @@ class _Audit:
             # without a time the dump that it comes from has no stat
             if node.stat.ephemeral_owner is None and node.stat.ctime_ms is not None:
                 yield self._finding(
-                    FaultKind.NO_SESSION,
+                    Rule.NO_SESSION,
                     node.path,
                     f"The node of {node.consumer_id} belongs to no session.",
-                    consumer_id=node.consumer_id,
+                    member_id=node.consumer_id,
                     since_ms=node.stat.ctime_ms,
                 )
 
@@ -205,11 +195,11 @@ class _Audit:
             names = ", ".join(f"{each.topic}-{each.partition}" for each in owners[:10])
             more = f" and {len(owners) - 10} more" if len(owners) > 10 else ""
             yield self._finding(
-                FaultKind.SAME_ID,
+                Rule.SAME_ID,
                 consumer.path,
                 f"{consumer_id} is registered in session {consumer.stat.ephemeral_owner}, and "
                 f"owns {names}{more} in session {session}.",
-                consumer_id=consumer_id,
+                member_id=consumer_id,
                 since_ms=consumer.stat.ctime_ms,
             )
 
@@ -221,19 +211,19 @@ class _Audit:
             path = f"{self._root}/ids/{member.member_id}"
             if subscription.regex is not None and subscription.topics == ():
                 yield self._finding(
-                    FaultKind.NO_TOPIC,
+                    Rule.NO_TOPIC,
                     path,
                     f"The list {subscription.regex!r} of {member.member_id} comes to no topic.",
-                    consumer_id=member.member_id,
+                    member_id=member.member_id,
                 )
             for topic in subscription.topics or ():
                 if topic not in self._view.topics:
                     yield self._finding(
-                        FaultKind.NO_TOPIC,
+                        Rule.NO_TOPIC,
                         path,
                         f"{member.member_id} subscribes to {topic}, which does not exist.",
                         topic=topic,
-                        consumer_id=member.member_id,
+                        member_id=member.member_id,
                     )
 
     def _wrong_owners(self) -> Iterator[Finding]:
@@ -249,15 +239,15 @@ class _Audit:
             at = f"{owner.topic}-{owner.partition}"
             consumer = streams.get(owner.consumer_id)
             if owner.consumer_id not in self._registered:
-                code = FaultKind.OWNER_GONE
+                code = Rule.OWNER_GONE
                 reason = f"{owner.thread_id} owns {at}, and is no consumer of the group."
             elif consumer is None:
                 continue
             elif owner.topic not in consumer.topics:
-                code = FaultKind.NO_SUCH_THREAD
+                code = Rule.NO_SUCH_THREAD
                 reason = f"{owner.thread_id} owns {at}, and does not subscribe to the topic."
             elif owner.thread is not None and owner.thread >= consumer.streams_of(owner.topic):
-                code = FaultKind.NO_SUCH_THREAD
+                code = Rule.NO_SUCH_THREAD
                 count = consumer.streams_of(owner.topic)
                 reason = f"{owner.thread_id} owns {at}, and its consumer has {_threads(count)}."
             else:
@@ -286,7 +276,7 @@ class _Audit:
             except AssignorError as error:
                 if self._strategy:
                     text = f"{name} fails with {error.type}: {error.message.partition('.')[0]}."
-                    yield self._finding(FaultKind.CANNOT_ASSIGN, f"{self._root}/ids", text)
+                    yield self._finding(Rule.CANNOT_ASSIGN, f"{self._root}/ids", text)
                 continue
             outcomes.append((name, [each for each in rows if _is_other(each, is_told)]))
         if not outcomes:
@@ -296,20 +286,20 @@ class _Audit:
             owner = owners[each.topic, each.partition]
             given = "nobody" if each.given is None else thread_name(each.given)
             yield self._owned(
-                FaultKind.OTHER_OWNER,
+                Rule.OTHER_OWNER,
                 owner,
                 f"{owner.thread_id} owns {each.topic}-{each.partition}, and {name} gives it to "
                 f"{given}.",
             )
 
-    def _owned(self, code: FaultKind, owner: OwnerNode, reason: str) -> Finding:
+    def _owned(self, code: Rule, owner: OwnerNode, reason: str) -> Finding:
         return self._finding(
             code,
             owner.path,
             reason,
             topic=owner.topic,
             partition=owner.partition,
-            consumer_id=owner.consumer_id,
+            member_id=owner.consumer_id,
             since_ms=owner.stat.ctime_ms,
         )
 
@@ -318,11 +308,11 @@ class _Audit:
             return
         at = f"{node.topic}-{node.partition}"
         if node.offset > log.end:
-            code, what = FaultKind.PAST_END, f"the log of {at} ends at {log.end}"
+            code, what = Rule.PAST_END, f"the log of {at} ends at {log.end}"
             smallest = f"reads all of its {log.end - log.start} records again"
             largest = "reads what is written from now on"
         elif node.offset < log.start:
-            code, what = FaultKind.BEFORE_START, f"the log of {at} begins at {log.start}"
+            code, what = Rule.BEFORE_START, f"the log of {at} begins at {log.start}"
             smallest = f"has lost {log.start - node.offset} records"
             largest = f"passes over {log.end - log.start} more"
         else:
@@ -347,9 +337,9 @@ class _Audit:
         times = [each.stat.mtime_ms for each in self._nodes.offsets if each.stat.mtime_ms]
         since_ms = max(times, default=None)
         count = len(self._nodes.offsets)
-        last = "" if since_ms is None else f"; its last commit was {_ago(since_ms, now_ms)}"
+        last = "" if since_ms is None else f"; its last commit was {_when(since_ms, now_ms)}"
         yield self._finding(
-            FaultKind.NO_CONSUMERS,
+            Rule.NO_CONSUMERS,
             self._root,
             f"{self._nodes.group_id} has {count} commit{'' if count == 1 else 's'} and no "
             f"consumers{last}.",
@@ -370,14 +360,10 @@ def _threads(count: int) -> str:
     return "1 thread, number 0" if count == 1 else f"{count} threads, 0 to {count - 1}"
 
 
-def _ago(then_ms: int, now_ms: int) -> str:
+def _when(then_ms: int, now_ms: int) -> str:
     """Tell when something was; a snapshot's now is long ago, so with the time itself."""
     time = rfc3339(then_ms // 1000 * 1000).replace(".000Z", "Z")
-    for size, unit in _UNITS:
-        if now_ms - then_ms >= size:
-            count = (now_ms - then_ms) // size
-            return f"{count} {unit}{'' if count == 1 else 's'} ago, at {time}"
-    return f"less than a second ago, at {time}"
+    return f"{ago(then_ms, now_ms)}, at {time}"
 
 
 def _kafka_offsets(
@@ -399,13 +385,12 @@ def _kafka_offsets(
     for group_id, node in differing:
         there = kafka[group_id, node.topic, node.partition]
         findings.append(
-            Finding(
-                FaultKind.OFFSETS_DIFFER,
-                group_id,
-                node.path,
+            finding_of(
+                Rule.OFFSETS_DIFFER,
                 f"{node.topic}-{node.partition}: {node.offset} is committed in ZooKeeper, {there} "
                 "in Kafka.",
-                FaultKind.OFFSETS_DIFFER.advice,
+                group_id,
+                path=node.path,
                 topic=node.topic,
                 partition=node.partition,
                 offset=node.offset,

@@ -1,0 +1,232 @@
+"""`kgroup check`."""
+
+import os
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgroup.cli.option.common import (
+    ID,
+    PATH,
+    check_all,
+    examples,
+    log_budget_option,
+    output_options,
+    parsed,
+    regex_option,
+)
+from kgroup.cli.option.input_file import read_whole
+from kgroup.cli.option.parameter import parse_seconds
+from kgroup.cli.option.source import Source, missing_source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented, flush, show, warn_notes, warn_of, write
+from kgroup.cli.output.form import Output
+from kgroup.cli.shell.suggestion import suggest_rules
+from kgroup.errors import ExitStatus, KgroupError, UsageError
+from kgroup.model.pattern import Pattern
+
+if TYPE_CHECKING:
+    from kgroup.operation.check.rule import Rule
+
+__all__ = ["command"]
+
+_UNKNOWN = 3
+"""The status of a plugin that could not find out, for Nagios and Icinga."""
+
+
+def _parse_rules(texts: Sequence[str]) -> "frozenset[Rule]":
+    from kgroup.operation.check.rule import Rule
+
+    for text in texts:
+        if text not in set(Rule):
+            raise ValueError(f"no rule {text!r}; kgroup check --rules lists them")
+    return frozenset(map(Rule, texts))
+
+
+def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
+    from kgroup.operation.check.limit import parse_limit
+
+    limits = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"expected NAME=VALUE, as in old-commit=1h, found {text!r}")
+        limits.append(parse_limit(name, value))
+    return limits
+
+
+@click.command(
+    "check",
+    epilog=examples(
+        "kgroup check --sample",
+        "kgroup check --rules",
+        "kgroup check --sample click-stats -o json",
+        "kgroup check -b kafka-1:9092 --interval 60",
+        "kgroup check -C prod billing --fail-on error --nagios",
+        "kgroup check -C prod --baseline known.json --prometheus",
+        "kgroup check --zookeeper zk-1:2181/kafka billing --strategy roundrobin",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--all", "every", is_flag=True, help="Every group, as without names.")
+@regex_option
+@source_options(required=False)
+@click.option(
+    "--interval",
+    "interval_s",
+    metavar="SECONDS",
+    callback=parsed(parse_seconds),
+    help="Look again after so many seconds: finds what goes back or on and on, and, after 60 or "
+    "more, what stands still.",
+)
+@click.option(
+    "--rule",
+    "rules",
+    metavar="CODE",
+    multiple=True,
+    callback=parsed(_parse_rules),
+    shell_complete=suggest_rules,
+    help="Only this rule; may be repeated.",
+)
+@click.option("--rules", "lists_rules", is_flag=True, help="List the rules, and look at nothing.")
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=parsed(_parse_limits),
+    help="Beyond what something is found: old-commit=10m, expiring=1d, rebalance=1m, "
+    "transaction=15m, stuck=1m, uneven=2, coordinated=2 are the defaults; a profile may "
+    "have others.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "info"]),
+    default="warning",
+    show_default=True,
+    help="The least severity for which the exit status is 5.",
+)
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    type=PATH,
+    help="Findings to leave out: what an earlier check wrote with -o json.",
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(["range", "roundrobin"]),
+    help="partition.assignment.strategy of ZooKeeper consumers.  [default: the one that fits what "
+    "they own, or else range]",
+)
+@click.option("--nagios", is_flag=True, help="As a plugin of Nagios or Icinga, exit status too.")
+@click.option("--prometheus", is_flag=True, help="For node-exporter's textfile collector.")
+@log_budget_option
+@output_options
+def command(
+    groups: Sequence[str],
+    every: bool,
+    regex: Pattern | None,
+    source: Source,
+    interval_s: float | None,
+    rules: "frozenset[Rule]",
+    lists_rules: bool,
+    limits: list[tuple[str, float]],
+    fail_on: str,
+    baseline: Path | None,
+    strategy: str | None,
+    nagios: bool,
+    prometheus: bool,
+    log_budget: int,
+    output: Output,
+) -> ExitStatus | int:
+    """Find what is wrong with groups, and say what to do.
+
+    Members, assignments, commits and, where all groups are looked at, the brokers that coordinate
+    them; a row for each finding. The exit status is 5 where something was found that is as bad as
+    --fail-on says.
+    """
+    if lists_rules:
+        return _list_rules(output)
+    check_all(groups, regex, every=every)
+    if nagios and prometheus:
+        raise click.UsageError("--nagios and --prometheus are two forms; choose one of them")
+    if (nagios or prometheus) and (output.form != "table" or output.columns):
+        raise click.UsageError("--nagios and --prometheus are forms of their own; leave out -o")
+    if source == Source():
+        raise missing_source()
+    if interval_s is not None and source.snapshot is not None:
+        raise click.UsageError("--interval looks again, and a snapshot does not change")
+    from kgroup.operation.check.check import Request, check
+    from kgroup.operation.check.limit import read_baseline, with_limits
+    from kgroup.operation.check.look import Limits
+    from kgroup.operation.check.rule import Severity
+
+    known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
+    request = Request(
+        groups,
+        regex,
+        rules,
+        with_limits(Limits(), [*_profile_limits(source), *limits]),
+        Severity(fail_on),
+        known,
+        strategy,
+        log_budget,
+    )
+    pause = None if interval_s is None else partial(time.sleep, interval_s)
+    source = source.that_has(groups)
+    try:
+        with (
+            documented("check", output),
+            source.open(of_silence=not groups, in_rounds=pause is not None) as found,
+        ):
+            is_log = bool(source.paths)
+            audit = check(
+                found, request, lambda: None if is_log else source.instant_ms(found), pause
+            )
+    except KgroupError as error:
+        if not nagios:
+            raise
+        write([f"KGROUP UNKNOWN - {error}\n"])
+        return _UNKNOWN
+    from kgroup.render.group import finding as render
+
+    report = audit.report
+    if not nagios and not prometheus:
+        return show("check", report, output, render.finding_sheet, render.findings_text)
+    lines, status = render.prometheus_lines(audit), int(report.exit_status)
+    if nagios:
+        lines, status = render.nagios_lines(audit), render.nagios_status(audit)
+    write(lines)
+    flush()
+    warn_notes(report.notes)
+    warn_of(report.errors)
+    return status
+
+
+def _list_rules(output: Output) -> ExitStatus:
+    from kgroup.operation.check.rule import Rule
+    from kgroup.operation.report import Report
+    from kgroup.render.group.finding import rule_object, rule_sheet
+
+    return show("check --rules", Report(tuple(Rule)), output, rule_sheet, row=rule_object)
+
+
+def _profile_limits(source: Source) -> list[tuple[str, float]]:
+    """Give the limits of the profile, where one is chosen."""
+    from kgroup.operation.check.limit import parse_limit
+
+    connection = source.connection
+    name = connection.profile if connection is not None else None
+    if name is None:
+        return []
+    from kgroup.source.config.profile import config_file, read_check_profile
+
+    origin, limits = read_check_profile(name, config_file(dict(os.environ)))
+    try:
+        return [parse_limit(key, value) for key, value in limits.items()]
+    except ValueError as error:
+        raise UsageError(f"{origin}: check: {error}") from None

@@ -1,0 +1,209 @@
+"""Look at groups, once or twice, and judge what is seen by every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.model.group import GroupType
+from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
+from kgroup.operation.check.cluster import OFFSETS_TOPIC, check_cluster
+from kgroup.operation.check.commit import check_commits
+from kgroup.operation.check.look import At, Evidence, Limits, Look
+from kgroup.operation.check.membership import check_membership, subscribed
+from kgroup.operation.check.rule import Finding, Rule, Severity
+from kgroup.operation.check.zookeeper import check_zookeeper
+from kgroup.operation.describe import describe
+from kgroup.operation.description import GroupDescription
+from kgroup.operation.report import Report, outcome
+from kgroup.source.base import (
+    DEFAULT_LOG_BUDGET,
+    Capability,
+    ClusterSource,
+    GroupSource,
+    RenewableSource,
+    SettingSource,
+)
+
+__all__ = ["Audit", "Request", "check"]
+
+_RETENTION = "offsets.retention.minutes"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be checked, and by which rules.
+
+    Attributes:
+        group_ids: names; empty, and without a regex: all groups, and the cluster.
+        regex: matches whole group ids.
+        rules: those that count; empty for all.
+        limits: beyond what something is a finding.
+        fail_on: the least severity for which the exit status is 5.
+        known: findings that are accepted, by their keys; see `Finding.key`.
+        log_budget: see `Question`.
+        strategy: of ZooKeeper consumers, `partition.assignment.strategy`; None: the one that fits.
+    """
+
+    group_ids: Collection[str] = ()
+    regex: Pattern | None = None
+    rules: frozenset[Rule] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+    fail_on: Severity = Severity.WARNING
+    known: frozenset[tuple[str | None, ...]] = frozenset()
+    strategy: str | None = None
+    log_budget: int = DEFAULT_LOG_BUDGET
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What a check comes to.
+
+    Attributes:
+        report: findings by group, those about the cluster first; of each group the worst first.
+        groups: how many were looked at.
+        time_ms: when, in epoch milliseconds.
+    """
+
+    report: Report[Finding]
+    groups: int
+    time_ms: int
+
+
+def check(
+    source: GroupSource,
+    request: Request,
+    instant_ms: Callable[[], int | None],
+    pause: Callable[[], object] | None = None,
+) -> Audit:
+    """Find what is wrong with groups.
+
+    Args:
+        source: of groups.
+        request: what is asked.
+        instant_ms: tells of which time the source speaks, in epoch milliseconds; None of logs,
+            which may be a copy of long ago: then it is the newest time that they have.
+        pause: waits before a second look; None: one look is taken.
+
+    Raises:
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
+    """
+    report, look = _look(source, request, instant_ms)
+    before = None
+    if pause is not None:
+        pause()
+        if isinstance(source, RenewableSource):
+            source.renew()
+        before = look
+        report, look = _look(source, request, instant_ms)
+    evidence, problems = _evidence(source, request, look, before)
+    findings = list(_judged(evidence, is_whole=not request.group_ids and request.regex is None))
+    notes = report.notes
+    old = [group for group in report.data if group.type is GroupType.ZOOKEEPER]
+    if old:
+        ids = [group.group_id for group in old]
+        audit = check_zookeeper(source, ids, now_ms=look.time_ms, strategy=request.strategy)
+        findings += audit.data
+        problems += audit.errors
+        notes += audit.notes
+    asked = [each for each in findings if not request.rules or each.code in request.rules]
+    new = [each for each in asked if each.key not in request.known]
+    if len(new) < len(asked):
+        count = len(asked) - len(new)
+        notes += (f"{count} known finding{' is' if count == 1 else 's are'} left out",)
+    new.sort(key=_order)
+    count = len(report.data)
+    if not new:
+        notes += (f"{count} group{'' if count == 1 else 's'} checked, nothing found",)
+    paths = {each.path for each in findings} - {None}
+    unread = (each for each in report.errors if each.path not in paths)
+    errors = tuple(dict.fromkeys((*unread, *problems)))
+    is_bad = any(each.severity.rank <= request.fail_on.rank for each in new)
+    # that groups have no findings does not mean that there are none
+    verdict = ExitStatus.PROBLEM if is_bad else outcome(report.data, errors)
+    found = Report(tuple(new), errors, tuple(dict.fromkeys(notes)), verdict)
+    return Audit(found, count, look.time_ms)
+
+
+def _order(finding: Finding) -> tuple[str, int, str, str, int]:
+    return (
+        finding.group_id or "",
+        finding.severity.rank,
+        finding.code,
+        finding.topic or "",
+        -1 if finding.partition is None else finding.partition,
+    )
+
+
+def _look(
+    source: GroupSource, request: Request, instant_ms: Callable[[], int | None]
+) -> tuple[Report[GroupDescription], Look]:
+    report = describe(source, request.group_ids, regex=request.regex, log_budget=request.log_budget)
+    groups = {group.group_id: group for group in report.data}
+    time_ms = instant_ms()
+    if time_ms is None:
+        time_ms = max((at for group in report.data for at in _times(group)), default=0)
+    return report, Look(time_ms, groups, _stable_ends(source, groups.values()))
+
+
+def _times(group: GroupDescription) -> Iterator[int]:
+    of_commits = [each.commit_timestamp_ms for each in group.offsets]
+    of_pending = [each.commit_timestamp_ms for each in group.pending_offsets]
+    times = (group.state_timestamp_ms, *of_commits, *of_pending)
+    return (each for each in times if each is not None)
+
+
+def _stable_ends(source: GroupSource, groups: Iterable[GroupDescription]) -> dict[At, int]:
+    """Tell where partitions end for read_committed, where that is before their end."""
+    if Capability.LAST_STABLE_OFFSETS not in source.capabilities:
+        return {}
+    ends = {
+        (offset.topic, offset.partition): offset.log_end_offset
+        for group in groups
+        for offset in group.offsets
+        if offset.topic is not None and offset.log_end_offset is not None
+    }
+    stable = source.log_ranges(ends, committed=True).ranges
+    return {
+        at: stable[at].end  # type: ignore[misc]  # compared with a number
+        for at, end in ends.items()
+        if at in stable and stable[at].end is not None and stable[at].end < end  # type: ignore[operator]
+    }
+
+
+def _judged(evidence: Evidence, *, is_whole: bool) -> Iterable[Finding]:
+    if is_whole:
+        yield from check_cluster(evidence)
+    for group in evidence.now.groups.values():
+        if group.type is not GroupType.ZOOKEEPER:
+            yield from check_membership(group, evidence)
+            yield from check_commits(group, evidence)
+
+
+def _evidence(
+    source: GroupSource, request: Request, look: Look, before: Look | None
+) -> tuple[Evidence, tuple[Problem, ...]]:
+    """Ask the cluster what rules need beside groups; what it does not tell is not judged."""
+    cluster = retention_ms = policy = None
+    problems: list[Problem] = []
+    if isinstance(source, ClusterSource) and not _is_of_zookeeper(look):
+        topics = {topic for group in look.groups.values() for topic in subscribed(group)}
+        cluster = source.view(sorted({OFFSETS_TOPIC, *topics}))
+    if isinstance(source, SettingSource):
+        try:
+            told = source.broker_settings([_RETENTION]).brokers.values()
+            minutes = {int(each[_RETENTION]) for each in told if _RETENTION in each}
+            retention_ms = min(minutes) * 60_000 if minutes else None
+            policy = source.topic_settings(OFFSETS_TOPIC, ["cleanup.policy"]).get("cleanup.policy")
+        except BrokerError as error:
+            if error.kind is not ProblemKind.DENIED:
+                problems.append(Problem(error.kind, str(error), broker=error.broker_id))
+    evidence = Evidence(look, before, request.limits, retention_ms, cluster, policy)
+    return evidence, tuple(problems)
+
+
+def _is_of_zookeeper(look: Look) -> bool:
+    return any(group.type is GroupType.ZOOKEEPER for group in look.groups.values())

@@ -1,0 +1,231 @@
+"""What is wrong with what a group has committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kgroup.model.group import GroupState, GroupType
+from kgroup.model.log_range import GONE, OffsetMark
+from kgroup.operation.check.look import Evidence, ago, finding_of
+from kgroup.operation.check.rule import Basis, Finding, Rule
+from kgroup.operation.description import GroupDescription, OffsetDescription
+
+__all__ = ["check_commits"]
+
+_EXPIRING = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
+
+
+def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Judge the commits of one group, partition by partition."""
+    earlier = evidence.before and evidence.before.groups.get(group.group_id)
+    before = {(each.topic, each.partition): each for each in earlier.offsets} if earlier else {}
+    for offset in group.offsets:
+        if offset.committed_offset is None:
+            continue
+        if offset.mark in GONE:
+            yield _gone(group, offset)
+            continue
+        yield from _range(group, offset)
+        earlier_offset = before.get((offset.topic, offset.partition))
+        if earlier_offset is not None:
+            yield from _backward(group, offset, earlier_offset, evidence)
+            yield from _still(group, offset, earlier_offset, evidence)
+        yield from _old(group, offset, evidence)
+    yield from _expiry(group, evidence)
+    yield from _outside(group)
+    yield from _pending(group, evidence)
+
+
+def _about(code: Rule, reason: str, group: GroupDescription, offset: OffsetDescription) -> Finding:
+    return finding_of(
+        code,
+        reason,
+        group.group_id,
+        topic=offset.topic,
+        partition=offset.partition,
+        member_id=offset.member_id,
+        offset=offset.committed_offset,
+        log_start_offset=offset.log_start_offset,
+        log_end_offset=offset.log_end_offset,
+        since_ms=offset.commit_timestamp_ms,
+    )
+
+
+def _gone(group: GroupDescription, offset: OffsetDescription) -> Finding:
+    what = "topic" if offset.mark is OffsetMark.TOPIC_GONE else "partition"
+    return _about(
+        Rule.TOPIC_GONE,
+        f"{offset.committed_offset} is committed for {offset.topic}-{offset.partition}, and there "
+        f"is no such {what}.",
+        group,
+        offset,
+    )
+
+
+def _range(group: GroupDescription, offset: OffsetDescription) -> Iterator[Finding]:
+    """Say where `auto.offset.reset` would throw a consumer that starts at a bad offset."""
+    at, committed = f"{offset.topic}-{offset.partition}", offset.committed_offset
+    start, end = offset.log_start_offset, offset.log_end_offset
+    assert committed is not None
+    if start is None or end is None:
+        return
+    if offset.mark is OffsetMark.PAST_END:
+        code, what = Rule.PAST_END, f"the log of {at} ends at {end}"
+        earliest = f"reads all of its {_records(end - start)} again"
+        latest = "reads what is written from now on"
+    elif offset.mark is OffsetMark.BEFORE_START:
+        code, what = Rule.BEFORE_START, f"the log of {at} begins at {start}"
+        earliest = f"has lost {_records(start - committed)}"
+        latest = f"passes over {end - start} more"
+    else:
+        return
+    text = (
+        f"{committed} is committed, and {what}. A consumer that starts with "
+        f"auto.offset.reset=earliest goes to {start} and {earliest}; with latest, the default, it "
+        f"goes to {end} and {latest}."
+    )
+    yield _about(code, text, group, offset)
+
+
+def _records(count: int) -> str:
+    return f"{count} record{'' if count == 1 else 's'}"
+
+
+def _backward(
+    group: GroupDescription,
+    offset: OffsetDescription,
+    before: OffsetDescription,
+    evidence: Evidence,
+) -> Iterator[Finding]:
+    was, committed = before.committed_offset, offset.committed_offset
+    if was is not None and committed is not None and committed < was:
+        text = (
+            f"{offset.topic}-{offset.partition}: {was} was committed, and {_between(evidence)} "
+            f"later {committed}."
+        )
+        yield replace(_about(Rule.BACKWARD_COMMIT, text, group, offset), basis=Basis.LOOKS)
+
+
+def _still(
+    group: GroupDescription,
+    offset: OffsetDescription,
+    before: OffsetDescription,
+    evidence: Evidence,
+) -> Iterator[Finding]:
+    """Find what did not move between two looks that lie far enough apart."""
+    if _between_ms(evidence) < evidence.limits.stuck_ms:
+        return
+    place, since = f"{offset.topic}-{offset.partition}", _between(evidence)
+    grew = (offset.log_end_offset or 0) > (before.log_end_offset or 0)
+    committed = offset.committed_offset
+    if offset.member_id and before.committed_offset == committed and before.lag and grew:
+        text = (
+            f"{place}: {committed} is committed as {since} before, and the lag has grown from "
+            f"{before.lag} to {offset.lag}; its owner is {offset.member_id}."
+        )
+        yield replace(_about(Rule.STUCK_PARTITION, text, group, offset), basis=Basis.LOOKS)
+    assert evidence.before is not None
+    at = (offset.topic or "", offset.partition)
+    stable = evidence.now.stable_ends.get(at)
+    if stable is not None and stable == evidence.before.stable_ends.get(at):
+        text = (
+            f"{place}: consumers of isolation level read_committed end at {stable}, as they did "
+            f"{since} before, and the log at {offset.log_end_offset}."
+        )
+        yield replace(_about(Rule.OPEN_TRANSACTION, text, group, offset), basis=Basis.LOOKS)
+
+
+def _between_ms(evidence: Evidence) -> int:
+    return evidence.now.time_ms - (evidence.before or evidence.now).time_ms
+
+
+def _between(evidence: Evidence) -> str:
+    return f"{_between_ms(evidence) / 1000:.0f} s"
+
+
+def _old(
+    group: GroupDescription, offset: OffsetDescription, evidence: Evidence
+) -> Iterator[Finding]:
+    then_ms, now_ms = offset.commit_timestamp_ms, evidence.now.time_ms
+    is_behind = offset.lag is not None and offset.lag > 0 and offset.member_id is not None
+    if is_behind and then_ms is not None and now_ms - then_ms > evidence.limits.old_commit_ms:
+        text = (
+            f"{offset.topic}-{offset.partition}: the last commit was {ago(then_ms, now_ms)}, and "
+            f"{_records(offset.lag or 0)} wait; its owner is {offset.member_id}."
+        )
+        yield _about(Rule.OLD_COMMIT, text, group, offset)
+
+
+def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Find commits of this group in a transaction that does not come to an end."""
+    now_ms = evidence.now.time_ms
+    for pending in group.pending_offsets:
+        then_ms = pending.commit_timestamp_ms
+        if then_ms is not None and now_ms - then_ms > evidence.limits.transaction_ms:
+            yield finding_of(
+                Rule.OPEN_TRANSACTION,
+                f"{pending.topic}-{pending.partition}: {pending.committed_offset} was committed "
+                f"{ago(then_ms, now_ms)} in a transaction of producer {pending.producer_id} that "
+                "is still open.",
+                group.group_id,
+                topic=pending.topic,
+                partition=pending.partition,
+                offset=pending.committed_offset,
+                since_ms=then_ms,
+            )
+
+
+def _expiry(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Tell when commits of a group without members are forgotten.
+
+    Source: `OffsetExpirationConditionImpl`, `ClassicGroup.offsetExpirationCondition` of 4.3.1:
+    by the time at which the group became empty, or where that is not known by each commit's.
+    """
+    if group.state is not GroupState.EMPTY or group.type not in _EXPIRING:
+        return
+    now_ms, most_ms = evidence.now.time_ms, evidence.limits.expiring_ms
+    ends = []
+    for offset in group.offsets:
+        if offset.committed_offset is None:
+            continue
+        end_ms = offset.expire_timestamp_ms
+        if end_ms is None and evidence.retention_ms is not None:
+            base_ms = group.state_timestamp_ms or offset.commit_timestamp_ms
+            end_ms = None if base_ms is None else base_ms + evidence.retention_ms
+        if end_ms is not None and end_ms - now_ms < most_ms:
+            ends.append((end_ms, offset))
+    if not ends:
+        return
+    first_ms, _ = min(ends, key=lambda each: each[0])
+    hours = max(0, first_ms - now_ms) / 3_600_000
+    yield finding_of(
+        Rule.EXPIRING_OFFSET,
+        f"{len(ends)} commit{'' if len(ends) == 1 else 's'} of the group will be forgotten, the "
+        + ("first of them any moment." if not hours else f"first in {hours:.1f} hours."),
+        group.group_id,
+        since_ms=group.state_timestamp_ms,
+    )
+
+
+def _outside(group: GroupDescription) -> Iterator[Finding]:
+    """Find commits made since the last rebalance for topics that no member subscribes to."""
+    if group.state is not GroupState.STABLE or group.state_timestamp_ms is None:
+        return
+    if any(each.subscription is None or each.subscription.topics is None for each in group.members):
+        return
+    subscribed = {
+        topic
+        for member in group.members
+        for topic in (member.subscription.topics if member.subscription else None) or ()
+    }
+    for offset in group.offsets:
+        then_ms = offset.commit_timestamp_ms
+        if then_ms is None or offset.committed_offset is None or offset.member_id is not None:
+            continue
+        if offset.topic not in subscribed and then_ms > group.state_timestamp_ms:
+            text = (
+                f"{offset.topic}-{offset.partition}: {offset.committed_offset} was committed after "
+                "the last rebalance, and no member subscribes to the topic."
+            )
+            yield _about(Rule.OUTSIDE_COMMIT, text, group, offset)

@@ -1,0 +1,107 @@
+"""Limits by name, as the command line and profiles write them; findings that are accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from kgroup.errors import InputError
+from kgroup.model.instant import duration_ms
+from kgroup.operation.check.look import Limits
+from kgroup.operation.check.rule import Rule
+
+__all__ = ["LIMITS", "parse_limit", "read_baseline", "with_limits"]
+
+LIMITS: Mapping[str, tuple[str, str]] = {
+    "old-commit": ("old_commit_ms", "age of a commit while there are records to read (10m)"),
+    "expiring": ("expiring_ms", "time until a commit is forgotten (1d)"),
+    "rebalance": ("rebalance_ms", "duration of a rebalance (1m)"),
+    "transaction": ("transaction_ms", "age of a commit in an open transaction (15m)"),
+    "stuck": ("stuck_ms", "time from one look to the next in which nothing moves (1m)"),
+    "uneven": ("uneven", "how many times as many partitions one member may have (2)"),
+    "coordinated": ("coordinated", "how many times the mean of groups a broker may have (2)"),
+}
+"""By name, the attribute of `Limits`, and what it means with its default."""
+
+
+def parse_limit(name: str, text: str) -> tuple[str, float]:
+    """Read a limit: a duration, or how many times.
+
+    Returns:
+        the attribute of `Limits`, and its value.
+
+    Raises:
+        ValueError: there is none of that name, or the value is no such thing.
+    """
+    if name not in LIMITS:
+        raise ValueError(f"expected one of {', '.join(LIMITS)}, found {name!r}")
+    field = LIMITS[name][0]
+    if field.endswith("_ms"):
+        value = duration_ms(text)
+        if value is None:
+            raise ValueError(f"{name}: expected a duration (10m, 1d, 90s), found {text!r}")
+        return field, value
+    try:
+        times = float(text)
+    except ValueError:
+        times = 0.0
+    if not 1 <= times < 1e9:
+        raise ValueError(f"{name}: expected a number from 1, found {text!r}")
+    return field, times
+
+
+def with_limits(limits: Limits, changes: Iterable[tuple[str, float]]) -> Limits:
+    """Change limits; later ones count."""
+    named: dict[str, Any] = dict(changes)
+    return replace(limits, **named)
+
+
+def read_baseline(text: bytes, path: str) -> frozenset[tuple[str | None, ...]]:
+    """Read the keys of findings that an earlier check wrote as JSON or JSON lines.
+
+    Args:
+        text: of the file.
+        path: its name, for errors.
+
+    Raises:
+        InputError: it is none.
+    """
+    keys = set()
+    for at, row in enumerate(_rows(text, path), 1):
+        try:
+            keys.add(_key(row))
+        except (TypeError, KeyError, ValueError):
+            raise InputError(
+                f"{path}: finding {at}: expected an object with code and group_id, as kgroup check "
+                "-o json writes it",
+                path=path,
+            ) from None
+    return frozenset(keys)
+
+
+def _rows(text: bytes, path: str) -> Iterable[Any]:
+    try:
+        if text.lstrip().startswith(b"{") and b'"command"' in text[:200]:
+            document = orjson.loads(text)
+            if document.get("command") == "check" and isinstance(document["data"], list):
+                return document["data"]
+        else:
+            return [orjson.loads(line) for line in text.splitlines() if line.strip()]
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        pass
+    raise InputError(
+        f"{path}: expected findings, as kgroup check -o json or -o jsonl writes them", path=path
+    )
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str | None, ...]:
+    """Give what `Finding.key` gives of the finding that this was."""
+    code = Rule(row["code"])
+    values = [row["group_id"]]
+    values += (row.get(name) for name in ("topic", "partition", "member_id", "broker", "path"))
+    if not all(value is None or isinstance(value, str | int) for value in values):
+        raise TypeError
+    return code, *(None if value is None else str(value) for value in values)

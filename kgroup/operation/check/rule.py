@@ -1,0 +1,318 @@
+"""What `kgroup check` looks for: each rule with what it means and what to do about it."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from kgroup.word import Word
+
+__all__ = ["Basis", "Finding", "Rule", "Severity"]
+
+_REBALANCE = (
+    "A rebalance takes some seconds: check again. If it stays, look in the consumers' logs for "
+    "ConsumerRebalanceFailedException, and restart the consumers that have it."
+)
+
+
+class Severity(Word):
+    """How bad a finding is, the worst first; promised to scripts."""
+
+    ERROR = ("error", "Records are not read, or will be lost or read again.")
+    WARNING = ("warning", "It works, and something is about to go wrong or costs too much.")
+    INFO = ("info", "Nothing is wrong; something could be better.")
+
+    @property
+    def rank(self) -> int:
+        """0 of the worst."""
+        return list(Severity).index(self)
+
+
+class Basis(Word):
+    """On which evidence a finding rests."""
+
+    LOOK = ("look", "What one look at the source shows.")
+    LOOKS = ("looks", "What two looks show, some time apart.")
+    WAREHOUSE = ("warehouse", "What the records of the past say.")
+
+
+class Rule(Word):
+    """What was found; promised to scripts. `advice` says what to do about it."""
+
+    severity: Severity
+    advice: str
+
+    def __new__(
+        cls, word: str, sentence: str = "", advice: str = "", severity: Severity = Severity.WARNING
+    ) -> Self:
+        """Make a member."""
+        member = str.__new__(cls, word)
+        member._value_, member.sentence = word, sentence
+        member.advice, member.severity = advice, severity
+        return member
+
+    @property
+    def code(self) -> str:
+        """The word itself, as findings have it."""
+        return self.value
+
+    NOBODY_READS = (
+        "nobody-reads",
+        "The group has no members, and records wait for it.",
+        "Start its consumers; delete the group where nobody needs it any more (kgroup offsets "
+        "delete GROUP).",
+        Severity.ERROR,
+    )
+    NO_OWNER = (
+        "no-owner",
+        "Nobody owns a partition that the group should read.",
+        "A rebalance takes some seconds: look again. If it stays, see what the members subscribe "
+        "to (kgroup describe GROUP --members), and look in the leader's log.",
+        Severity.ERROR,
+    )
+    BEFORE_START = (
+        "before-start",
+        "The records from the committed offset on are gone.",
+        "A running consumer may be ahead of its commit. For one that starts, choose "
+        "auto.offset.reset, or the offset that you want (kgroup offsets reset).",
+        Severity.ERROR,
+    )
+    PAST_END = (
+        "past-end",
+        "The committed offset lies past the end of the log: the topic was made anew, or the log "
+        "was cut.",
+        "For a consumer that starts, choose auto.offset.reset, or the offset that you want (kgroup "
+        "offsets reset).",
+        Severity.ERROR,
+    )
+    TOPIC_GONE = (
+        "topic-gone",
+        "The group has commits for a topic or partition that does not exist any more.",
+        "Delete them, or a topic of that name that is made again is read from there (kgroup "
+        "offsets delete GROUP --topic TOPIC).",
+    )
+    STUCK_PARTITION = (
+        "stuck-partition",
+        "A partition has an owner and records to read, and its commit stands still while its log "
+        "grows.",
+        "Look at the owner's log: a record that it cannot process, or a call that does not return. "
+        "max.poll.interval.ms removes it from the group only if it does not poll any more.",
+        Severity.ERROR,
+    )
+    OLD_COMMIT = (
+        "old-commit",
+        "A partition has an owner and records to read, and nothing was committed for long.",
+        "Look at the owner's log; see that it commits (enable.auto.commit, or the program itself).",
+    )
+    EXPIRING_OFFSET = (
+        "expiring-offset",
+        "Commits of a group without members are soon forgotten; its consumers then begin where "
+        "auto.offset.reset leads.",
+        "Start its consumers, raise offsets.retention.minutes, or save what is committed (kgroup "
+        "offsets export GROUP).",
+    )
+    BACKWARD_COMMIT = (
+        "backward-commit",
+        "An offset was committed that is smaller than the one before: records are read again.",
+        "If nobody has reset offsets, two consumers read one partition, or one commits what "
+        "another has read: see kgroup history commits GROUP.",
+    )
+    OUTSIDE_COMMIT = (
+        "outside-commit",
+        "An active group has a fresh commit for a topic that none of its members reads.",
+        "Find out which program commits under this group's id without being a member.",
+    )
+    OPEN_TRANSACTION = (
+        "open-transaction",
+        "An open transaction holds back the last stable offset: consumers of isolation level "
+        "read_committed wait.",
+        "Find the producer (kafka-transactions.sh find-hanging), and abort the transaction if it "
+        "hangs.",
+    )
+    IDLE_MEMBER = (
+        "idle-member",
+        "A member has no partitions, though there are enough for all.",
+        "See what it subscribes to; change the strategy where that leaves members out (range does, "
+        "topic by topic).",
+    )
+    TOO_MANY_MEMBERS = (
+        "too-many-members",
+        "The group has more members than partitions to read: some of them stand idle.",
+        "Stop some, or add partitions (kgroup plan partitions TOPIC=N tells what that does).",
+        Severity.INFO,
+    )
+    UNEVEN_LOAD = (
+        "uneven-load",
+        "Of members that subscribe alike, one has far more partitions than another.",
+        "kgroup assign GROUP --dry-run --compare shows what other strategies would give.",
+    )
+    MIXED_PROTOCOLS = (
+        "mixed-protocols",
+        "Some members speak the classic protocol, and some the consumer protocol.",
+        "Finish the migration: kgroup plan consumer-protocol GROUP finds where it stands.",
+    )
+    EAGER_STRATEGY = (
+        "eager-strategy",
+        "All members stop whenever one comes or goes; with cooperative-sticky, only what moves.",
+        "kgroup plan assignor cooperative-sticky GROUP plans the change.",
+        Severity.INFO,
+    )
+    SESSION_TIMEOUT = (
+        "session-timeout",
+        "A member's session is longer than its poll interval: it is thrown out for slow polls "
+        "before a dead one is missed.",
+        "Let session.timeout.ms be shorter than max.poll.interval.ms, and heartbeat.interval.ms a "
+        "third of it.",
+    )
+    LONG_REBALANCE = (
+        "long-rebalance",
+        "A rebalance goes on for long, or one follows the other; meanwhile nobody reads, or less.",
+        "Look for the member that joins late (max.poll.interval.ms is how long it may) or leaves "
+        "again and again: kgroup describe GROUP --watch 2.",
+    )
+    MISSING_STATIC_MEMBER = (
+        "missing-static-member",
+        "A static member is not there; its partitions wait until its session has expired.",
+        "Start it, or remove it for good (kgroup members remove GROUP --instance ID).",
+    )
+    COORDINATOR_LOAD = (
+        "coordinator-load",
+        "One broker coordinates far more groups than the others.",
+        "Partitions of __consumer_offsets decide: see that their leaders are spread evenly "
+        "(kafka-leader-election.sh), and that there are enough of them.",
+    )
+    OFFSETS_TOPIC = (
+        "offsets-topic",
+        "__consumer_offsets is not kept as it should be: commits can be lost, or nobody "
+        "coordinates.",
+        "See kafka-topics.sh --describe --topic __consumer_offsets: it should have many "
+        "partitions, three replicas in sync, and cleanup.policy=compact.",
+        Severity.ERROR,
+    )
+    BAD_REGISTRATION = (
+        "bad-registration",
+        "A consumer's node cannot be read; no consumer of the group can rebalance while it is "
+        "there.",
+        "Stop the client that wrote it, or delete the node; then restart the consumers.",
+        Severity.ERROR,
+    )
+    BAD_OWNER = (
+        "bad-owner",
+        "An owner node cannot be read; nobody else can own the partition while it is there.",
+        "Delete the node, and restart a consumer of the group.",
+        Severity.ERROR,
+    )
+    BAD_OFFSET = (
+        "bad-offset",
+        "A committed offset is none: the consumer that gets the partition cannot rebalance where "
+        "it is no number, and starts where auto.offset.reset leads where it is below 0.",
+        "Write the offset that you want into the node, or delete it.",
+        Severity.ERROR,
+    )
+    FOREIGN_NODE = (
+        "foreign-node",
+        "A node that no consumer of Kafka writes.",
+        "Find out who wrote it; consumers pass it over.",
+    )
+    NO_SESSION = (
+        "no-session",
+        "The node of a consumer or an owner belongs to no session, so it stays when its consumer "
+        "goes.",
+        "Consumers write such nodes with their session. Delete it, and restart the group.",
+    )
+    SAME_ID = (
+        "same-id",
+        "Two sessions write as one consumer: two processes with one consumer.id, or a process that "
+        "has lost its session and has not written its owner nodes anew.",
+        "Check again after a session timeout. If it stays, give each process a consumer.id of its "
+        "own, or leave the setting out.",
+    )
+    NO_TOPIC = (
+        "no-topic",
+        "A consumer subscribes to a topic that does not exist, or its list matches none.",
+        "Create the topic, or correct the subscription; until then the streams wait.",
+    )
+    CANNOT_ASSIGN = (
+        "cannot-assign",
+        "Every consumer of the group fails to assign by this strategy.",
+        "With roundrobin all consumers need the same topics, and each as many streams for one as "
+        "for another; else use range.",
+        Severity.ERROR,
+    )
+    OWNER_GONE = (
+        "owner-gone",
+        "The owner of a partition is no consumer of the group: nobody reads the partition, and "
+        "nobody else can own it while the node is there.",
+        "A node with a session goes with it; check again after a session timeout. Delete one that "
+        "stays, and restart a consumer of the group.",
+        Severity.ERROR,
+    )
+    NO_SUCH_THREAD = (
+        "no-such-thread",
+        "A partition is owned by a thread that its consumer does not have for the topic.",
+        "Restart that consumer: it writes its owner nodes anew.",
+    )
+    OTHER_OWNER = (
+        "other-owner",
+        "A partition is owned by another thread than the algorithm gives it to.",
+        f"{_REBALANCE} All consumers need the same partition.assignment.strategy and Kafka "
+        "version; --strategy names it.",
+    )
+    OFFSETS_DIFFER = (
+        "offsets-differ",
+        "ZooKeeper and Kafka have different commits of the group.",
+        "With dual.commit.enabled a consumer that starts takes the greater one. Check again after "
+        "a commit; if it stays, see that all consumers commit to both, or, when all commit to "
+        "Kafka alone, delete those in ZooKeeper.",
+    )
+    NO_CONSUMERS = (
+        "no-consumers",
+        "The group has commits and no consumers.",
+        "Start its consumers, or delete /consumers/GROUP if nobody needs it any more.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or could be better.
+
+    Attributes:
+        code: what it is.
+        severity: how bad it is.
+        basis: on which evidence it rests.
+        group_id: the group; None where it is about the cluster.
+        reason: what was found, in a sentence.
+        advice: what to do about it.
+        topic: user's topic concerned.
+        partition: its partition.
+        member_id: the member concerned.
+        broker: id of the broker concerned.
+        offset: that is committed.
+        log_start_offset: where the log begins: there `auto.offset.reset=earliest` leads.
+        log_end_offset: where the log ends: there `auto.offset.reset=latest` leads.
+        path: node of ZooKeeper concerned; it need not exist.
+        kafka_offset: of a ZooKeeper consumer, the offset that is committed in Kafka.
+        since_ms: since when, in epoch milliseconds, as far as the source tells.
+    """
+
+    code: Rule
+    severity: Severity
+    basis: Basis
+    group_id: str | None
+    reason: str
+    advice: str
+    topic: str | None = None
+    partition: int | None = None
+    member_id: str | None = None
+    broker: int | None = None
+    offset: int | None = None
+    log_start_offset: int | None = None
+    log_end_offset: int | None = None
+    path: str | None = None
+    kafka_offset: int | None = None
+    since_ms: int | None = None
+
+    @property
+    def key(self) -> tuple[str | None, ...]:
+        """What makes it the same finding in the next check, whatever the numbers are then."""
+        partition = None if self.partition is None else str(self.partition)
+        broker = None if self.broker is None else str(self.broker)
+        return self.code, self.group_id, self.topic, partition, self.member_id, broker, self.path

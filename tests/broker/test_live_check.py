@@ -1,0 +1,377 @@
+"""`kgroup check` on a real cluster: every finding is brought about, and sound groups have none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from kafka import KafkaProducer
+
+from kgroup.operation.check.check import Request, check
+from kgroup.operation.check.look import Limits
+from kgroup.operation.check.rule import Basis, Finding, Rule
+from kgroup.source.broker.source import Cluster
+from kgroup.source.log.source import LogDir
+from tests.broker.live_groups import MODERN_CONFIG, NEW, STICKY
+from tests.broker.servers import Broker, broker, cluster
+from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle
+from tests.record.raw import (
+    RawMember,
+    await_coordinator,
+    commit,
+    configure_topic,
+    consumer_protocol,
+    create_topics,
+    join,
+    knock,
+)
+from tests.record.recording import Recording
+from tests.record.session import Session
+from tests.record.wire import Wire
+from tests.waiting import until
+
+VERSION = "4.3.1"
+TOPICS = {"orders": 3, "payments": 2, "clicks": 3, "single": 1, "cut": 1}
+"""Ten records in each partition, and one more for each of its number."""
+EAGER = {"partition_assignment_strategy": f"{ASSIGNOR}RangeAssignor"}
+SOUND = ("sound", "sound-new")
+HOUR_MS = 3_600_000
+AT_ONCE = Limits(stuck_ms=0)
+NO_PATIENCE = Limits(old_commit_ms=0, rebalance_ms=0, transaction_ms=-1, uneven=1.5)
+
+
+@dataclass(frozen=True)
+class Live:
+    """A broker, its Java clients, and who speaks to it by hand."""
+
+    server: Broker
+    clients: Session
+    wire: Wire
+    producer: KafkaProducer
+
+    def findings(
+        self,
+        *groups: str,
+        rules: Collection[Rule] = (),
+        limits: Limits = Limits(),  # noqa: B008, frozen
+        meanwhile: Callable[[], object] | None = None,
+    ) -> Sequence[Finding]:
+        """Check groups, twice where something is to happen meanwhile."""
+        request = Request(groups, rules=frozenset(rules), limits=limits)
+        with Cluster(self.server.bootstrap, of_silence=True) as source:
+            audit = check(source, request, now_ms, meanwhile)
+        assert audit.report.errors == ()
+        assert audit.groups == len(groups)
+        return audit.report.data
+
+    def logged(self, *groups: str, limits: Limits = Limits()) -> Sequence[Finding]:  # noqa: B008
+        """Check groups by the broker's own log."""
+        request = Request(groups, limits=limits)
+        report = check(LogDir([self.server.log_dir]), request, lambda: None).report
+        assert report.errors == ()
+        return report.data
+
+    def produce(self, topic: str, partition: int) -> None:
+        self.producer.send(topic, b"x", partition=partition).get(30)
+
+
+def now_ms() -> int:
+    import time
+
+    return time.time_ns() // 1_000_000
+
+
+def codes(findings: Sequence[Finding]) -> list[tuple[str, str | None, int | None]]:
+    return [(each.code, each.topic, each.partition) for each in findings]
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    work: Path = tmp_path_factory.mktemp("check")
+    recording = Recording("check", work)
+    config = {**MODERN_CONFIG, "group.min.session.timeout.ms": "1000"}
+    with (
+        broker(VERSION, work, config=config) as server,
+        java(recording, server, "Consumers", "Producers", "Transactions") as clients,
+        Wire(VERSION, server.bootstrap) as wire,
+    ):
+        make_topics(recording, server, clients, TOPICS)
+        producer = KafkaProducer(bootstrap_servers=server.bootstrap)
+        yield Live(server, clients, wire, producer)
+        producer.close()
+
+
+def test_sound_groups(live: Live, cli: Cli) -> None:  # noqa: F811
+    """Two members each, that have committed all there is."""
+    for group, options in zip(SOUND, (STICKY, NEW), strict=True):
+        names = [f"{group}-{number}" for number in (1, 2)]
+        for name in names:
+            join_java(live.clients, group, name, "orders", **options)
+        settle(live.clients, 3, *names)
+        owned = {name: live.clients.call("owned", name=name) for name in names}
+        for name, partitions in owned.items():
+            places = [at.rsplit("-", 1) for at in partitions.split(",")]
+            offsets = ",".join(f"{topic}:{n}:{10 + int(n)}" for topic, n in places)
+            live.clients.call("commit", name=name, offsets=offsets, metadata="")
+    assert live.findings(*SOUND) == ()
+    assert live.findings(*SOUND, meanwhile=lambda: None) == ()
+    assert live.logged(*SOUND) == ()
+    result = cli("check", *SOUND, "-b", live.server.bootstrap)
+    assert (result.status, result.out) == (0, "")
+    assert result.err == "kgroup: note: 2 groups checked, nothing found\n"
+
+
+def test_a_group_that_nobody_reads(live: Live, cli: Cli) -> None:  # noqa: F811
+    commit(live.wire, "nobody", {("orders", 0): 4, ("orders", 1): 11})
+    (finding,) = live.findings("nobody")
+    assert finding.code is Rule.NOBODY_READS
+    assert finding.reason == "Nobody reads 6 records that wait for the group."
+    limits = Limits(expiring_ms=8 * 24 * HOUR_MS)
+    (_, finding) = live.findings("nobody", limits=limits)
+    assert finding.code is Rule.EXPIRING_OFFSET
+    assert finding.reason == (
+        "2 commits of the group will be forgotten, the first in 168.0 hours."
+    ), "seven days are the default of offsets.retention.minutes"
+    result = cli("check", "nobody", "-b", live.server.bootstrap, "-o", "json")
+    assert result.status == 5
+    (row,) = json.loads(result.out)["data"]
+    assert (row["code"], row["severity"], row["basis"]) == ("nobody-reads", "error", "look")
+
+
+def test_commits_beside_the_log(live: Live) -> None:
+    """Before its start, past its end, of a topic that was deleted."""
+    live.wire.call(
+        "DeleteRecords",
+        timeout_ms=30_000,
+        topics=[{"name": "cut", "partitions": [{"partition_index": 0, "offset": 4}]}],
+    )
+    commit(live.wire, "beside", {("cut", 0): 1, ("orders", 0): 1000})
+    rules = (Rule.BEFORE_START, Rule.PAST_END)
+    before, past = live.findings("beside", rules=rules)
+    assert codes([before, past]) == [("before-start", "cut", 0), ("past-end", "orders", 0)]
+    assert (before.log_start_offset, past.log_end_offset) == (4, 10)
+    assert "goes to 4 and has lost 3 records; with latest" in before.reason
+    assert "goes to 10 and passes over 6 more" in before.reason
+    assert "goes to 0 and reads all of its 10 records again" in past.reason
+    member = RawMember(VERSION, live.server.bootstrap, "gone")
+    create_topics(live.wire, {"gone": 1})
+    join(member, "gone", {"range": consumer_protocol(["gone"])}, consumer_protocol(["gone"], 0))
+    commit(live.wire, "gone", {("gone", 0): 0}, member=(member.member_id, member.generation))
+    live.wire.call("DeleteTopics", 5, timeout_ms=30_000, topic_names=["gone"])
+
+    def topics() -> set[str]:
+        return {topic["name"] for topic in live.wire.call("Metadata", 1, topics=None)["topics"]}
+
+    until(lambda: "gone" not in topics())
+    found = live.findings("gone")
+    assert codes(found) == [("no-topic", "gone", None), ("topic-gone", "gone", 0)]
+    member.close()
+
+
+def test_a_consumer_that_stands_still(live: Live) -> None:
+    """From two looks: its log grows, and its commit does not; and one that goes back."""
+    join_java(live.clients, "stuck", "stuck-1", "payments", **STICKY)
+    settle(live.clients, 2, "stuck-1")
+    live.clients.call("commit", name="stuck-1", offsets="payments:0:9,payments:1:10", metadata="")
+    assert live.findings("stuck") == ()
+    found = live.findings("stuck", meanwhile=lambda: live.produce("payments", 1), limits=AT_ONCE)
+    assert [(each.code, each.partition, each.basis) for each in found] == [
+        (Rule.STUCK_PARTITION, 1, Basis.LOOKS)
+    ]
+    assert "the lag has grown from 1 to 2" in found[0].reason
+    found = live.findings("stuck", meanwhile=lambda: live.produce("payments", 1))
+    assert found == (), "it may commit less often than that"
+    found = live.findings("stuck", limits=NO_PATIENCE)
+    assert codes(found) == [("old-commit", "payments", 0), ("old-commit", "payments", 1)]
+
+    def go_back() -> None:
+        live.clients.call("commit", name="stuck-1", offsets="payments:0:3", metadata="")
+
+    found = live.findings("stuck", meanwhile=go_back, rules=[Rule.BACKWARD_COMMIT])
+    assert codes(found) == [("backward-commit", "payments", 0)]
+    assert found[0].reason.startswith("payments-0: 9 was committed, and ")
+    live.clients.call("commit", name="stuck-1", offsets="orders:1:3", metadata="")
+    found = live.findings("stuck", rules=[Rule.OUTSIDE_COMMIT])
+    assert codes(found) == [("outside-commit", "orders", 1)]
+    live.clients.call("leave", name="stuck-1")
+
+
+def test_open_transactions(live: Live) -> None:
+    """One of records, which a cluster tells; and one of commits, which only its log does."""
+    bound = KafkaProducer(bootstrap_servers=live.server.bootstrap, transactional_id="open")
+    bound.init_transactions()
+    bound.begin_transaction()
+    bound.send("single", b"x", partition=0).get(30)
+    commit(live.wire, "waiting", {("single", 0): 10})
+    rules = [Rule.OPEN_TRANSACTION]
+    found = live.findings("waiting", meanwhile=lambda: None, rules=rules, limits=AT_ONCE)
+    assert codes(found) == [("open-transaction", "single", 0)]
+    assert "read_committed end at 10, as they did" in found[0].reason
+    assert found[0].log_end_offset == 11
+    bound.commit_transaction()
+    bound.close()
+    assert not live.findings("waiting", meanwhile=lambda: None, rules=rules, limits=AT_ONCE)
+    live.clients.call(
+        "transaction", id="t", group="waiting", offsets="cut:0:7", metadata="", end="open"
+    )
+    found = [
+        each
+        for each in live.logged("waiting", limits=NO_PATIENCE)
+        if each.code is Rule.OPEN_TRANSACTION
+    ]
+    assert codes(found) == [("open-transaction", "cut", 0)]
+    assert found[0].offset == 7
+
+
+def test_shares_of_members(live: Live) -> None:
+    """Range gives the first of two members all topics of one partition; three leave one idle."""
+    for number in (1, 2):
+        join_java(live.clients, "idle", f"idle-{number}", "single,cut", **EAGER)
+        join_java(live.clients, "many", f"many-{number}", "single", **STICKY)
+        join_java(live.clients, "uneven", f"uneven-{number}", "orders,clicks", **EAGER)
+    until(lambda: codes(live.findings("many")) == [("too-many-members", None, None)])
+    wanted = [("idle-member", None, None), ("eager-strategy", None, None)]
+    until(lambda: codes(live.findings("idle")) == wanted)
+    idle, eager = live.findings("idle")
+    assert idle.member_id is not None
+    assert idle.member_id.startswith("idle-2")
+    assert eager.reason == "The strategy is range: in a rebalance all 2 members stop."
+    rules = [Rule.UNEVEN_LOAD]
+    until(lambda: codes(live.findings("uneven", limits=NO_PATIENCE, rules=rules)))
+    (finding,) = live.findings("uneven", limits=NO_PATIENCE, rules=rules)
+    assert " has 4 partitions, and uneven-2" in finding.reason
+    assert live.findings("uneven", rules=rules) == (), "twice as many are allowed"
+    for group in ("idle", "many", "uneven"):
+        for number in (1, 2):
+            live.clients.call("leave", name=f"{group}-{number}")
+
+
+def test_partitions_that_nobody_owns(live: Live) -> None:
+    """A leader that gives only one of three away."""
+    member = RawMember(VERSION, live.server.bootstrap, "lazy")
+    join(member, "lazy", {"range": consumer_protocol(["orders"])}, consumer_protocol(["orders"], 0))
+    found = live.findings("lazy")
+    assert codes(found) == [("no-owner", "orders", 1), ("no-owner", "orders", 2)]
+    second = RawMember(VERSION, live.server.bootstrap, "second")
+    knock(second, "lazy", {"range": consumer_protocol(["orders"])})
+    found = live.findings("lazy", meanwhile=lambda: None, limits=NO_PATIENCE)
+    assert [(each.code, each.basis) for each in found] == [(Rule.LONG_REBALANCE, Basis.LOOKS)]
+    assert live.findings("lazy", meanwhile=lambda: None) == (), "a minute is allowed"
+    member.close()
+    second.close()
+
+
+def test_rebalances_that_follow_each_other(live: Live) -> None:
+    """And a static member that leaves for now, in a group of the consumer protocol."""
+    join_java(live.clients, "busy", "busy-1", "orders", **NEW)
+    settle(live.clients, 3, "busy-1")
+
+    def come_and_go() -> None:
+        join_java(live.clients, "busy", "busy-2", "orders", **NEW, group_instance_id="pod-2")
+        settle(live.clients, 3, "busy-1", "busy-2")
+        join_java(live.clients, "busy", "busy-3", "orders", **NEW)
+        settle(live.clients, 3, "busy-1", "busy-2", "busy-3")
+
+    found = live.findings("busy", meanwhile=come_and_go)
+    assert [(each.code, each.basis) for each in found] == [(Rule.LONG_REBALANCE, Basis.LOOKS)]
+    assert " rebalances came within " in found[0].reason
+
+    def leave_for_now() -> None:
+        live.clients.call("leave", name="busy-2")
+
+    found = live.findings("busy", meanwhile=leave_for_now, rules=[Rule.MISSING_STATIC_MEMBER])
+    assert [each.reason.partition(" ")[0] for each in found] == ["pod-2"]
+
+
+def test_a_classic_static_member_that_does_not_come_back(live: Live) -> None:
+    options = {**STICKY, "group_instance_id": "pod-1", "session_timeout_ms": "3000"}
+    join_java(live.clients, "static", "static-1", "orders", **options, heartbeat_interval_ms="900")
+    settle(live.clients, 3, "static-1")
+
+    def leave() -> None:
+        live.clients.call("leave", name="static-1")
+        with Cluster(live.server.bootstrap, of_silence=True) as source:
+            until(lambda: not source.read(["static"]).image.groups["static"].members)
+
+    found = live.findings("static", meanwhile=leave, rules=[Rule.MISSING_STATIC_MEMBER])
+    assert [(each.reason, each.basis) for each in found] == [
+        ("pod-1 was a member in the first look, and is none any more.", Basis.LOOKS)
+    ]
+
+
+def test_members_of_two_protocols(live: Live) -> None:
+    join_java(live.clients, "mixed", "mixed-old", "orders", **STICKY)
+    settle(live.clients, 3, "mixed-old")
+    join_java(live.clients, "mixed", "mixed-new", "orders", **NEW)
+    settle(live.clients, 3, "mixed-old", "mixed-new")
+    (finding,) = live.findings("mixed")
+    assert finding.code is Rule.MIXED_PROTOCOLS
+    assert finding.reason.startswith("1 of 2 members speak the classic protocol: mixed-old-")
+
+
+def test_a_session_that_is_longer_than_the_poll_interval(live: Live) -> None:
+    """What a member asked for stands in the log alone."""
+    odd = {"session_timeout_ms": "20000", "max_poll_interval_ms": "15000"}
+    join_java(live.clients, "odd", "odd-1", "orders", **STICKY, **odd)
+    settle(live.clients, 3, "odd-1")
+    (finding,) = live.logged("odd")
+    assert finding.code is Rule.SESSION_TIMEOUT
+    assert "a session timeout of 20000 ms, longer than its poll interval of 15000 ms" in (
+        finding.reason
+    )
+    (finding,) = live.findings("odd")
+    assert finding.code is Rule.SESSION_TIMEOUT
+
+
+def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:  # noqa: F811
+    where = ("-b", live.server.bootstrap, "--rule", "offsets-topic")
+    assert cli("check", *where).status == 0
+    configure_topic(live.wire, "__consumer_offsets", cleanup_policy="delete")
+    result = cli("check", *where, "-o", "jsonl")
+    assert result.status == 5
+    row = json.loads(result.out)
+    assert (row["code"], row["group_id"]) == ("offsets-topic", None)
+    assert row["reason"] == "cleanup.policy is delete: commits are deleted."
+    assert cli("check", *where, "nobody").status == 0, "of named groups, the cluster is not judged"
+    configure_topic(live.wire, "__consumer_offsets", cleanup_policy="compact")
+    result = cli("check", "-b", live.server.bootstrap, "--nagios")
+    assert result.status == 2
+    assert result.out.startswith("KGROUP CRITICAL - ")
+
+
+def test_two_brokers(tmp_path: Path) -> None:
+    """One coordinates all groups, as there is one partition; then the other is stopped."""
+    config = {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "2"}
+    with cluster(VERSION, 2, tmp_path, config=config) as brokers:
+        with Wire(VERSION, brokers[0].bootstrap) as wire:
+            create_topics(wire, {"orders": 1})
+            await_coordinator(wire)
+            answer = wire.call("FindCoordinator", 0, key="anything")
+        leader = next(each for each in brokers if each.broker_id == answer["node_id"])
+        with Wire(VERSION, leader.bootstrap) as wire:
+            for number in range(20):
+                commit(wire, f"group-{number}", {("orders", 0): 0})
+
+        def found() -> list[tuple[str, str]]:
+            with Cluster(leader.bootstrap, of_silence=True) as source:
+                report = check(source, Request(), now_ms).report
+            return [(each.code, each.reason) for each in report.data if each.group_id is None]
+
+        load = (
+            "coordinator-load",
+            f"Broker {leader.broker_id} coordinates 20 of 20 groups; 10 are the mean of 2 brokers.",
+        )
+        one = ("offsets-topic", "One partition: one broker coordinates all groups.")
+        with Cluster(leader.bootstrap, of_silence=True) as source:
+            limits = Limits(coordinated=1.9)
+            report = check(source, Request(limits=limits), now_ms).report
+        assert [(each.code, each.reason) for each in report.data] == [load, one]
+        assert found() == [one], "no more than twice the mean"
+        other = next(each for each in brokers if each is not leader)
+        other.stop()
+        behind = ("offsets-topic", "Partitions with replicas that are not in sync: 0.")
+        until(lambda: behind in found())

@@ -1,0 +1,118 @@
+"""`kgroup check` as it is typed: forms, statuses, what is refused, limits of a profile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kgroup.operation.check.rule import Rule
+from tests.cli.conftest import Cli
+from tests.cli.suggested import suggested
+
+
+def test_json_and_rows(cli: Cli) -> None:
+    result = cli("check", "--sample", "-o", "json")
+    assert (result.status, result.err) == (5, "")
+    document = json.loads(result.out)
+    assert (document["command"], document["errors"]) == ("check", [])
+    rows = cli("check", "--sample", "-o", "tsv", "--columns", "group_id,code", "--no-headers")
+    assert [tuple(line.split("\t")) for line in rows.out.splitlines()] == [
+        (row["group_id"], row["code"]) for row in document["data"]
+    ]
+    named = cli("check", "--sample", "ledger", "-o", "json")
+    assert json.loads(named.out)["data"] == [
+        row for row in document["data"] if row["group_id"] == "ledger"
+    ]
+
+
+def test_statuses(cli: Cli, tmp_path: Path) -> None:
+    assert cli("check", "--sample", "payment-service").status == 0, "an info is no trouble"
+    assert cli("check", "--sample", "payment-service", "--fail-on", "info").status == 5
+    assert cli("check", "--sample", "pricing", "--fail-on", "error").status == 0
+    assert cli("check", "--sample", "pricing", "--rule", "no-owner").status == 0
+    assert cli("check", "--sample", "nobody").status == 3
+    assert cli("check", "--sample", "nobody", "payment-service").status == 4
+    known = tmp_path / "known.json"
+    known.write_text(cli("check", "--sample", "-o", "json").out, "utf-8")
+    result = cli("check", "--sample", "--baseline", known)
+    assert (result.status, result.out) == (0, "")
+    assert " known findings are left out\n" in result.err
+    assert cli("check", "--sample", "--baseline", tmp_path / "no.json").status == 1
+
+
+def test_nagios_has_statuses_of_its_own(cli: Cli) -> None:
+    for groups, status, word in (
+        (["ledger"], 2, "CRITICAL"),
+        (["pricing"], 1, "WARNING"),
+        (["payment-service"], 0, "OK"),
+        (["nobody"], 3, "UNKNOWN"),
+    ):
+        result = cli("check", "--sample", *groups, "--nagios")
+        assert (result.status, result.out.partition(" - ")[0]) == (status, f"KGROUP {word}")
+    result = cli("check", "-b", "127.0.0.1:1", "--timeout", "1", "--nagios")
+    assert result.status == 3
+    assert result.out.startswith("KGROUP UNKNOWN - ")
+    assert result.out.count("\n") == 1
+
+
+def test_prometheus(cli: Cli) -> None:
+    result = cli("check", "--sample", "ledger", "--prometheus")
+    assert result.status == 5
+    sample = 'kgroup_check_findings{group="ledger",code="nobody-reads",severity="error"} 1'
+    assert sample in result.out.splitlines()
+
+
+def test_rules(cli: Cli) -> None:
+    """Each has its part of the page, with the same words."""
+    result = cli("check", "--rules", "-o", "json")
+    assert result.status == 0
+    rows = json.loads(result.out)["data"]
+    assert [row["code"] for row in rows] == list(Rule)
+    parts = Path("docs/check.md").read_text("utf-8").split("\n### ")[1:]
+    told = [part.strip().replace("\n\n", " ") for part in parts]
+    assert told == [
+        f"{row['code']} *{row['severity'].capitalize()}.* {row['sentence']} {row['advice']}"
+        for row in rows
+    ]
+    assert suggested(cli, "kgroup check --rule no-o") == ("plain", ["no-owner"])
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["--sample", "--rule", "no-such-rule"],
+        ["--sample", "--limit", "old-commit"],
+        ["--sample", "--limit", "old=1h"],
+        ["--sample", "--limit", "uneven=x"],
+        ["--sample", "--nagios", "--prometheus"],
+        ["--sample", "--nagios", "-o", "json"],
+        ["--sample", "--all", "ledger"],
+        ["--snapshot", "no.json", "--interval", "5"],
+    ],
+)
+def test_what_makes_no_sense(cli: Cli, args: list[str]) -> None:
+    result = cli("check", *args)
+    assert (result.status, result.out) == (2, "")
+    assert len(result.err.splitlines()) == 2
+
+
+def test_limits_of_a_profile(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv("KGROUP_CONFIG", str(file))
+    start = '[profiles.prod]\nbootstrap-server = "127.0.0.1:1"\n[profiles.prod.check]\n'
+    for line, said in (
+        ('old-commit = "x"', "old-commit: expected a duration"),
+        ('old = "1h"', "expected one of old-commit, "),
+        ("old-commit = 3", "check: old-commit: expected a duration"),
+        ("old-commit = [1]", "check: old-commit: expected "),
+    ):
+        file.write_text(start + line, "utf-8")
+        result = cli("check", "-C", "prod", "--timeout", "1")
+        assert (result.status, result.out) == (2, "")
+        assert "prod" in result.err
+        assert said in result.err
+    file.write_text(f'{start}old-commit = "1h"', "utf-8")
+    assert cli("check", "-C", "prod", "--timeout", "1").status == 1, "no broker is there"

@@ -52,14 +52,21 @@ class Topic:
     Attributes:
         partitions: how many.
         racks: of each partition, the racks of its replicas; None where no broker names its rack.
+        listed: partitions as brokers list them; None: by their numbers, as they do in KRaft mode.
     """
 
     partitions: int
     racks: tuple[frozenset[str], ...] | None = None
+    listed: tuple[int, ...] | None = None
 
     def racks_of(self, partition: int) -> frozenset[str]:
         """Give the racks of one partition's replicas."""
         return frozenset() if self.racks is None else self.racks[partition]
+
+    @property
+    def as_listed(self) -> Sequence[int]:
+        """The partitions, in the order in which brokers list them."""
+        return range(self.partitions) if self.listed is None else self.listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,9 @@ class Subscriber:
             no user data.
         remembered_generation: the generation that it names; None where it names none.
         failure: message of the exception that reading it throws; None where there is none.
+        remembered_in_python: partitions and their generation in user data of kafka-python since
+            3.0, where they come after a version; who does not know that reads nothing there.
+        leads: whether this member assigns, where that is known.
     """
 
     member_id: str
@@ -88,6 +98,8 @@ class Subscriber:
     remembered: tuple[TopicPartition, ...] | None = None
     remembered_generation: int | None = None
     failure: str | None = None
+    remembered_in_python: tuple[tuple[TopicPartition, ...], int] | None = None
+    leads: bool = False
 
 
 ClassicAssignor = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from kgroup.assignor import zookeeper
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.client.kafka_clients import JAVA
+from kgroup.assignor.client.kafka_python.library import KAFKA_PYTHON
+from kgroup.assignor.client.kafkajs import KAFKAJS
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import uniform
@@ -30,6 +33,7 @@ __all__ = [
     "by_member",
     "computed_as",
     "is_cooperative",
+    "is_determined",
     "newest",
     "strategies",
     "versions",
@@ -44,7 +48,9 @@ def _assign_simple(group: ServerGroup) -> Assignment:
     return simple.assign(group)
 
 
-CLIENTS: Mapping[str, ClientLibrary] = {library.name: library for library in (JAVA,)}
+CLIENTS: Mapping[str, ClientLibrary] = {
+    library.name: library for library in (JAVA, KAFKA_PYTHON, KAFKAJS)
+}
 """The libraries that are imitated, by name."""
 
 _SERVER: Mapping[str, Mapping[str, _Server]] = {
@@ -122,6 +128,18 @@ def assign(spec: GroupSpec) -> Assignment:
     return _SERVER[spec.protocol][spec.strategy](ServerGroup(spec))
 
 
+def is_determined(spec: GroupSpec) -> bool:
+    """Tell whether what is known of a group that can be assigned determines its assignment."""
+    if spec.protocol != "classic":
+        return True
+    client = computed_as(spec)
+    library = CLIENTS[client.name]
+    if library.is_determined is None:
+        return True
+    assignor = library.strategies[client.version][spec.strategy]
+    return library.is_determined(assignor, _as_sent(spec, client), spec.topics)
+
+
 def _as_sent(spec: GroupSpec, leader: Software) -> list[Subscriber]:
     """Give what the leader reads: each member writes as its own library does.
 
@@ -137,6 +155,8 @@ def _as_sent(spec: GroupSpec, leader: Software) -> list[Subscriber]:
         for (name, version), members in by_client.items()
         for each in CLIENTS[name].as_sent(members, spec.strategy, version)
     }
+    if spec.leader_id in sent:
+        sent[spec.leader_id] = replace(sent[spec.leader_id], leads=True)
     return [sent[member.member_id] for member in spec.members_as_sent]
 
 

@@ -229,6 +229,10 @@ def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -
             "members[1].member_id: 'a' is that of members[0] already",
         ),
         ({"members": [{"member_id": "a", "topics": [], "x": 1}]}, "members[0].x: unknown; the"),
+        (
+            {"topics": {"t": {"partitions": 2, "listed": [1, 1]}}},
+            "topics.t.listed: expected each of 2 partitions once, found [1, 1]",
+        ),
         ({"strategy": "uniform"}, "strategy: expected one of range, roundrobin, sticky"),
         ({"protocol": "share", "strategy": "range"}, "strategy: expected one of simple, found"),
         ({"topic_ids": {"t": "x"}}, "topic_ids.t: expected a topic id of 22 characters, found 'x'"),

@@ -2,15 +2,19 @@
 
 import json
 from base64 import b64decode
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kgroup.assignor.spec import Software
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.assignment import AssignedPartition
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
 from kgroup.operation.assign.group import read_group
+from kgroup.operation.assign.outcome import dry_run
 from kgroup.source.log.source import LogDir
 from tests.operation.sources import FakeSource
 
@@ -139,6 +143,25 @@ def test_a_rebalance_in_flight_of_unknown_members_is_said() -> None:
 def test_the_leader_is_that_of_the_group() -> None:
     read = read_group(FakeSource(group(member("a", 0), member("b", 1))), "g")
     assert read.data[0].leader_id == "b"
+
+
+class Listing(FakeSource):
+    """Implements `ClusterSource`; brokers list the partitions of t in an order of their own."""
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        partitions = {number: Partition(1, (1,), (1,)) for number in (1, 2, 0)}
+        return ClusterView("c", 1, {}, {"t": Topic("t", None, partitions)})
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        raise NotImplementedError
+
+
+def test_partitions_are_dealt_in_the_order_in_which_brokers_list_them() -> None:
+    given = replace(group(member("a"), member("b")), assignor="RoundRobinAssigner", leader_id="a")
+    read = read_group(Listing(given), "g", client=Software("kafkajs", "2.2.4"))
+    assert dry_run(read.data[0]).assignment == {"a": (("t", 1), ("t", 0)), "b": (("t", 2),)}
 
 
 def test_groups_without_members_and_groups_that_are_not_there() -> None:

@@ -361,5 +361,10 @@ def _topics(
         if found.partitions:
             replicas = [found.partitions[number].replicas for number in sorted(found.partitions)]
             theirs = tuple(frozenset(filter(None, map(racks.get, own))) for own in replicas)
-            topics[name] = Topic(len(replicas), theirs if any(racks.values()) else None)
+            listed = tuple(found.partitions)
+            topics[name] = Topic(
+                len(replicas),
+                theirs if any(racks.values()) else None,
+                listed=None if listed == tuple(range(len(listed))) else listed,
+            )
     return topics, ids

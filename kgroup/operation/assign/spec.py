@@ -30,7 +30,7 @@ _PROTOCOLS = ("classic", "consumer", "share", "zookeeper")
 _SPEC_FIELDS = (
     "id", "protocol", "strategy", "kafka_version", "client", "topics", "topic_ids", "members",
 )  # fmt: skip
-_TOPIC_FIELDS = ("partitions", "racks")
+_TOPIC_FIELDS = ("partitions", "racks", "listed")
 _MEMBER_FIELDS = (
     "member_id", "instance_id", "client_id", "topics", "owned", "generation", "rack",
     "protocol_version", "subscription_generation", "user_data", "client",
@@ -166,8 +166,9 @@ def made_up_topic_id(name: str) -> bytes:
 def _topic(value: object, path: str) -> Topic:
     fields = _object(value, path, _TOPIC_FIELDS)
     count = _number(fields.get("partitions"), f"{path}.partitions", range(_MOST_PARTITIONS + 1))
+    listed = _optional(fields, "listed", path, lambda value, at: _listed(value, at, count))
     if fields.get("racks") is None:
-        return Topic(count)
+        return Topic(count, listed=listed)
     racks = _list(fields["racks"], f"{path}.racks")
     if len(racks) != count:
         raise SpecError(
@@ -179,7 +180,15 @@ def _topic(value: object, path: str) -> Topic:
         where = f"{path}.racks[{at}]"
         names = frozenset(_text(rack, where) for rack in _list(own, where) if rack is not None)
         sets.append(known.setdefault(names, names))
-    return Topic(count, tuple(sets))
+    return Topic(count, tuple(sets), listed=listed)
+
+
+def _listed(value: object, path: str, count: int) -> tuple[int, ...]:
+    listed = _list(value, path)
+    numbers = tuple(_number(each, f"{path}[{at}]", _INT32) for at, each in enumerate(listed))
+    if sorted(numbers) != list(range(count)):
+        raise SpecError(f"{path}: expected each of {count} partitions once, found {_shown(value)}")
+    return numbers
 
 
 def _member(value: object, path: str, strategy: str, known: _Known) -> MemberSpec:

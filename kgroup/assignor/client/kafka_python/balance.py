@@ -1,0 +1,287 @@
+"""How kafka-python makes a group even: first that, and then as little moved as can be.
+
+Members keep what they owned; what is free goes, one by one, to the member with the fewest; then
+partitions move to members with at least two less, until nothing gets more even. That is how Java's
+sticky assignor did it in 2.3, with other orders: all goes by topic, partition and member id as
+Python sorts them, and members subscribe alike only if they name their topics in one order.
+
+Source: `StickyAssignmentExecutor` and `PartitionMovements` of kafka-python 3.0.12 and 2.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from heapq import heapify, heapreplace
+
+from kgroup.assignor.base import AssignorError, Subscriber, Topic, TopicPartition
+from kgroup.assignor.sticky.claim import Claim
+
+__all__ = ["Balance", "Choose"]
+
+Choose = Callable[[Collection[TopicPartition]], TopicPartition]
+"""Takes one of partitions of which the library takes any."""
+
+
+class Balance:
+    """A group while it is made even.
+
+    Args:
+        members: in the order of the JoinGroup response.
+        topics: of the cluster. The leader is taken to know those that members subscribe to; see
+            docs/assign.md.
+        claims: of each member, by its id.
+        choose: see `Choose`.
+        undoes_moves: whether the owner of a partition that is to move, and cannot because another
+            must go back first, gives up its own too (3.0.12).
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Subscriber],
+        topics: Mapping[str, Topic],
+        claims: Mapping[str, Claim],
+        choose: Choose,
+        *,
+        undoes_moves: bool,
+    ) -> None:
+        self._choose = choose
+        self._undoes_moves = undoes_moves
+        self._movements = _Movements(choose)
+        self._subscribed = {member.member_id: member.topics for member in members}
+        possible = {
+            names: [
+                (name, number)
+                for name in names
+                if name in topics
+                for number in range(topics[name].partitions)
+            ]
+            for names in {member.topics for member in members}
+        }
+        self._possible = {member.member_id: possible[member.topics] for member in members}
+        self._takers: dict[str, list[str]] = {}
+        for member in members:
+            for name in member.topics:
+                if name in topics and topics[name].partitions:
+                    self._takers.setdefault(name, []).append(member.member_id)
+        self._every = {(name, p) for name in self._takers for p in range(topics[name].partitions)}
+        self._assigned: dict[str, list[TopicPartition]] = {
+            member.member_id: [] for member in members
+        }
+        self._earlier: dict[TopicPartition, str] = {}
+        for partition, owners in _by_generation(claims).items():
+            latest, *earlier = sorted(owners, reverse=True)
+            self._assigned[owners[latest]].append(partition)
+            if earlier:
+                self._earlier[partition] = owners[earlier[0]]
+        self._in_play = set(self._assigned)
+        self._owner: dict[TopicPartition, str] = {}
+        self._has_unsubscribed = False
+
+    def assign(self) -> dict[str, list[TopicPartition]]:
+        """Give what each member gets, in no order that counts."""
+        every = self._in_order()
+        kept = self._keep()
+        free = [partition for partition in every if partition not in kept]
+        begins = not any(self._assigned.values())
+        self._give(free)
+        fixed = {
+            member_id: self._assigned.pop(member_id)
+            for member_id in self._in_play
+            if not self._takes_part(member_id)
+        }
+        self._in_play.difference_update(fixed)
+        before = {member_id: list(own) for member_id, own in self._assigned.items()}
+        if not self._has_unsubscribed:
+            self._reassign(list(filter(self._is_shared, free)))
+        if (
+            self._reassign(list(filter(self._is_shared, every)))
+            and not begins
+            and _score(self._assigned) >= _score(before)
+        ):
+            self._assigned = before
+        return self._assigned | fixed
+
+    def _in_order(self) -> list[TopicPartition]:
+        """Give all partitions in the order in which they move: those with the fewest takers first.
+
+        Where all subscribe alike, what the fullest member has goes first, again and again.
+        """
+        every = sorted(self._every, key=lambda each: (len(self._takers[each[0]]), each))
+        claimed = any(self._assigned.values())
+        if not (
+            claimed and _are_alike(self._takers.values()) and _are_alike(self._possible.values())
+        ):
+            return every
+        left = {
+            member_id: [partition for partition in own if partition in self._every]
+            for member_id, own in self._assigned.items()
+        }
+        member_ids = sorted(left, reverse=True)
+        heap = [(-len(left[member_id]), at) for at, member_id in enumerate(member_ids)]
+        heapify(heap)
+        first: dict[TopicPartition, None] = {}
+        while heap[0][0]:
+            size, at = heap[0]
+            fullest = left[member_ids[at]]
+            contested = [partition for partition in fullest if partition in self._earlier]
+            partition = self._choose(contested) if contested else fullest[-1]
+            fullest.remove(partition)
+            first[partition] = None
+            heapreplace(heap, (size + 1, at))
+        return list(first | dict.fromkeys(every))
+
+    def _keep(self) -> set[TopicPartition]:
+        """Leave members what exists and they subscribe to, and give all of it."""
+        for member_id, own in self._assigned.items():
+            existing = [partition for partition in own if partition in self._every]
+            kept = [each for each in existing if each[0] in self._subscribed[member_id]]
+            self._has_unsubscribed |= len(kept) < len(existing)
+            self._assigned[member_id] = kept
+            self._owner.update(dict.fromkeys(kept, member_id))
+        return set(self._owner)
+
+    def _give(self, free: Sequence[TopicPartition]) -> None:
+        """Give each partition to the taker that has the fewest then."""
+        by_takers: dict[tuple[str, ...], list[tuple[int, str]]] = {}
+        heaps: dict[str, list[tuple[int, str]]] = {}
+        for name, takers in self._takers.items():
+            sizes = [(len(self._assigned[member_id]), member_id) for member_id in takers]
+            heaps[name] = by_takers.setdefault(tuple(takers), sizes)
+        for heap in by_takers.values():
+            heapify(heap)
+        for partition in free:
+            heap = heaps[partition[0]]
+            size, member_id = heap[0]
+            while size != (known := len(self._assigned[member_id])):  # it got some by another heap
+                heapreplace(heap, (known, member_id))
+                size, member_id = heap[0]
+            self._assigned[member_id].append(partition)
+            self._owner[partition] = member_id
+
+    def _takes_part(self, member_id: str) -> bool:
+        """Tell whether a member could get a partition or lose one."""
+        own = self._assigned[member_id]
+        return len(own) < len(self._possible[member_id]) or any(map(self._is_shared, own))
+
+    def _is_shared(self, partition: TopicPartition) -> bool:
+        return len(self._takers[partition[0]]) > 1
+
+    def _fewest(self, partition: TopicPartition) -> str:
+        """Give the taker that has the fewest."""
+        takers = self._in_play.intersection(self._takers[partition[0]])
+        return min(takers, key=lambda member_id: (len(self._assigned[member_id]), member_id))
+
+    def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Move partitions to members with fewer until there is none; tell whether any was moved."""
+        has_moved = False
+        while self._reassign_once(partitions):
+            has_moved = True
+        return has_moved
+
+    def _reassign_once(self, partitions: Sequence[TopicPartition]) -> bool:
+        has_moved = False
+        is_balanced: bool | None = None  # the same until something moves
+        for partition in partitions:
+            if is_balanced is None:
+                is_balanced = self._is_balanced()
+            if is_balanced:
+                break
+            most = self._size(self._owner[partition]) - 1
+            earlier = self._earlier.get(partition)
+            if earlier is not None and self._size(earlier) < most:
+                if earlier not in self._in_play:
+                    raise AssignorError("KeyError", repr((earlier, ())))
+                self._move_one(partition, earlier)
+            elif any(self._size(taker) < most for taker in self._takers[partition[0]]):
+                self._move_one(partition, self._fewest(partition))
+            else:
+                continue
+            has_moved, is_balanced = True, None
+        return has_moved
+
+    def _size(self, member_id: str) -> int:
+        # to look at a member that takes no part is to give it an empty list, which counts then
+        return len(self._assigned.setdefault(member_id, []))
+
+    def _is_balanced(self) -> bool:
+        sizes = {member_id: len(self._assigned[member_id]) for member_id in self._in_play}
+        if min(sizes.values()) >= max(sizes.values()) - 1:
+            return True
+        wanting = {
+            member_id: size
+            for member_id, size in sizes.items()
+            if size != len(self._possible[member_id])
+        }
+        least = {
+            name: min((wanting[taker] for taker in takers if taker in wanting), default=None)
+            for name, takers in self._takers.items()
+        }
+        return not any(
+            (fewest := least[name]) is not None and fewest < sizes[self._owner[name, number]]
+            for name, number in self._every
+        )
+
+    def _move_one(self, partition: TopicPartition, to: str) -> None:
+        """Move a partition to a member, or one of the topic that came from there instead."""
+        owner = self._owner[partition]
+        moved = self._movements.instead(partition, owner, to)
+        if self._undoes_moves and self._owner[moved] != owner:
+            self._move(partition, self._owner[moved])
+        self._move(moved, to)
+
+    def _move(self, partition: TopicPartition, to: str) -> None:
+        owner = self._owner[partition]
+        self._movements.add(partition, owner, to)
+        self._assigned[owner].remove(partition)
+        self._assigned[to].append(partition)
+        self._owner[partition] = to
+
+
+class _Movements:
+    """The moves so far, so that of one topic no two partitions change places."""
+
+    def __init__(self, choose: Choose) -> None:
+        self._choose = choose
+        self._moved: dict[tuple[str, str, str], set[TopicPartition]] = {}
+        self._from: dict[TopicPartition, str] = {}
+
+    def instead(self, partition: TopicPartition, owner: str, to: str) -> TopicPartition:
+        """Give the partition that is to be moved: any that came the other way, if there is one."""
+        back = self._moved.get((partition[0], to, self._from.get(partition, owner)))
+        return self._choose(back) if back else partition
+
+    def add(self, partition: TopicPartition, owner: str, to: str) -> None:
+        """Note a move; several of one partition are one, from its first owner."""
+        origin = self._from.pop(partition, None)
+        if origin is not None:
+            self._moved[partition[0], origin, owner].remove(partition)
+            if origin == to:
+                return
+        self._from[partition] = origin or owner
+        self._moved.setdefault((partition[0], origin or owner, to), set()).add(partition)
+
+
+def _by_generation(claims: Mapping[str, Claim]) -> dict[TopicPartition, dict[int, str]]:
+    """Give by generation who claims each partition: the first of several, of generation 0 the last.
+
+    The library means to ask whether there is a generation, for which it takes 0 as none.
+    """
+    owners: dict[TopicPartition, dict[int, str]] = {}
+    for member_id, claim in claims.items():
+        for partition in claim.partitions:
+            of_partition = owners.setdefault(partition, {})
+            if not claim.generation or claim.generation not in of_partition:
+                of_partition[claim.generation] = member_id
+    return owners
+
+
+def _are_alike(lists: Iterable[Sequence[object]]) -> bool:
+    each = iter(lists)
+    first = next(each, None)
+    return all(other is first or other == first for other in each)
+
+
+def _score(assigned: Mapping[str, Sequence[TopicPartition]]) -> int:
+    """Sum up the differences of all pairs of members; 0 is balanced."""
+    sizes = sorted(map(len, assigned.values()))
+    return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))

@@ -1,0 +1,46 @@
+"""Asks KafkaJS itself; needs Node and npm."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.assignor.client.answers import Model
+from tests.broker.maven import CACHE
+
+__all__ = ["ask", "run"]
+
+
+def ask(model: Model, specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give the answers; the first member leads.
+
+    Args:
+        model: whose.
+        specs: as `kgroup assign --spec` takes them.
+    """
+    return run(model.version, specs)
+
+
+def run(version: str, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
+    """Run the program on specs.
+
+    Args:
+        version: of kafkajs; it is installed into a folder of its own.
+        specs: likewise.
+        options: of the program.
+    """
+    folder = CACHE / "kafkajs" / version
+    if not folder.exists():
+        install = ["npm", "install", "--silent", "--no-audit", "--prefix", str(folder)]
+        subprocess.run([*install, f"kafkajs@{version}"], check=True, stdout=subprocess.DEVNULL)
+    said = subprocess.run(
+        ["node", Path(__file__).parent / "main.mjs", folder, *options],
+        input="\n".join(map(json.dumps, specs)),
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    return [json.loads(line) for line in said.stdout.splitlines()]

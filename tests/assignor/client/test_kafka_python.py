@@ -1,0 +1,135 @@
+"""kafka-python against the one that is installed: odd groups, and what is left to chance."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from kgroup.assignor.base import AssignorError
+from kgroup.assignor.client.kafka_python.library import KAFKA_PYTHON
+from kgroup.assignor.client.kafka_python.sticky import StickyAssignor
+from kgroup.operation.assign.outcome import dry_run
+from kgroup.operation.assign.spec import read_spec
+from tests.assignor.case.notation import Case, answer_of, assigned, case, member
+from tests.assignor.client.oracle.kafka_python import run
+from tests.examples import examples
+
+VERSION = "3.0.12"
+STRATEGIES = KAFKA_PYTHON.strategies[VERSION]
+HASH_SEEDS = (0, 1, 2)
+CASES = {
+    "nobody-subscribes": case("t 2", member("a"), member("b")),
+    "one-subscribes-to-nothing": case("t 3", member("a"), member("b", "t"), member("c", "t")),
+    "topic-is-missing": case("t 3", member("a", "t gone"), member("b", "t", "gone 0, t 1", 4)),
+    "no-partitions": case("t 0, u 2", member("a", "t u"), member("b", "t u")),
+    "order-of-topics": case(
+        "b 3, a 2, é 1", member("x", "b a é"), member("y", "a b é"), member("z", "é b")
+    ),
+    "claimed-twice": case(
+        "t 4", member("a", "t", "t 0-2", 4), member("b", "t", "t 1-3", 4), member("c", "t")
+    ),
+    "claimed-in-generation-0": case(
+        "t 3", member("a", "t", "t 0-2", 0), member("b", "t", "t 0-2", 0), member("c", "t")
+    ),
+    "claimed-in-two-generations": case(
+        "t 3", member("a", "t", "t 0-1", 4), member("b", "t", "t 0-2", 5), member("c", "t")
+    ),
+    "no-longer-subscribed": case(
+        "t 3, u 3", member("a", "t", "t 0-2, u 0-2", 4), member("b", "t u", "", 4)
+    ),
+    "static-between-others": case(
+        "t 5", member("z", "t"), member("a", "t", instance_id="i"), member("b", "t")
+    ),
+    "static-first": case(
+        "t 5",
+        member("b", "t", instance_id="j"),
+        member("c", "t", instance_id="i"),
+        member("a", "t"),
+    ),
+    "turn-of-who-does-not-subscribe": case("t 2, u 2", member("a", "t u"), member("b", "u")),
+    "partition-is-gone": case("t 2", member("a", "t", "t 0-5", 4), member("b", "t")),
+}
+
+
+def spec_of(strategy: str, asked: Case) -> dict[str, Any]:
+    return {
+        "id": "",
+        "strategy": strategy,
+        "client": f"kafka-python@{VERSION}",
+        "topics": asked.topics,
+        "members": list(asked.members),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_odd_groups(strategy: str) -> None:
+    specs = [spec_of(strategy, each) for each in CASES.values()]
+    told = run(None, strategy, specs, "in_order")
+    ours = [answer_of(assigned(spec)) for spec in specs]
+    assert dict(zip(CASES, ours, strict=True)) == {
+        name: answer_of(answer) for name, answer in zip(CASES, told, strict=True)
+    }
+
+
+def contested(seed: int) -> dict[str, Any]:
+    """A group in which many claim the same partitions, in different generations."""
+    draw = random.Random(seed)
+    topics = {f"t{at}": draw.randint(1, 6) for at in range(draw.randint(1, 3))}
+    every = [[name, number] for name, count in topics.items() for number in range(count)]
+    is_alike = draw.random() < 0.6
+    generations = draw.choice([[5], [4, 5], [-1, 0, 1, 2], [3, 4, 5, 6]])
+    members = []
+    for at in range(draw.randint(2, 5)):
+        names = (
+            list(topics) if is_alike else draw.sample(list(topics), draw.randint(1, len(topics)))
+        )
+        owned = draw.sample(every, draw.randint(0, len(every)))
+        members.append(
+            {
+                "member_id": f"m{draw.randint(0, 999)}-{at}",
+                "topics": names,
+                "owned": owned,
+                "generation": draw.choice(generations),
+            }
+        )
+    return {
+        "id": str(seed),
+        "strategy": "sticky",
+        "client": f"kafka-python@{VERSION}",
+        "topics": {name: {"partitions": count} for name, count in topics.items()},
+        "members": members,
+    }
+
+
+def ways(spec: Mapping[str, Any]) -> Sequence[object] | None:
+    """Give all that kgroup says the library may answer."""
+    group = read_spec(spec)
+    assignor = STRATEGIES["sticky"]
+    assert isinstance(assignor, StickyAssignor)
+    subscribers = KAFKA_PYTHON.as_sent(group.members, "sticky", VERSION)
+    try:
+        outcomes = assignor.outcomes(subscribers, group.topics)
+    except AssignorError:
+        return None
+    if outcomes is None:
+        return None
+    return [answer_of({"assignment": each}) for each in outcomes]
+
+
+@pytest.mark.slow
+def test_the_answer_is_one_of_those_that_chance_allows() -> None:
+    specs = [contested(seed) for seed in range(examples(40))]
+    answers = [run(None, "sticky", specs, hash_seed=seed) for seed in HASH_SEEDS]
+    varied = 0
+    for spec, *told in zip(specs, *answers, strict=True):
+        texts = [answer_of(each) for each in told]
+        allowed = ways(spec)
+        if allowed is None:
+            continue
+        assert all(text in allowed for text in texts), spec
+        warnings = dry_run(read_spec(spec)).warnings
+        assert any("not determine" in each for each in warnings) == (len(allowed) > 1)
+        varied += any(text != texts[0] for text in texts)
+    assert varied  # chance was at work

@@ -1,0 +1,70 @@
+"""What members are taken to send, against the bytes that the libraries wrote."""
+
+import struct
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kgroup.assignor.base import TopicPartition
+from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.strategy import CLIENTS
+from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
+from tests.assignor.client.members import TOPICS, recorded
+
+ROWS = [row for library in ("kafka-python", "kafkajs") for row in recorded(library)]
+
+
+def partitions(topics: Sequence[Any] | None) -> tuple[TopicPartition, ...]:
+    return tuple((each["topic"], number) for each in topics or () for number in each["partitions"])
+
+
+def subscription_of(row: dict[str, Any]) -> dict[str, Any]:
+    raw = b64decode(row["subscription"])
+    if row["library"] == "kafkajs":
+        raw = struct.pack(">h", 0) + raw[2:]  # before 2.0 it says version 1 and writes version 0
+    return decode_subscription(raw, row["strategy"])
+
+
+def owned_by(row: dict[str, Any]) -> tuple[TopicPartition, ...] | None:
+    """Give what a member was assigned in the round before."""
+    same = ("version", "strategy", "member_id")
+    for other in ROWS:
+        if other["round"] == row["round"] - 1 and all(other[name] == row[name] for name in same):
+            data = decode_assignment(b64decode(other["assignment"]))
+            return partitions(data["assignedPartitions"])
+    return None
+
+
+def user_data(sent: dict[str, Any]) -> tuple[tuple[TopicPartition, ...], int] | None:
+    """Give what a sticky member of kafka-python remembers."""
+    data = sent["userData"]
+    if not data:
+        return None
+    if "error" in data:  # Java cannot read it; after the version it is as Java's
+        raw = b64decode(data["raw"])
+        assert raw[:2] == struct.pack(">h", 1)
+        inner = struct.pack(">hii", 0, 0, len(raw) - 2) + raw[2:]
+        data = decode_subscription(inner, "sticky")["userData"]
+    return partitions(data["previousAssignment"]), data["generation"]
+
+
+@pytest.mark.parametrize(
+    "row", ROWS, ids=lambda row: "{library}-{version}-{strategy}".format(**row)
+)
+def test_members_send(row: dict[str, Any]) -> None:
+    owned = owned_by(row)
+    member = MemberSpec(
+        row["member_id"], tuple(TOPICS), owned=owned, generation=None if owned is None else 1
+    )
+    library = CLIENTS[row["library"]]
+    (said,) = library.as_sent([member], row["strategy"], row["version"])
+    sent = subscription_of(row)
+    assert list(said.topics) == sent["topics"]
+    assert said.owned == partitions(sent.get("ownedPartitions"))
+    if row["strategy"] == "sticky":
+        is_versioned = row["version"].startswith("3.")
+        plain = None if said.remembered is None else (said.remembered, said.remembered_generation)
+        assert (said.remembered_in_python if is_versioned else plain) == user_data(sent)
+        assert (user_data(sent) is None) == (owned is None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.model.client.library import KAFKA_CLIENTS
 
 __all__ = [
     "KAFKA_CLIENTS",
@@ -27,9 +28,6 @@ OF_ZOOKEEPER = "0.8.2.2"
 
 NEWEST_VERSION = 3
 """Of the classic subscription message."""
-
-KAFKA_CLIENTS = "kafka-clients"
-"""Kafka's own client library, in Java."""
 
 
 class Software(NamedTuple):

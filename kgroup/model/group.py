@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgroup.model.assignment import AssignedPartition, StrayOwner, TaskAssignment
+from kgroup.model.client.library import Certainty
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.word import Word
@@ -253,6 +254,8 @@ class Member:
         client_tags: streams: tags for rack-aware assignment.
         session_id: ZooKeeper consumers: the session with which the registration goes.
         registered_ms: ZooKeeper consumers: when the member registered.
+        client_library: classic consumers: the client library of which it is; see `client.library`.
+        client_library_certainty: how sure that is; None where it is not known at all.
     """
 
     member_id: str
@@ -284,6 +287,8 @@ class Member:
     client_tags: Mapping[str, str] | None = None
     session_id: str | None = None
     registered_ms: int | None = None
+    client_library: str | None = None
+    client_library_certainty: Certainty | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,15 @@ of decoded records, with Kafka's own field names.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
+from kgroup.model.client.library import Recognition
+from kgroup.model.client.recognition import recognize
+from kgroup.model.client.short_subscription import readable
 from kgroup.model.group import (
     Group,
     GroupState,
@@ -25,7 +30,7 @@ from kgroup.model.group import (
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.record import known
 
-__all__ = ["GroupLog", "classic_member"]
+__all__ = ["GroupLog", "classic_members"]
 
 Data = Mapping[str, Any]
 
@@ -155,31 +160,45 @@ def _classic_group(log: GroupLog, topic_names: Mapping[str, str], common: dict[s
     members mean Stable. A rebalance in flight is not in the log.
     """
     data = log.metadata or {}
-    protocol_type = data.get("protocolType") or None
-    members = sorted(data.get("members", ()), key=lambda member: str(member["memberId"]))
+    members = classic_members(log.group_id, data)
     return Group(
         type=GroupType.CLASSIC,
         state=GroupState.STABLE if members else GroupState.EMPTY,
-        protocol_type=protocol_type,
+        protocol_type=data.get("protocolType") or None,
         assignor=data.get("protocol"),
         generation_id=data.get("generation"),
         leader_id=data.get("leader"),
         state_timestamp_ms=known(data.get("currentStateTimestamp")),
-        members=tuple(classic_member(member, protocol_type) for member in members),
+        members=members,
         member_order=tuple(member["memberId"] for member in data.get("members", ())),
         **common,
     )
 
 
-def classic_member(data: Data, protocol_type: str | None) -> Member:
-    """Make a member of one in GroupMetadata; the session timeout may be None, for unknown."""
+def classic_members(group_id: str, data: Data) -> tuple[Member, ...]:
+    """Make the members of a classic group, sorted by id.
+
+    Args:
+        group_id: of the group.
+        data: GroupMetadata, or as much as is known of it: the members' session timeouts may be
+            None, and the leader may be missing.
+    """
+    protocol_type = data.get("protocolType") or None
+    members = sorted(data.get("members", ()), key=lambda member: str(member["memberId"]))
+    libraries: Iterable[Recognition | None] = repeat(None)
+    if protocol_type == _CONSUMER_PROTOCOL_TYPE:
+        libraries = recognize(group_id, data.get("protocol"), data.get("leader"), members)
+    return tuple(map(partial(_classic_member, protocol_type), members, libraries))
+
+
+def _classic_member(protocol_type: str | None, data: Data, library: Recognition | None) -> Member:
     session_timeout_ms = data["sessionTimeout"]
     rebalance_timeout_ms = known(data.get("rebalanceTimeout"))
     if rebalance_timeout_ms is None:  # until 0.10.1 the session timeout bounded rebalances too
         rebalance_timeout_ms = session_timeout_ms
-    subscription, assignment = data.get("subscription"), data.get("assignment")
+    said, assignment = data.get("subscription"), data.get("assignment")
     is_consumer = protocol_type == _CONSUMER_PROTOCOL_TYPE
-    understood = is_consumer and isinstance(subscription, Mapping) and "topics" in subscription
+    subscription = readable(said) if is_consumer else None
     assigned: tuple[AssignedPartition, ...] | None = None
     user_data: Any = None
     if is_consumer and isinstance(assignment, Mapping):
@@ -193,14 +212,16 @@ def classic_member(data: Data, protocol_type: str | None) -> Member:
         instance_id=data.get("groupInstanceId"),
         client_id=data["clientId"],
         client_host=data["clientHost"],
-        rack_id=(subscription.get("rackId") or None) if understood and subscription else None,
+        rack_id=None if subscription is None else subscription.get("rackId") or None,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=rebalance_timeout_ms,
-        subscription=_classic_subscription(subscription) if understood and subscription else None,
+        subscription=None if subscription is None else _classic_subscription(subscription),
         assignment=assigned,
-        protocol_metadata=None if understood else _meaningful(subscription),
+        protocol_metadata=_meaningful(said) if subscription is None else None,
         protocol_assignment=None if assigned is not None else _meaningful(assignment),
         assignment_user_data=user_data,
+        client_library=library and library.name,
+        client_library_certainty=library and library.certainty,
     )
 
 

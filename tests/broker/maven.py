@@ -34,6 +34,7 @@ __all__ = [
     "java_classpath",
     "java_command",
     "kafka_jars",
+    "made_once",
     "run_java",
     "version_tuple",
 ]
@@ -127,7 +128,7 @@ def compile_java(sources: list[Path], version: str, artifacts: Artifacts = "serv
         command = [_tool("javac"), *options, *(str(source) for source in sources)]
         _run(command, stdin=None, timeout=300, what=f"javac {version}")
 
-    return _made_once(folder, compile_into)
+    return made_once(folder, compile_into)
 
 
 def compile_oracle(main: str, version: str) -> Path:
@@ -198,7 +199,7 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
                     raise
                 time.sleep(10)
 
-    return _made_once(CACHE / f"kafka-{version}-{artifacts}-{digest}", fetch_into)
+    return made_once(CACHE / f"kafka-{version}-{artifacts}-{digest}", fetch_into)
 
 
 def _scala(version: str) -> str:
@@ -211,11 +212,14 @@ def _scala(version: str) -> str:
     return "2.9.2" if version == "0.8.0-beta1" else "2.10"
 
 
-def _made_once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Return `folder`, made by one process and complete when anyone sees it."""
+def made_once(folder: Path, make: Callable[[Path], None], lock: str = "lock") -> Path:
+    """Return `folder`, made by one process and complete when anyone sees it.
+
+    All that is made under one lock is made one after the other.
+    """
     if folder.is_dir():
         return folder
-    with _cache_lock():
+    with _cache_lock(lock):
         if not folder.is_dir():
             aside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=CACHE))
             try:
@@ -228,10 +232,10 @@ def _made_once(folder: Path, make: Callable[[Path], None]) -> Path:
 
 
 @contextmanager
-def _cache_lock() -> Iterator[None]:
-    """Hold the one lock of the whole cache: two Mavens must not share a local repository either."""
+def _cache_lock(name: str) -> Iterator[None]:
+    """Hold a lock of the cache; all of Maven has one, since two must not share a repository."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as file:
+    with (CACHE / name).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

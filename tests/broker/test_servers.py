@@ -314,7 +314,7 @@ def test_cache_folder_is_made_once_by_parallel_workers(
         (folder / "jar").touch()
 
     def complete(_: int) -> bool:
-        return (maven._made_once(tmp_path / "kept", make) / "jar").exists()
+        return (maven.made_once(tmp_path / "kept", make) / "jar").exists()
 
     with ThreadPoolExecutor(4) as workers:
         assert list(workers.map(complete, range(4))) == [True] * 4
@@ -325,5 +325,5 @@ def test_cache_folder_is_made_once_by_parallel_workers(
         raise JavaError("no network")
 
     with pytest.raises(JavaError, match="no network"):
-        maven._made_once(tmp_path / "failed", fail)
+        maven.made_once(tmp_path / "failed", fail)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "lock"]

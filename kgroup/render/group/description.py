@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
+from kgroup.model.client.library import KAFKA_CLIENTS
 from kgroup.model.group import GroupState, GroupType, Membership
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.change import Change
@@ -172,7 +173,8 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
 
     Returns:
         The sheet without the group's id, blank columns, ids of topics where all have names, and
-        columns with one value in all of several rows; and these values as text, or "".
+        columns with one value in all of several rows, and libraries where all known ones are
+        Kafka's own; and these values as text, or "".
     """
     telling = sheet.without_blank()
     rows = list(telling.rows)
@@ -184,6 +186,9 @@ def _abridge(sheet: Sheet) -> tuple[Sheet, str]:
     columns.pop("next_timestamp_ms", None)  # the lag in time says the same
     if "topic" in columns and all(row[columns["topic"]] is not None for row in rows):
         columns.pop("topic_id", None)
+    library = columns.get("client_library")
+    if library is not None and all(row[library] in (None, KAFKA_CLIENTS) for row in rows):
+        del columns["client_library"], columns["client_library_certainty"]
     is_reached = {"assignment", "target_assignment"} <= columns.keys() and all(
         row[columns["target_assignment"]] == unmarked(row[columns["assignment"]]) for row in rows
     )

@@ -171,6 +171,8 @@ MEMBER_COLUMNS = (
     ),
     Column("session_id", Kind.TEXT, "zookeeper: session with which its registration goes"),
     Column("registered_ms", Kind.TIME, "zookeeper: when it registered"),
+    Column("client_library", Kind.TEXT, "classic: library that the client is made of"),
+    Column("client_library_certainty", Kind.TEXT, "certain, or inferred from the client id"),
 )
 OFFSET_COLUMNS = (
     _GROUP,

@@ -108,7 +108,7 @@ def group_type(text: str | None) -> GroupType | None:
 
 def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
     """DescribeGroups: state, protocol, members with their bytes; no generation and no leader."""
-    from kgroup.model.group_log import classic_member
+    from kgroup.model.group_log import classic_members
     from kgroup.protocol.record.coordinator_record import decode_members
 
     data = {
@@ -124,19 +124,18 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
                 "subscription": bytes(member.member_metadata),
                 "assignment": bytes(member.member_assignment),
             }
-            for member in _by_id(answer.members)
+            for member in answer.members
         ],
     }
     decode_members(data)
-    protocol_type = answer.protocol_type or None
     return Group(
         group_id=answer.group_id,
         type=GroupType.CLASSIC,
         state=group_state(answer.group_state, GroupType.CLASSIC),
-        protocol_type=protocol_type,
+        protocol_type=answer.protocol_type or None,
         assignor=answer.protocol_data or None,
         coordinator=coordinator,
-        members=tuple(classic_member(member, protocol_type) for member in data["members"]),
+        members=classic_members(answer.group_id, data),
         member_order=tuple(str(member.member_id) for member in answer.members),
     )
 

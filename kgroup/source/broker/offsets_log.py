@@ -19,7 +19,7 @@ from typing import Any
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import Topic
 from kgroup.model.group import Group, GroupState, GroupType, Membership
-from kgroup.model.group_log import classic_member
+from kgroup.model.group_log import classic_members
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.record import known
@@ -85,17 +85,14 @@ class _Trace:
         data, time_ms = self.metadata or (None, None)
         if data is None or data["protocolType"] != group.protocol_type:
             return group
-        recorded = {
-            member["memberId"]: classic_member(member, group.protocol_type)
-            for member in data["members"]
-        }
+        recorded = {member.member_id: member for member in classic_members(group.group_id, data)}
         if group.state in _REBALANCING:
             before = Membership(
                 generation_id=data["generation"],
                 leader_id=data["leader"],
                 assignor=data["protocol"],
                 recorded_ms=time_ms,
-                members=tuple(recorded[name] for name in sorted(recorded)),
+                members=tuple(recorded.values()),
             )
             return replace(group, last_stable=before)
         members = {member.member_id for member in group.members}
@@ -111,6 +108,8 @@ class _Trace:
                     member,
                     session_timeout_ms=recorded[member.member_id].session_timeout_ms,
                     rebalance_timeout_ms=recorded[member.member_id].rebalance_timeout_ms,
+                    client_library=recorded[member.member_id].client_library,
+                    client_library_certainty=recorded[member.member_id].client_library_certainty,
                 )
                 for member in group.members
             ),

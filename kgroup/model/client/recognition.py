@@ -1,0 +1,277 @@
+"""Which client library wrote what a member of a classic group sent, and what its leader assigned.
+
+Libraries have habits, which differ in few places: the version of the message, what stands for no
+user data, what a sticky strategy keeps there, what stands for no rack, and the order of topics. A
+library is certain where no other one writes, or has written, such bytes. Else the client id may
+tell: each library has a default one; as any application may choose any, that is inferred only.
+
+What they write was recorded from their groups (`tests/data/clients`); for versions before those,
+and for ruby-kafka, it was read in their sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from kgroup.model.client.library import (
+    FRANZ_GO,
+    KAFKA_CLIENTS,
+    KAFKA_GO,
+    KAFKA_PYTHON,
+    KAFKAJS,
+    LIBRDKAFKA,
+    RUBY_KAFKA,
+    SARAMA,
+    Certainty,
+    Recognition,
+)
+from kgroup.model.client.short_subscription import readable
+
+__all__ = ["recognize"]
+
+Data = Mapping[str, Any]
+"""A member, a subscription or an assignment, with Kafka's field names, as decoders give them."""
+
+
+class _UserData(Enum):
+    """The form of what an assignor has added."""
+
+    NULL = auto()
+    EMPTY = auto()
+    NO_MEMORY = auto()  # a list of partitions that is empty
+    MEMORY = auto()  # partitions
+    DATED_MEMORY = auto()  # a list of partitions, and a generation
+    GENERATION = auto()  # alone
+    VERSIONED = auto()  # what begins with a version
+    OTHER = auto()
+
+
+_NULL, _EMPTY, _OTHER = _UserData.NULL, _UserData.EMPTY, _UserData.OTHER
+_NO_MEMORY, _MEMORY, _DATED = _UserData.NO_MEMORY, _UserData.MEMORY, _UserData.DATED_MEMORY
+_GENERATION, _VERSIONED = _UserData.GENERATION, _UserData.VERSIONED
+_ANY = frozenset(_UserData)
+_VERSION_1 = "AAE"
+"""How base64 of an int16 1 begins."""
+
+_EAGER = frozenset({"range", "roundrobin"})
+_ROUNDROBIN = frozenset({"roundrobin"})
+_STICKY = frozenset({"sticky"})
+_COOPERATIVE = frozenset({"cooperative-sticky"})
+_STREAM = frozenset({"stream"})
+_KAFKAJS = frozenset({"RoundRobinAssigner"})
+_RACK_AFFINITY = frozenset({"rack-affinity"})
+
+
+class _Habit(NamedTuple):
+    """How a library writes.
+
+    Attributes:
+        library: its name.
+        strategies: with these,
+        versions: it writes the message in one of these,
+        user_data: with user data of one of these forms,
+        in_order: with sorted topics always,
+        is_short: without the fields that came with version 1, whatever version is said,
+        rack: and this for no rack, where the version has racks.
+    """
+
+    library: str
+    strategies: frozenset[str]
+    versions: frozenset[int]
+    user_data: frozenset[_UserData]
+    in_order: bool = False
+    is_short: bool = False
+    no_rack: str | None = None
+
+
+def _habit(
+    library: str,
+    strategies: frozenset[str],
+    versions: Iterable[int],
+    *user_data: _UserData,
+    in_order: bool = False,
+    is_short: bool = False,
+    no_rack: str | None = None,
+) -> _Habit:
+    forms = frozenset(user_data)
+    return _Habit(library, strategies, frozenset(versions), forms, in_order, is_short, no_rack)
+
+
+_SUBSCRIPTIONS = (
+    # until 2.3
+    _habit(KAFKA_CLIENTS, _EAGER, [0], _EMPTY),
+    _habit(KAFKA_CLIENTS, _STICKY, [0], _EMPTY, _NO_MEMORY, _MEMORY, _DATED),
+    # from 2.4; topics are sorted from 2.8.1 on
+    _habit(KAFKA_CLIENTS, _EAGER, [1], _NULL),
+    _habit(KAFKA_CLIENTS, _STICKY, [1], _NULL, _DATED),
+    _habit(KAFKA_CLIENTS, _COOPERATIVE, [1], _NULL, _GENERATION),
+    _habit(KAFKA_CLIENTS, _EAGER, [2, 3], _NULL, in_order=True),
+    _habit(KAFKA_CLIENTS, _STICKY, [2, 3], _NULL, _DATED, in_order=True),
+    _habit(KAFKA_CLIENTS, _COOPERATIVE, [2, 3], _GENERATION, in_order=True),
+    _habit(KAFKA_CLIENTS, _STREAM, [0, 1, 2, 3], *_ANY),
+    # until 1.5, until 2.2, then
+    _habit(LIBRDKAFKA, _EAGER, [0], _EMPTY),
+    _habit(LIBRDKAFKA, _EAGER, [1, 3], _EMPTY, no_rack=""),
+    _habit(LIBRDKAFKA, _COOPERATIVE, [1, 3], _EMPTY, _DATED, no_rack=""),
+    # until 1.14, then
+    _habit(FRANZ_GO, _EAGER, [0], _NULL, in_order=True),
+    _habit(FRANZ_GO, _STICKY, [0], _NO_MEMORY, _DATED, in_order=True),
+    _habit(FRANZ_GO, _COOPERATIVE, [1], _NO_MEMORY, _DATED, in_order=True),
+    _habit(FRANZ_GO, _EAGER, [3], _NULL, in_order=True),
+    _habit(FRANZ_GO, _STICKY | _COOPERATIVE, [3], _NO_MEMORY, _DATED, in_order=True),
+    # until 1.4x, then by the version of Kafka that the application names
+    _habit(SARAMA, _EAGER, [0, 1, 2], _NULL),
+    _habit(SARAMA, _STICKY, [0, 1, 2], _NULL, _DATED),
+    _habit(KAFKA_GO, _EAGER, [1], _NULL, is_short=True),
+    _habit(KAFKA_GO, _RACK_AFFINITY, [1], _NULL, _EMPTY, _OTHER, is_short=True),
+    _habit(KAFKA_PYTHON, _EAGER, [0], _EMPTY),
+    _habit(KAFKA_PYTHON, _STICKY, [0], _EMPTY, _DATED, _VERSIONED),
+    _habit(KAFKA_PYTHON, _COOPERATIVE, [1], _EMPTY, in_order=True),
+    # 1, then 2
+    _habit(KAFKAJS, _KAFKAJS, [1], _EMPTY, is_short=True),
+    _habit(KAFKAJS, _KAFKAJS, [0], _EMPTY),
+    _habit(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
+)
+
+_ASSIGNMENTS = (
+    _habit(KAFKA_CLIENTS, _EAGER | _STICKY, [0], _EMPTY),  # until 2.3
+    _habit(KAFKA_CLIENTS, _EAGER | _STICKY | _COOPERATIVE, [1, 2, 3], _NULL),
+    _habit(KAFKA_CLIENTS, _STREAM, [0, 1, 2, 3], *_ANY),
+    # It gives members their own user data back.
+    _habit(LIBRDKAFKA, _EAGER | _COOPERATIVE, [0], *_ANY),
+    _habit(FRANZ_GO, _EAGER | _STICKY | _COOPERATIVE, [0], _NULL, in_order=True),
+    _habit(SARAMA, _EAGER, [0], _NULL),
+    _habit(SARAMA, _STICKY, [0], _NULL, _OTHER),
+    _habit(KAFKA_GO, _EAGER | _RACK_AFFINITY, [0, 1], _NULL, _EMPTY),
+    _habit(KAFKA_PYTHON, _EAGER | _STICKY | _COOPERATIVE, [0, 1], _EMPTY, in_order=True),
+    _habit(KAFKAJS, _KAFKAJS, [0, 1], _EMPTY),
+    _habit(RUBY_KAFKA, _ROUNDROBIN, [0], _NULL),
+)
+
+_DEFAULT_CLIENT_IDS: Mapping[str, re.Pattern[str]] = {
+    LIBRDKAFKA: re.compile("rdkafka"),
+    FRANZ_GO: re.compile("kgo"),
+    SARAMA: re.compile("sarama"),
+    KAFKA_GO: re.compile(r".*\(github\.com/segmentio/kafka-go\)"),
+    KAFKA_PYTHON: re.compile(r"kafka-python-\d+(\.\w+)+"),
+    KAFKAJS: re.compile("kafkajs"),
+    RUBY_KAFKA: re.compile("ruby-kafka"),
+}
+"""Those of kafka-clients have the group's id in them, see `_is_default`."""
+
+
+def recognize(
+    group_id: str, strategy: str | None, leader_id: str | None, members: Sequence[Data]
+) -> list[Recognition | None]:
+    """Tell of which library each member is; None where that cannot be told.
+
+    Args:
+        group_id: of a classic group of consumers.
+        strategy: name of the assignor that its members agreed on.
+        leader_id: None where it is not known; one who is alone leads.
+        members: with subscription and assignment, both decoded.
+    """
+    if len(members) == 1:
+        leader_id = members[0]["memberId"]
+    assigning = _assigning(strategy, members)
+    found = []
+    for member in members:
+        libraries = _subscribing(strategy, member)
+        if member["memberId"] == leader_id and assigning is not None:
+            libraries &= assigning
+        found.append(_decided(libraries, group_id, member))
+    return found
+
+
+def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognition | None:
+    if len(libraries) == 1:
+        (library,) = libraries
+        return Recognition(library, Certainty.CERTAIN)
+    named = [each for each in libraries if _is_default(each, group_id, member)]
+    return Recognition(named[0], Certainty.INFERRED) if len(named) == 1 else None
+
+
+def _is_default(library: str, group_id: str, member: Data) -> bool:
+    """Tell whether a library makes up such a client id, where the application names none."""
+    client_id, instance_id = member["clientId"] or "", member.get("groupInstanceId")
+    if library != KAFKA_CLIENTS:
+        return _DEFAULT_CLIENT_IDS[library].fullmatch(client_id) is not None
+    # Kafka: `ConsumerConfig.maybeOverrideClientId`; without the group until 2.3
+    number = rf"consumer-({re.escape(group_id)}-)?\d+"
+    is_static = bool(instance_id) and client_id == f"consumer-{group_id}-{instance_id}"
+    return is_static or re.fullmatch(number, client_id) is not None
+
+
+def _subscribing(strategy: str | None, member: Data) -> frozenset[str]:
+    """Give the libraries that write subscriptions like a member's."""
+    data = readable(member.get("subscription"))
+    if data is None or "trailing" in data:
+        return frozenset()
+    topics = data["topics"]
+    rack = data.get("rackId")
+    form = _form(data["userData"])
+    is_short = data["version"] > 0 and "ownedPartitions" not in data
+    return frozenset(
+        each.library
+        for each in _SUBSCRIPTIONS
+        if _fits(each, strategy, data["version"], form, topics)
+        and each.is_short == is_short
+        and (rack or "rackId" not in data or rack == each.no_rack)
+    )
+
+
+def _assigning(strategy: str | None, members: Iterable[Data]) -> frozenset[str] | None:
+    """Give the libraries that write assignments like those of all members; None: there are none."""
+    libraries: frozenset[str] | None = None
+    for member in members:
+        data = member.get("assignment")
+        if isinstance(data, Mapping) and "assignedPartitions" in data:
+            topics = [each["topic"] for each in data["assignedPartitions"]]
+            form = _form(data["userData"])
+            could = frozenset(
+                each.library
+                for each in _ASSIGNMENTS
+                if _fits(each, strategy, data["version"], form, topics)
+            )
+            libraries = could if libraries is None else libraries & could
+    return libraries
+
+
+def _fits(
+    habit: _Habit, strategy: str | None, version: int, form: _UserData, topics: Sequence[str]
+) -> bool:
+    return (
+        strategy in habit.strategies
+        and version in habit.versions
+        and form in habit.user_data
+        and not (habit.in_order and any(one >= other for one, other in pairwise(topics)))
+    )
+
+
+def _form(user_data: Any) -> _UserData:
+    """Tell the form of user data, as they are decoded by the strategy's name.
+
+    Cooperative-sticky of Kafka's own has a generation there, which begins with 1; others have a
+    list, whose length is read as a generation then, and the rest is trailing.
+    """
+    if user_data is None:
+        return _NULL
+    if user_data == "":
+        return _EMPTY
+    if not isinstance(user_data, Mapping):
+        return _OTHER
+    if "error" in user_data:
+        return _VERSIONED if user_data["raw"].startswith(_VERSION_1) else _OTHER
+    if "previousAssignment" in user_data:
+        if "generation" in user_data:
+            return _OTHER if "trailing" in user_data else _DATED
+        return _MEMORY if user_data["previousAssignment"] else _NO_MEMORY
+    if "generation" not in user_data:
+        return _OTHER
+    if "trailing" in user_data:
+        return _DATED
+    return _GENERATION if user_data["generation"] else _NO_MEMORY

@@ -1,0 +1,85 @@
+"""The program of each library that is a consumer, made once for each version into the tests' cache.
+
+Python's come with the tests' environment, other versions of them and KafkaJS from their
+registries; Go's are compiled. Those need `go` and `npm`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.broker.maven import CACHE, made_once
+
+__all__ = ["GO_AND_NODE", "PYTHON", "command"]
+
+PYTHON: Mapping[str, str] = {"librdkafka": "confluent-kafka", "kafka-python": "kafka-python"}
+"""Libraries whose programs are Python's, and the packages they are in."""
+
+_GO: Mapping[str, str] = {
+    "franz-go": "github.com/twmb/franz-go",
+    "sarama": "github.com/IBM/sarama",
+    "kafka-go": "github.com/segmentio/kafka-go",
+}
+GO_AND_NODE = (*_GO, "kafkajs")
+"""Libraries whose programs need Go or Node."""
+
+_HERE = Path(__file__).parent
+_LOCK = "client-lock"
+_PATIENCE_S = 900
+
+
+def command(library: str, version: str | None = None) -> tuple[list[str], dict[str, str]]:
+    """Give the command of a library's program, and what it needs in its environment.
+
+    Args:
+        library: as its users call it.
+        version: of its package; None for the one that go.mod, package.json or this environment has.
+    """
+    name = library.lower().replace("-", "_")
+    if library in PYTHON:
+        script = [sys.executable, str(_HERE / f"{name}_member.py")]
+        if version is None:
+            return script, {}
+        package = f"{PYTHON[library]}=={version}"
+        folder = made_once(CACHE / f"client-{package}", lambda target: _pip(package, target), _LOCK)
+        return script, {"PYTHONPATH": str(folder)}
+    source = _HERE / name
+    digest = hashlib.sha256(repr(version).encode())
+    for path in sorted(source.iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    folder = CACHE / f"client-{name}-{digest.hexdigest()[:16]}"
+    if library == "kafkajs":
+        made_once(folder, lambda target: _npm(source, version, target), _LOCK)
+        return ["node", str(folder / "main.mjs")], {}
+    made_once(folder, lambda target: _go(source, _GO[library], version, target), _LOCK)
+    return [str(folder / "member")], {}
+
+
+def _pip(package: str, target: Path) -> None:
+    _run([sys.executable, "-m", "pip", "install", "--quiet", f"--target={target}", package], target)
+
+
+def _npm(source: Path, version: str | None, target: Path) -> None:
+    shutil.copytree(source, target, dirs_exist_ok=True)
+    wanted = ["ci"] if version is None else ["install", f"kafkajs@{version}"]
+    _run(["npm", *wanted, "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], target)
+
+
+def _go(source: Path, module: str, version: str | None, target: Path) -> None:
+    shutil.copytree(source, target, dirs_exist_ok=True)
+    if version is not None:
+        _run(["go", "get", f"{module}@v{version}"], target)
+        _run(["go", "mod", "tidy"], target)
+    _run(["go", "build", "-o", "member", "."], target)
+
+
+def _run(words: list[str], folder: Path) -> None:
+    done = subprocess.run(words, cwd=folder, capture_output=True, timeout=_PATIENCE_S)
+    if done.returncode != 0:
+        tail = (done.stdout + done.stderr)[-4000:].decode(errors="replace")
+        raise AssertionError(f"{' '.join(words)} ended with status {done.returncode}\n{tail}")

@@ -1,0 +1,267 @@
+"""Libraries are told from what their members sent, and no library is taken for another one."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.model.client.library import Certainty, Recognition
+from kgroup.model.client.recognition import recognize
+from kgroup.model.client.short_subscription import readable
+from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
+from tests.model.records import classic, classic_member, groups
+
+FOLDER = Path(__file__).parents[1] / "data" / "clients"
+OWN_IDS = ("till-4", "shop")
+"""Client ids that no library makes up."""
+
+TOLD_BY_BYTES = {
+    "kafka-clients": {"cooperative-sticky"},
+    "librdkafka": {"range", "roundrobin"},
+    "kafka-go": {"range", "roundrobin", "rack-affinity"},
+    "kafkajs": {"RoundRobinAssigner"},
+}
+"""Strategies with which no other library writes such bytes, whoever leads."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What was recorded of a member: by `tests.broker.client.record`, or of an encoder alone."""
+
+    library: str
+    strategy: str
+    client_id: str
+    row: dict[str, Any]
+
+    def member(self, *, assignment: bytes | None = None) -> dict[str, Any]:
+        """The member, with its own or another one's assignment."""
+        said = _bytes(self.row["subscription"])
+        given = _bytes(self.row.get("assignment") or "") if assignment is None else assignment
+        return {
+            "memberId": self.row.get("member_id", self.client_id),
+            "clientId": self.client_id,
+            "groupInstanceId": self.row.get("instance_id"),
+            "subscription": decode_subscription(said, self.strategy),
+            "assignment": decode_assignment(given, self.strategy),
+        }
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b64decode(text, validate=True)
+
+
+@cache
+def recorded() -> list[Line]:
+    files = sorted(FOLDER.glob("*members*.jsonl"))
+    rows = [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
+    return [
+        Line(row["library"].lower(), row["strategy"], row.get("client_id") or "mine", row)
+        for row in rows
+    ]
+
+
+def rounds() -> Iterator[list[Line]]:
+    """What was recorded of whole groups, round by round."""
+    found: dict[tuple[str, ...], list[Line]] = defaultdict(list)
+    for line in recorded():
+        if "group_id" in line.row:
+            key = (line.row["broker"], line.row["group_id"], str(line.row["round"]))
+            found[key].append(line)
+    yield from found.values()
+
+
+def told(group: list[Line], *, leader_known: bool) -> list[Recognition | None]:
+    leader = next(line.row["member_id"] for line in group if line.row["is_leader"])
+    members = [line.member() for line in group]
+    group_id = group[0].row["group_id"]
+    return recognize(group_id, group[0].strategy, leader if leader_known else None, members)
+
+
+@pytest.mark.parametrize("leader_known", [True, False])
+def test_no_member_of_a_group_is_taken_for_another_librarys(leader_known: bool) -> None:
+    seen = set()
+    for group in rounds():
+        for line, found in zip(group, told(group, leader_known=leader_known), strict=True):
+            if found is None:
+                assert line.client_id in OWN_IDS
+                assert line.strategy not in TOLD_BY_BYTES.get(line.library, ())
+                continue
+            assert found.name == line.library
+            seen.add((found.name, line.row["version"]))
+            if line.client_id in OWN_IDS:
+                assert found.certainty is Certainty.CERTAIN
+    every = {(line.library, line.row["version"]) for group in rounds() for line in group}
+    assert seen == every
+    assert len(every) >= 15
+
+
+def test_a_leader_is_told_by_what_it_assigned() -> None:
+    found = {
+        told(group, leader_known=True)[at]
+        for group in rounds()
+        for at, line in enumerate(group)
+        if line.row["is_leader"] and line.strategy == "range" and line.row["version"] == "1.22.3"
+    }
+    assert found == {Recognition("franz-go", Certainty.CERTAIN)}
+
+
+def test_no_encoders_bytes_are_taken_for_another_librarys() -> None:
+    for line in recorded():
+        for client_id in (line.client_id, "mine"):
+            member = line.member() | {"clientId": client_id}
+            found = recognize("g", line.strategy, None, [member])[0]
+            assert found is None or found.name == line.library, (line, found)
+
+
+def test_in_mixed_groups_nobody_is_taken_for_the_leaders_library() -> None:
+    by_form: dict[tuple[str, str, str], Line] = {}
+    for line in recorded():
+        form = json.dumps([line.member()["subscription"], line.member()["assignment"]["userData"]])
+        by_form[line.strategy, line.library, form] = line
+    tried = 0
+    lines = list(by_form.values())
+    for leader in lines:
+        for other in lines:
+            if leader.strategy == other.strategy and leader.library != other.library:
+                tried += 1
+                lead = leader.member() | {"memberId": "a", "clientId": "mine"}
+                joined = other.member(assignment=_bytes(leader.row["assignment"]))
+                joined |= {"memberId": "b", "clientId": "mine"}
+                for leader_id in ("a", None):
+                    found = recognize("g", leader.strategy, leader_id, [lead, joined])
+                    assert found[0] is None or found[0].name == leader.library
+                    assert found[1] is None or found[1].name == other.library
+    assert tried > 100
+
+
+def member(client_id: str = "mine", **said: Any) -> dict[str, Any]:
+    return {
+        **classic_member("m", clientId=client_id, assignment={"raw": ""}),
+        "subscription": {"version": 0, "topics": ["b", "a"], "userData": "", **said},
+    }
+
+
+NEWEST = {"version": 3, "ownedPartitions": [], "generationId": -1, "rackId": None}
+
+
+@pytest.mark.parametrize(
+    ("client_id", "said", "expected"),
+    [
+        # of kafka-python, of librdkafka until 1.5, and of kafka-clients until 2.3
+        ("mine", {}, None),
+        ("kafka-python-3.0.12", {}, ("kafka-python", Certainty.INFERRED)),
+        ("kafka-python-ours", {}, None),
+        ("rdkafka", {}, ("librdkafka", Certainty.INFERRED)),
+        ("consumer-3", {}, ("kafka-clients", Certainty.INFERRED)),
+        ("consumer-g-3", {}, ("kafka-clients", Certainty.INFERRED)),
+        ("consumer-h-3", {}, None),
+        # bytes are believed, ids are not
+        ("kgo", {}, None),
+        ("kgo", {**NEWEST, "rackId": ""}, ("librdkafka", Certainty.CERTAIN)),
+        # no order, no user data: sarama, which writes topics as they are given
+        ("mine", {"userData": None}, ("sarama", Certainty.CERTAIN)),
+        ("mine", {"userData": None, "topics": ["a", "b"]}, None),
+        ("mine", {**NEWEST, "userData": None}, None),
+        ("kgo", {**NEWEST, "userData": None, "topics": ["a"]}, ("franz-go", Certainty.INFERRED)),
+        ("kgo", {**NEWEST, "userData": None, "rackId": ""}, None),
+        ("mine", {"userData": "AAAA"}, None),
+        ("mine", {"version": 4}, None),
+        ("mine", {"userData": None, "trailing": "AA=="}, None),
+    ],
+)
+def test_evidence(
+    client_id: str, said: dict[str, Any], expected: tuple[str, Certainty] | None
+) -> None:
+    other = {**member(), "memberId": "other"}  # so that nobody is known to lead
+    found = recognize("g", "range", None, [member(client_id, **said), other])[0]
+    assert found == (None if expected is None else Recognition(*expected))
+
+
+@pytest.mark.parametrize("strategy", [None, "", "our-own"])
+def test_a_strategy_that_no_library_brings(strategy: str | None) -> None:
+    assert recognize("g", strategy, None, [member("rdkafka")]) == [None]
+
+
+@pytest.mark.parametrize(
+    ("client_id", "topics", "expected"),
+    [
+        # ruby-kafka has no strategy but this, and writes topics as they are given too
+        ("mine", ["b", "a"], None),
+        ("sarama", ["b", "a"], Recognition("sarama", Certainty.INFERRED)),
+        ("ruby-kafka", ["b", "a"], Recognition("ruby-kafka", Certainty.INFERRED)),
+        ("kgo", ["b", "a"], None),
+        ("kgo", ["a", "b"], Recognition("franz-go", Certainty.INFERRED)),
+    ],
+)
+def test_evidence_of_round_robin(
+    client_id: str, topics: list[str], expected: Recognition | None
+) -> None:
+    said = member(client_id, topics=topics, userData=None)
+    assert recognize("g", "roundrobin", None, [said, {**member(), "memberId": "o"}])[0] == expected
+
+
+def test_a_static_member_with_a_default_client_id() -> None:
+    static = {**member("consumer-g-till-1"), "groupInstanceId": "till-1"}
+    found = recognize("g", "range", None, [static, member()])
+    assert found == [Recognition("kafka-clients", Certainty.INFERRED), None]
+
+
+def test_members_have_their_library() -> None:
+    said = {**NEWEST, "topics": ["orders"], "userData": "", "rackId": ""}
+    members = [classic_member("b"), classic_member("a", subscription=said)]
+    first, second = groups(classic("g", members))["g"].members
+    assert (first.client_library, first.client_library_certainty) == ("librdkafka", "certain")
+    assert (second.client_library, second.client_library_certainty) == ("kafka-clients", "certain")
+
+
+SHORT = "0001 00000002 0001 62 0001 61"
+
+
+@pytest.mark.parametrize(
+    ("layout", "user_data"),
+    [(f"{SHORT} ffffffff", None), (f"{SHORT} 00000000", ""), (f"{SHORT} 00000002 beef", "vu8=")],
+)
+def test_a_subscription_that_ends_where_version_0_does(layout: str, user_data: str | None) -> None:
+    raw = bytes.fromhex(layout)
+    decoded = decode_subscription(raw)
+    assert "error" in decoded
+    expected = {"version": 1, "topics": ["b", "a"], "userData": user_data}
+    assert readable(decoded) == expected
+    group = groups(classic("g", [classic_member("a", subscription=decoded)]))["g"]
+    assert group.members[0].subscription is not None
+    assert group.members[0].subscription.topics == ("a", "b")
+    assert group.members[0].subscription.owned is None
+    assert group.members[0].protocol_metadata is None
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "",
+        "00",
+        f"{SHORT} 00000002 be",
+        f"{SHORT} 00000000 00",
+        f"{SHORT} ffff",
+        f"0000 {SHORT[5:]} 00000002 be",
+        "0001 00000001 ffff 00000000",
+        "0001 00000001 0001 ff 00000000",
+        "0001 ffffffff 00000000",
+        "0001 7fffffff 00000000",
+        "ffff 00000000 00000000",
+    ],
+)
+def test_other_bytes_are_none(layout: str) -> None:
+    decoded = decode_subscription(bytes.fromhex(layout))
+    assert "topics" not in decoded
+    assert readable(decoded) is None

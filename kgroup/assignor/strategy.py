@@ -102,6 +102,8 @@ def computed_as(spec: GroupSpec) -> Software:
     leader = next((each for each in spec.members if each.member_id == spec.leader_id), None)
     if leader is not None and leader.client is not None:
         return leader.client
+    if spec.leader_client is not None:
+        return spec.leader_client
     known = {each.client for each in spec.members if each.client is not None}
     return known.pop() if len(known) == 1 else newest(spec.protocol)
 

@@ -347,6 +347,8 @@ class Group:
         state_timestamp_ms: classic: Kafka's `currentStateTimestamp` (record version 2 and later):
             when all members had joined in the last rebalance, or the last member had left.
         members: sorted by member id.
+        leader_library: classic: the client library that wrote the assignments, where it is known and
+            the leader is not.
         member_order: classic: their ids as the coordinator lists them, to the leader too; empty
             where that is not known.
         offsets: sorted by topic and partition.
@@ -373,6 +375,7 @@ class Group:
     offsets_partition: int | None = None
     state_timestamp_ms: int | None = None
     members: tuple[Member, ...] = ()
+    leader_library: str | None = None
     member_order: tuple[str, ...] = field(default=(), compare=False)
     offsets: tuple[CommittedOffset, ...] = ()
     pending_offsets: tuple[PendingOffset, ...] = ()

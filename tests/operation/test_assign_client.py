@@ -73,9 +73,21 @@ def test_a_known_leader_needs_no_warning() -> None:
 def test_a_leader_that_is_known_by_signs_only_is_named() -> None:
     (text,) = warned(member("a", NEW, is_client_inferred=True), member("b", NEW), leader_id="a")
     assert text.startswith("The leader is probably a client of kafka-clients")
-    assert "--client" in text
+    assert text.endswith("; no other library that is known would assign otherwise.")
+
+
+def test_a_leader_that_is_not_known_is_told_with_what_would_differ() -> None:
+    unknown = "It is not known of which client library the leader is. Computed as kafka-clients "
     (text,) = warned(member("a", NEW), member("b", None))
-    assert text.startswith("The leader is probably a client of kafka-clients, as other members")
+    assert text.startswith(unknown)
+    assert text.endswith("; no other library that is known would assign otherwise.")
+    # kafka-python gives nothing to those before a static member that stands between others
+    members = (member("a", None), member("b", None, instance_id="y"), member("c", None))
+    spec = replace(group(*members), strategy="range")
+    (text,) = dry_run(spec).warnings
+    assert text.startswith(unknown)
+    assert text.endswith("kafka-python would assign otherwise. --client LIBRARY chooses one.")
+    assert dry_run(replace(spec, leader_client=NEW)).warnings == (), "its assignments told"
 
 
 def test_specs_name_the_library_of_the_group_and_of_members() -> None:

@@ -31,7 +31,7 @@ from kgroup.model.client.library import (
 )
 from kgroup.model.client.short_subscription import readable
 
-__all__ = ["recognize"]
+__all__ = ["leading_library", "recognize"]
 
 Data = Mapping[str, Any]
 """A member, a subscription or an assignment, with Kafka's field names, as decoders give them."""
@@ -185,6 +185,19 @@ def recognize(
             libraries &= assigning
         found.append(_decided(libraries, group_id, member))
     return found
+
+
+def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None:
+    """Tell of which library the leader is, whoever leads, by the assignments that it wrote.
+
+    Arguments as of `recognize`.
+    """
+    assigning = _assigning(strategy, members)
+    if assigning is None:
+        return None
+    there = frozenset(each for member in members for each in _subscribing(strategy, member))
+    libraries = assigning & there
+    return next(iter(libraries)) if len(libraries) == 1 else None
 
 
 def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognition | None:

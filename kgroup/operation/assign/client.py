@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, Software
-from kgroup.assignor.strategy import CLIENTS, computed_as, is_determined, newest, versions
+from kgroup.assignor.strategy import (
+    CLIENTS,
+    assign,
+    computed_as,
+    is_determined,
+    newest,
+    versions,
+)
 
 __all__ = ["asked_software", "chance_warnings", "leader_warnings", "software"]
 
@@ -83,24 +92,44 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
         return
     leads = computed_as(spec)
     leader = next((each for each in spec.members if each.member_id == spec.leader_id), None)
-    libraries = {each.client.name for each in spec.members if each.client is not None}
-    others = sorted(libraries - {leads.name})
-    advice = "--client LIBRARY says otherwise."
     if leader is not None and leader.client is not None:
         if leader.is_client_inferred:
             yield (
-                f"The leader is probably a client of {leads.name}, which no request tells for "
-                f"certain; {advice}"
+                f"The leader is probably a client of {leads.name}, as its client id is the default "
+                f"one there; {_consequence(spec, leads)}"
             )
-    elif not libraries:
-        return
-    elif others:
-        yield (
-            "Which member leads is not known, and the leader's library decides: there are members "
-            f"of {', '.join(sorted(libraries))}. Computed as {leads}; --leader ID or {advice}"
-        )
-        return
-    elif any(each.client is None or each.is_client_inferred for each in spec.members):
-        yield f"The leader is probably a client of {leads.name}, as other members are; {advice}"
+    elif spec.leader_client is None:
+        clients = {each.client for each in spec.members}
+        if None in clients or len(clients) > 1 or any(m.is_client_inferred for m in spec.members):
+            yield (
+                f"It is not known of which client library the leader is. Computed as {leads}; "
+                f"{_consequence(spec, leads)}"
+            )
+    libraries = {each.client.name for each in spec.members if each.client is not None}
+    others = sorted(libraries - {leads.name})
     if others:
         yield f"There are members of {', '.join(others)} too; the leader, of {leads.name}, assigns."
+
+
+def _consequence(spec: GroupSpec, leads: Software) -> str:
+    """Say which libraries would assign otherwise."""
+    as_computed = _shares(spec, leads)
+    others = [
+        name
+        for name, library in CLIENTS.items()
+        if name != leads.name
+        and spec.strategy in library.strategies[library.versions[0]]
+        and _shares(spec, Software(name, library.versions[0])) != as_computed
+    ]
+    if not others:
+        return "no other library that is known would assign otherwise."
+    return f"{' and '.join(others)} would assign otherwise. --client LIBRARY chooses one."
+
+
+def _shares(spec: GroupSpec, client: Software) -> Mapping[str, frozenset[TopicPartition]] | None:
+    """Give who would get what; None where nobody gets anything, because it fails."""
+    try:
+        assignment = assign(replace(spec, client=client))
+    except AssignorError:
+        return None
+    return {member_id: frozenset(owned) for member_id, owned in assignment.items()}

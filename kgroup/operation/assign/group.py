@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import computed_as, strategies
+from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
 from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.model.client.library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
@@ -156,6 +157,7 @@ def group_spec(
         departed_consumers(group),
         group.leader_id,
         group.member_order,
+        leader_client=None if group.leader_library is None else _newest(group.leader_library),
     )
     spec = _known_strategy(spec, strategy, notes, advice)
     if protocol == "zookeeper":
@@ -328,7 +330,14 @@ def _member(
         rack=member.rack_id,
         owned=tuple((each.topic or each.topic_id or "", each.partition) for each in owned or ()),
         generation=group.generation_id,
+        client=None if member.client_library is None else _newest(member.client_library),
+        is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
     )
+
+
+def _newest(library: str) -> Software:
+    """Give a library in its newest version: nothing that members send tells theirs."""
+    return Software(library, CLIENTS[library].versions[0])
 
 
 def _topics(

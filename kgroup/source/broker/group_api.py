@@ -108,6 +108,7 @@ def group_type(text: str | None) -> GroupType | None:
 
 def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
     """DescribeGroups: state, protocol, members with their bytes; no generation and no leader."""
+    from kgroup.model.client.recognition import leading_library
     from kgroup.model.group_log import classic_members
     from kgroup.protocol.record.coordinator_record import decode_members
 
@@ -136,6 +137,7 @@ def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
         assignor=answer.protocol_data or None,
         coordinator=coordinator,
         members=classic_members(answer.group_id, data),
+        leader_library=leading_library(data["protocol"], data["members"]),
         member_order=tuple(str(member.member_id) for member in answer.members),
     )
 

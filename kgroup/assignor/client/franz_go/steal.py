@@ -1,0 +1,179 @@
+"""From whom a member with few partitions can get one, by way of others if need be.
+
+Source: `graph.findSteal` (internal/sticky/graph.go) of franz-go 1.22.3, and of 1.18.0.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kgroup.assignor.client.franz_go.plan import Plan, swap_remove
+
+__all__ = ["Path", "StealGraph", "StealGraph_1_18"]
+
+Path = list[tuple[int, int, int]]
+"""Moves in the order in which they are made: from a member, to a member, the partition."""
+
+
+class StealGraph:
+    """Which member has which partitions of a topic."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._had: list[dict[int, list[int]]] = [{} for _ in plan.subscribers]
+        for partition, owner in enumerate(plan.owner):
+            if owner is not None:
+                self._had[plan.topic_of[partition]].setdefault(owner, []).append(partition)
+
+    def find(self, taker: int) -> Path | None:
+        """Find the way to the member with the most, if it has two more than the taker at least.
+
+        Members are visited by how much they have, then by their distance, then in turn. Whoever is
+        found first to take from a member takes, and of a topic the partition that comes first.
+        """
+        given = self._plan.given
+        heap = [(-len(given[taker]), 0, taker)]
+        found: dict[int, tuple[int, int] | None] = {taker: None}
+        while heap:
+            less, distance, member = heapq.heappop(heap)
+            if -less > len(given[taker]) + 1:
+                return _path(found, member)
+            for topic in self._plan.wanted[member]:
+                for other, partitions in self._had[topic].items():
+                    if partitions and other not in found:
+                        found[other] = member, partitions[0]
+                        heapq.heappush(heap, (-len(given[other]), distance + 1, other))
+        return None
+
+    def move(self, partition: int, taker: int) -> None:
+        """Take note of a move."""
+        had = self._had[self._plan.topic_of[partition]]
+        owner = self._plan.owner[partition]
+        assert owner is not None
+        swap_remove(had[owner], partition)
+        self._plan.owner[partition] = taker
+        had.setdefault(taker, []).append(partition)
+
+
+def _path(found: dict[int, tuple[int, int] | None], giver: int) -> Path:
+    path: Path = []
+    while (way := found[giver]) is not None:
+        taker, partition = way
+        path.append((giver, taker, partition))
+        giver = taker
+    return path
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """A member that the search has reached."""
+
+    member: int
+    level: int
+    distance: int
+    parent: tuple[int, int] | None
+    takes_back: bool = False
+    is_done: bool = False
+
+    def comes_before(self, other: _Node) -> bool:
+        """Tell which node is visited first; of two that give something back, either may be."""
+        if self.takes_back or other.takes_back:
+            return self.takes_back and not other.takes_back
+        return (-self.level, self.distance, self.member) < (
+            -other.level,
+            other.distance,
+            other.member,
+        )
+
+
+class StealGraph_1_18:  # noqa: N801 -- a version
+    """The graph of 1.18, where it is preferred that a member takes back what it had before."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._of_topic: list[list[int]] = [[] for _ in plan.subscribers]
+        for partition, topic in enumerate(plan.topic_of):
+            self._of_topic[topic].append(partition)
+
+    def find(self, taker: int) -> Path | None:
+        """Find a way to a member that has two more than the taker at least."""
+        plan = self._plan
+        level = len(plan.given[taker])
+        nodes = {taker: _Node(taker, level, 0, None, is_done=True)}
+        heap = _GoHeap([nodes[taker]], _Node.comes_before)
+        while heap.items:
+            node = heap.pop()
+            if node.level > level + 1:
+                return _path({each.member: each.parent for each in nodes.values()}, node.member)
+            node.is_done = True
+            for topic in plan.wanted[node.member]:
+                for partition in self._of_topic[topic]:
+                    self._reach(nodes, heap, node, partition)
+        return None
+
+    def _reach(self, nodes: dict[int, _Node], heap: _GoHeap, node: _Node, partition: int) -> None:
+        owner = self._plan.owner[partition]
+        assert owner is not None  # whatever has subscribers was dealt
+        other = nodes.get(owner)
+        takes_back = self._plan.original[partition] == node.member
+        if other is None:
+            level = len(self._plan.given[owner])
+            way = node.member, partition
+            other = nodes[owner] = _Node(owner, level, node.distance + 1, way, takes_back)
+            heap.push(other)
+        elif not other.is_done and takes_back and not other.takes_back:
+            other.parent = node.member, partition
+            other.takes_back = True
+            other.distance = node.distance + 1
+            heap.fix(other)
+
+    def move(self, partition: int, taker: int) -> None:
+        """Take note of a move."""
+        self._plan.owner[partition] = taker
+
+
+class _GoHeap:
+    """Go's heap, since the order here is none that decides between any two.
+
+    Source: container/heap of Go.
+    """
+
+    def __init__(self, items: list[_Node], comes_before: Callable[[_Node, _Node], bool]) -> None:
+        self.items = items
+        self._comes_before = comes_before
+
+    def push(self, item: _Node) -> None:
+        self.items.append(item)
+        self._up(len(self.items) - 1)
+
+    def pop(self) -> _Node:
+        last = len(self.items) - 1
+        self._swap(0, last)
+        self._down(0, last)
+        return self.items.pop()
+
+    def fix(self, item: _Node) -> None:
+        at = self.items.index(item)
+        if not self._down(at, len(self.items)):
+            self._up(at)
+
+    def _swap(self, one: int, other: int) -> None:
+        self.items[one], self.items[other] = self.items[other], self.items[one]
+
+    def _up(self, at: int) -> None:
+        while at and self._comes_before(self.items[at], self.items[(at - 1) // 2]):
+            self._swap(at, (at - 1) // 2)
+            at = (at - 1) // 2
+
+    def _down(self, start: int, end: int) -> bool:
+        at = start
+        while (child := 2 * at + 1) < end:
+            if child + 1 < end and self._comes_before(self.items[child + 1], self.items[child]):
+                child += 1
+            if not self._comes_before(self.items[child], self.items[at]):
+                break
+            self._swap(at, child)
+            at = child
+        return at > start

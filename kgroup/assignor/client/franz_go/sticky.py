@@ -1,0 +1,134 @@
+"""Sticky and cooperative-sticky.
+
+Partitions stay where they are, the others are dealt, and members that have too few take from those
+that have too many. Where there are several topics the answer may depend on the order in which Go
+walks over a map of them, which it draws anew each time; likewise where several partitions are
+claimed twice. An answer is given here for sorted keys, and others on request.
+
+Source: `stickyBalancer.Balance` (group_balancer.go), `Balance`, `assignUnassignedAndInitGraph`,
+`assignUnassignedComplex` and `tryRestickyStales` (internal/sticky/sticky.go) of franz-go 1.22.3 and
+1.18.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+from kgroup.assignor.base import Assignment, Subscriber, Topic
+from kgroup.assignor.client.franz_go.cooperative import without_moves
+from kgroup.assignor.client.franz_go.level import LeastLoaded, balance, balance_by_stealing
+from kgroup.assignor.client.franz_go.plan import KeyOrder, Plan, panic, swap_remove
+from kgroup.assignor.client.franz_go.repair import repair
+from kgroup.assignor.client.franz_go.steal import StealGraph, StealGraph_1_18
+
+__all__ = ["COOPERATIVE", "COOPERATIVE_1_18", "STICKY", "STICKY_1_18", "Sticky"]
+
+_Key = TypeVar("_Key", str, int)
+_Give = Callable[[Plan, KeyOrder], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sticky:
+    """An assignor: a `ClassicAssignor` that can tell what else may come out."""
+
+    cooperative: bool
+    is_1_18: bool
+
+    def __call__(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+        """Assign as the leader does if it walks over maps in sorted order."""
+        return self.in_order(members, topics, sorted)
+
+    def in_order(
+        self, members: Sequence[Subscriber], topics: Mapping[str, Topic], key_order: KeyOrder
+    ) -> Assignment:
+        """Assign as the leader does if it walks over maps in an order."""
+        plan = Plan(
+            members, topics, key_order, cooperative=self.cooperative, repeats_count=self.is_1_18
+        )
+        if plan.partitions:
+            (_give_all_1_18 if self.is_1_18 else _give_all)(plan, key_order)
+        if not self.cooperative:
+            return plan.assignment
+        return without_moves(plan.assignment, plan.members, older_claims_count=self.is_1_18)
+
+
+STICKY = Sticky(cooperative=False, is_1_18=False)
+COOPERATIVE = Sticky(cooperative=True, is_1_18=False)
+STICKY_1_18 = Sticky(cooperative=False, is_1_18=True)
+COOPERATIVE_1_18 = Sticky(cooperative=True, is_1_18=True)
+
+
+def _give_all(plan: Plan, key_order: KeyOrder) -> None:
+    for partition in key_order(plan.stale):
+        _give_back(plan, partition, plan.stale[partition])
+    if plan.is_uniform:
+        _deal(plan, plan.free)
+        _sort(plan)
+        balance(plan)
+        return
+    for _, partitions in groupby(list(plan.free), key=plan.topic_of.__getitem__):
+        _deal(plan, partitions)
+    balance_by_stealing(plan, StealGraph(plan))
+    repair(plan)
+
+
+def _give_back(plan: Plan, partition: int, claimant: int) -> None:
+    """Give a partition to the one whose claim is older, if the other has two more or no use."""
+    if claimant not in plan.subscribers[plan.topic_of[partition]]:
+        return
+    owner = plan.owner[partition]
+    if owner is not None:
+        if len(plan.given[claimant]) + 1 >= len(plan.given[owner]):
+            return
+        swap_remove(plan.given[owner], partition)
+    plan.give(partition, claimant)
+    plan.original[partition] = claimant
+
+
+def _give_all_1_18(plan: Plan, key_order: KeyOrder) -> None:
+    _give_back_1_18(plan, key_order(plan.stale))
+    _sort(plan)
+    if plan.is_uniform:
+        _deal(plan, plan.free)
+        balance(plan)
+        return
+    for partition in plan.free:
+        takers = plan.subscribers[plan.topic_of[partition]]
+        plan.give(partition, min(takers, key=lambda taker: len(plan.given[taker])))
+    balance_by_stealing(plan, StealGraph_1_18(plan))
+
+
+def _give_back_1_18(plan: Plan, stale: Iterable[int]) -> None:
+    """Give partitions back, with the mistakes of 1.18.
+
+    It ends at the first that the claimant does not want, it does not expect that the other one does
+    not want it either, and who owns it is not noted down where that matters later.
+    """
+    for partition in stale:
+        claimant = plan.stale[partition]
+        if claimant not in plan.subscribers[plan.topic_of[partition]]:
+            return
+        owner = plan.owner[partition]
+        if owner is None:
+            raise panic(f"index out of range [65534] with length {len(plan.members)}")
+        if len(plan.given[claimant]) + 1 < len(plan.given[owner]):
+            swap_remove(plan.given[owner], partition)
+            plan.given[claimant].append(partition)
+
+
+def _deal(plan: Plan, partitions: Iterable[int]) -> None:
+    """Deal partitions of topics with the same subscribers."""
+    heap: LeastLoaded | None = None
+    for partition in partitions:
+        if heap is None:
+            heap = LeastLoaded(plan, plan.subscribers[plan.topic_of[partition]])
+        heap.give(partition)
+
+
+def _sort(plan: Plan) -> None:
+    """Sort what each member has by partition, so that the last are those of all topics."""
+    for given in plan.given:
+        given.sort(key=lambda partition: plan.partitions[partition][::-1])

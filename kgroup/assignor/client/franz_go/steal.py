@@ -36,11 +36,15 @@ class StealGraph:
         given = self._plan.given
         heap = [(-len(given[taker]), 0, taker)]
         found: dict[int, tuple[int, int] | None] = {taker: None}
+        seen: set[int] = set()  # topics whose owners are all found
         while heap:
             less, distance, member = heapq.heappop(heap)
             if -less > len(given[taker]) + 1:
                 return _path(found, member)
             for topic in self._plan.wanted[member]:
+                if topic in seen:
+                    continue
+                seen.add(topic)
                 for other, partitions in self._had[topic].items():
                     if partitions and other not in found:
                         found[other] = member, partitions[0]
@@ -94,14 +98,17 @@ class StealGraph_1_18:  # noqa: N801 -- a version
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._of_topic: list[list[int]] = [[] for _ in plan.subscribers]
+        self._before: dict[tuple[int, int | None], list[int]] = {}
         for partition, topic in enumerate(plan.topic_of):
             self._of_topic[topic].append(partition)
+            self._before.setdefault((topic, plan.original[partition]), []).append(partition)
 
     def find(self, taker: int) -> Path | None:
         """Find a way to a member that has two more than the taker at least."""
         plan = self._plan
         level = len(plan.given[taker])
         nodes = {taker: _Node(taker, level, 0, None, is_done=True)}
+        seen: set[int] = set()  # topics of which only what a member had before makes a difference
         heap = _GoHeap([nodes[taker]], _Node.comes_before)
         while heap.items:
             node = heap.pop()
@@ -109,7 +116,11 @@ class StealGraph_1_18:  # noqa: N801 -- a version
                 return _path({each.member: each.parent for each in nodes.values()}, node.member)
             node.is_done = True
             for topic in plan.wanted[node.member]:
-                for partition in self._of_topic[topic]:
+                partitions = self._of_topic[topic]
+                if topic in seen:
+                    partitions = self._before.get((topic, node.member), [])
+                seen.add(topic)
+                for partition in partitions:
                     self._reach(nodes, heap, node, partition)
         return None
 

@@ -13,7 +13,9 @@ from typing import Any
 __all__ = ["ask", "build"]
 
 _MODULE = "github.com/twmb/franz-go"
-_SORTED = """
+_SORTED = """package sticky
+
+import "slices"
 
 func sortedKeys[K string | int32, V any](of map[K]V) []K {
 	keys := make([]K, 0, len(of))
@@ -47,7 +49,8 @@ def build(version: str, folder: Path, *, sorts_keys: bool) -> Path:
             source.read_text("utf-8"),
         )
         assert changes == 2, f"{source} has other loops over maps"
-        source.write_text(text + _SORTED, "utf-8")
+        source.write_text(text, "utf-8")
+        source.with_name("sorted_keys.go").write_text(_SORTED, "utf-8")
     _go(folder, "build", "-mod=vendor", "-o", "oracle", ".")
     return folder / "oracle"
 

@@ -24,9 +24,10 @@ def in_turn(members: Sequence[Subscriber]) -> list[Subscriber]:
 
 
 def subscribed(members: Iterable[Subscriber], topics: Mapping[str, Topic]) -> list[str]:
-    """Give the topics that members subscribe to and that exist, sorted."""
-    names = {name for own in dict.fromkeys(member.topics for member in members) for name in own}
-    return sorted(name for name in names if name in topics and topics[name].partitions)
+    """Give the topics that members subscribe to and that exist, in the order in which they come."""
+    subscriptions = dict.fromkeys(member.topics for member in members)
+    names = dict.fromkeys(name for own in subscriptions for name in own)
+    return [name for name in names if name in topics and topics[name].partitions]
 
 
 def as_listed(given: Mapping[str, Iterable[TopicPartition]]) -> Assignment:

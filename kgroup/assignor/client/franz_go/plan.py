@@ -14,15 +14,18 @@ from typing import Protocol, TypeVar
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
 from kgroup.assignor.client.franz_go.order import as_listed, in_turn, subscribed
 
-__all__ = ["KeyOrder", "Plan", "panic", "swap_remove"]
+__all__ = ["Key", "KeyOrder", "Plan", "panic", "swap_remove"]
 
-_Key = TypeVar("_Key", str, int)
+Key = TypeVar("Key", str, int)
 
 
 class KeyOrder(Protocol):
-    """Gives the keys of a map in an order. Go draws one anew whenever it walks over a map."""
+    """Orders the keys of a map, which come in the order in which it was filled.
 
-    def __call__(self, keys: Iterable[_Key], /) -> list[_Key]:
+    Go draws an order anew whenever it walks over a map.
+    """
+
+    def __call__(self, keys: Iterable[Key], /) -> list[Key]:
         """Give the keys, each once."""
 
 
@@ -32,7 +35,7 @@ class Plan:
     Args:
         members: of the group.
         topics: of the cluster.
-        key_order: of names of topics; they are given sorted.
+        key_order: of names of topics.
         cooperative: whether members claim what they own now, not what they remember.
         repeats_count: whether a topic that a member names twice has two subscribers in it.
 

@@ -37,7 +37,7 @@ def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic
     """Deal all partitions to the members in turn, past those who do not subscribe."""
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     circle = cycle([(frozenset(each.topics), given[each.member_id]) for each in in_turn(members)])
-    for name in subscribed(members, topics):
+    for name in sorted(subscribed(members, topics)):
         for partition in range(topics[name].partitions):
             next(own for wanted, own in circle if name in wanted).append((name, partition))
     return as_listed(given)

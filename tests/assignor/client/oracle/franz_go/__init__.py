@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -13,44 +12,62 @@ from typing import Any
 __all__ = ["ask", "build"]
 
 _MODULE = "github.com/twmb/franz-go"
-_SORTED = """package sticky
+_IN_ORDER = """package sticky
 
 import "slices"
 
-func sortedKeys[K string | int32, V any](of map[K]V) []K {
-	keys := make([]K, 0, len(of))
-	for key := range of {
-		keys = append(keys, key)
+func topicsAsPutIn(members []GroupMember, topics map[string]int32) []string {
+	names := make([]string, 0, len(topics))
+	for _, member := range members {
+		for _, name := range member.Topics {
+			if _, exists := topics[name]; exists && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
-	slices.Sort(keys)
-	return keys
+	return names
+}
+
+func stalesAsPutIn(stales map[int32]uint16) []int32 {
+	partitions := make([]int32, 0, len(stales))
+	for partition := range stales {
+		partitions = append(partitions, partition)
+	}
+	slices.Sort(partitions)
+	return partitions
 }
 """
+_LOOPS = {
+    "for topic, partitions := range topics {": (
+        "for _, topic := range topicsAsPutIn(members, topics) {\npartitions := topics[topic]"
+    ),
+    "for staleNum, lastOwnerNum := range b.stales {": (
+        "for _, staleNum := range stalesAsPutIn(b.stales) {\nlastOwnerNum := b.stales[staleNum]"
+    ),
+}
 
 
-def build(version: str, folder: Path, *, sorts_keys: bool) -> Path:
+def build(version: str, folder: Path, *, in_order: bool) -> Path:
     """Build the program with a version of franz-go, and give its path.
 
     Args:
         version: without the v.
         folder: where; it is made.
-        sorts_keys: whether the sticky balancer walks over maps in sorted order, not in Go's, which
-            is drawn anew each time. Nothing else is changed in it.
+        in_order: whether the sticky balancer walks over maps in the order in which they were
+            filled, not in Go's, which is drawn anew each time. Nothing else is changed in it.
     """
     shutil.copytree(Path(__file__).parent, folder, ignore=shutil.ignore_patterns("*.py"))
     _go(folder, "get", f"{_MODULE}@v{version}")
     _go(folder, "mod", "tidy")
     _go(folder, "mod", "vendor")
-    if sorts_keys:
+    if in_order:
         source = folder / f"vendor/{_MODULE}/pkg/kgo/internal/sticky/sticky.go"
-        text, changes = re.subn(
-            r"\n(\t+)for (\w+), (\w+) := range (topics|b\.stales) \{\n",
-            r"\n\1for _, \2 := range sortedKeys(\4) {\n\1\t\3 := \4[\2]\n",
-            source.read_text("utf-8"),
-        )
-        assert changes == 2, f"{source} has other loops over maps"
+        text = source.read_text("utf-8")
+        for loop, changed in _LOOPS.items():
+            assert text.count(loop) == 1, f"{source} has other loops over maps"
+            text = text.replace(loop, changed)
         source.write_text(text, "utf-8")
-        source.with_name("sorted_keys.go").write_text(_SORTED, "utf-8")
+        source.with_name("in_order.go").write_text(_IN_ORDER, "utf-8")
     _go(folder, "build", "-mod=vendor", "-o", "oracle", ".")
     return folder / "oracle"
 

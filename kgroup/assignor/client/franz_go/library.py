@@ -31,4 +31,6 @@ FRANZ_GO = ClientLibrary(
         },
     },
     as_sent=as_sent,
+    since={"1.18.0": "1.15.2"},
+    static_since="0.1.0",
 )

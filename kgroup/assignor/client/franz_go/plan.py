@@ -62,7 +62,7 @@ class Plan:
         repeats_count: bool,
     ) -> None:
         self.members = in_turn(members)
-        names = key_order(subscribed(members, topics))
+        names = key_order(subscribed(self.members, topics))
         self.partitions: list[TopicPartition] = []
         self.topic_of: list[int] = []
         for index, name in enumerate(names):

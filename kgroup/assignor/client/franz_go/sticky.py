@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from kgroup.assignor.base import Assignment, Subscriber, Topic
+from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic
 from kgroup.assignor.client.franz_go.cooperative import without_moves
 from kgroup.assignor.client.franz_go.level import LeastLoaded, balance, balance_by_stealing
 from kgroup.assignor.client.franz_go.plan import Key, KeyOrder, Plan, panic, swap_remove
@@ -55,13 +55,21 @@ class Sticky:
             return plan.assignment
         return without_moves(plan.assignment, plan.members, older_claims_count=self.is_1_18)
 
-    def possible(
+    def is_determined(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> bool:
+        """Tell whether the leader answers the same every time, as far as it was tried."""
+        try:
+            return len(self.outcomes(members, topics)) == 1
+        except AssignorError:
+            return False
+
+    def outcomes(
         self, members: Sequence[Subscriber], topics: Mapping[str, Topic]
     ) -> list[Assignment]:
-        """Give the different assignments that come out, the likeliest first; one: it is certain.
+        """Give the different assignments that come out, the likeliest first.
 
         Over a map of up to eight keys Go walks in the order in which it was filled, but begins
-        anywhere and goes round; over more keys in any order, of which some are tried.
+        anywhere and goes round; over more keys in any order, of which some are tried. A map may be
+        filled in another order where the leader asks brokers for topics that it does not read.
 
         Raises:
             AssignorError: with some order the assignor fails.

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ask", "build"]
+from tests.assignor.client.answers import Model
+from tests.broker.maven import CACHE
+
+__all__ = ["ask", "run"]
 
 _MODULE = "github.com/twmb/franz-go"
 _IN_ORDER = """package sticky
@@ -47,42 +54,72 @@ _LOOPS = {
 }
 
 
-def build(version: str, folder: Path, *, in_order: bool) -> Path:
-    """Build the program with a version of franz-go, and give its path.
+def ask(model: Model, specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give for each spec what the library answers where its maps are walked as they were filled."""
+    return run(model.version, specs, in_order=True)
+
+
+def run(
+    version: str, specs: Sequence[Mapping[str, Any]], *options: str, in_order: bool
+) -> list[dict[str, Any]]:
+    """Give for each spec what the program says.
 
     Args:
-        version: without the v.
-        folder: where; it is made.
+        version: of the library, without the v.
+        specs: as `kgroup assign --spec` takes them.
+        options: of the program.
         in_order: whether the sticky balancer walks over maps in the order in which they were
             filled, not in Go's, which is drawn anew each time. Nothing else is changed in it.
     """
-    shutil.copytree(Path(__file__).parent, folder, ignore=shutil.ignore_patterns("*.py"))
-    _go(folder, "get", f"{_MODULE}@v{version}")
-    _go(folder, "mod", "tidy")
-    _go(folder, "mod", "vendor")
-    if in_order:
-        source = folder / f"vendor/{_MODULE}/pkg/kgo/internal/sticky/sticky.go"
-        text = source.read_text("utf-8")
-        for loop, changed in _LOOPS.items():
-            assert text.count(loop) == 1, f"{source} has other loops over maps"
-            text = text.replace(loop, changed)
-        source.write_text(text, "utf-8")
-        source.with_name("in_order.go").write_text(_IN_ORDER, "utf-8")
-    _go(folder, "build", "-mod=vendor", "-o", "oracle", ".")
-    return folder / "oracle"
-
-
-def ask(program: Path, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
-    """Give for each spec what the program says."""
-    lines = "".join(json.dumps(spec) + "\n" for spec in specs)
     done = subprocess.run(
-        [program, *options], input=lines.encode(), stdout=subprocess.PIPE, check=True
+        [_built(version, in_order=in_order), *options],
+        input="".join(json.dumps(spec) + "\n" for spec in specs).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=3600,
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def _go(folder: Path, *arguments: str) -> str:
+@cache
+def _built(version: str, *, in_order: bool) -> Path:
+    """Build the program with a version of franz-go, once for all processes."""
+    sources = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.glob("*.*")):
+        sources.update(source.read_bytes())
+    order = "in-order" if in_order else "as-it-is"
+    done = CACHE / f"franz-go-{version}-{order}-{sources.hexdigest()[:16]}"
+    if done.exists():
+        return done
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as parent:
+        folder = Path(parent) / "program"
+        shutil.copytree(Path(__file__).parent, folder, ignore=shutil.ignore_patterns("*.py*"))
+        _go("get", f"{_MODULE}@v{version}", at=folder)
+        _go("mod", "tidy", at=folder)
+        _go("mod", "vendor", at=folder)
+        if in_order:
+            _walk_in_order(folder / f"vendor/{_MODULE}/pkg/kgo/internal/sticky/sticky.go")
+        _go("build", "-mod=vendor", "-o", "ask", ".", at=folder)
+        (folder / "ask").replace(done)
+    return done
+
+
+def _walk_in_order(source: Path) -> None:
+    text = source.read_text("utf-8")
+    for loop, changed in _LOOPS.items():
+        assert text.count(loop) == 1, f"{source} has other loops over maps"
+        text = text.replace(loop, changed)
+    source.write_text(text, "utf-8")
+    source.with_name("in_order.go").write_text(_IN_ORDER, "utf-8")
+
+
+def _go(*words: str, at: Path) -> None:
     done = subprocess.run(
-        ["go", *arguments], cwd=folder, stdout=subprocess.PIPE, check=True, text=True
+        ["go", *words],
+        cwd=at,
+        capture_output=True,
+        env=os.environ | {"GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local"},
+        check=False,
     )
-    return done.stdout
+    assert not done.returncode, done.stderr.decode()

@@ -16,7 +16,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic
 from kgroup.assignor.client.franz_go.cooperative import without_moves
@@ -26,6 +26,12 @@ from kgroup.assignor.client.franz_go.repair import repair
 from kgroup.assignor.client.franz_go.steal import StealGraph, StealGraph_1_18
 
 __all__ = ["COOPERATIVE", "COOPERATIVE_1_18", "STICKY", "STICKY_1_18", "Sticky"]
+
+_IN_TURN = 8
+"""Keys of a map in Go that are walked in the order in which they came, from any on."""
+
+_SHUFFLED = 16
+"""Orders that are tried besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class Sticky:
     def is_determined(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> bool:
         """Tell whether the leader answers the same every time, as far as it was tried."""
         try:
-            return len(self.outcomes(members, topics)) == 1
+            return len(list(islice(self._distinct(members, topics), 2))) == 1
         except AssignorError:
             return False
 
@@ -74,12 +80,18 @@ class Sticky:
         Raises:
             AssignorError: with some order the assignor fails.
         """
+        return list(self._distinct(members, topics))
+
+    def _distinct(
+        self, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    ) -> Iterator[Assignment]:
+        plan = Plan(members, topics, list, cooperative=self.cooperative, repeats_count=self.is_1_18)
         found: list[Assignment] = []
-        for key_order in _key_orders():
+        for key_order in _key_orders(max(len(plan.subscribers), len(plan.stale))):
             assignment = self.in_order(members, topics, key_order)
             if assignment not in found:
                 found.append(assignment)
-        return found
+                yield assignment
 
 
 STICKY = Sticky(cooperative=False, is_1_18=False)
@@ -88,12 +100,12 @@ STICKY_1_18 = Sticky(cooperative=False, is_1_18=True)
 COOPERATIVE_1_18 = Sticky(cooperative=True, is_1_18=True)
 
 
-def _key_orders() -> Iterator[KeyOrder]:
-    for start in range(8):
-        yield partial(_from, start)
-    for start in range(8):
-        yield partial(_from, start, reverse=True)
-    for seed in range(16):
+def _key_orders(keys: int) -> Iterator[KeyOrder]:
+    """Give orders of so many keys at most: all there are of up to three."""
+    for reverse in (False, True)[: 1 + (keys > 2)]:
+        for start in range(min(max(keys, 1), _IN_TURN)):
+            yield partial(_from, start, reverse=reverse)
+    for seed in range(_SHUFFLED if keys > 3 else 0):
         yield partial(_shuffled, seed)
 
 

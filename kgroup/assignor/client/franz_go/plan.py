@@ -37,7 +37,6 @@ class Plan:
         topics: of the cluster.
         key_order: of names of topics.
         cooperative: whether members claim what they own now, not what they remember.
-        repeats_count: whether a topic that a member names twice has two subscribers in it.
 
     Attributes:
         members: in turn.
@@ -59,7 +58,6 @@ class Plan:
         key_order: KeyOrder,
         *,
         cooperative: bool,
-        repeats_count: bool,
     ) -> None:
         self.members = in_turn(members)
         names = key_order(subscribed(self.members, topics))
@@ -70,10 +68,10 @@ class Plan:
             self.partitions += [(name, partition) for partition in range(count)]
             self.topic_of += [index] * count
         indices = {name: index for index, name in enumerate(names)}
-        self.wanted: list[list[int]] = []
-        for member in self.members:
-            wanted = [indices[name] for name in member.topics if name in indices]
-            self.wanted.append(sorted(wanted if repeats_count else set(wanted)))
+        self.wanted = [
+            sorted({indices[name] for name in member.topics if name in indices})
+            for member in self.members
+        ]
         self.subscribers: list[list[int]] = [[] for _ in names]
         for number, wanted in enumerate(self.wanted):
             for topic in wanted:

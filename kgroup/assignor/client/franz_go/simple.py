@@ -16,7 +16,7 @@ __all__ = ["assign_range", "assign_round_robin"]
 
 
 def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
-    """Give every member a run of each topic's partitions; a topic named twice counts twice."""
+    """Give every member a run of each topic's partitions."""
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     takers: dict[str, list[str]] = {name: [] for name in subscribed(members, topics)}
     for member in in_turn(members):

@@ -52,9 +52,7 @@ class Sticky:
         self, members: Sequence[Subscriber], topics: Mapping[str, Topic], key_order: KeyOrder
     ) -> Assignment:
         """Assign as the leader does if it walks over maps in an order."""
-        plan = Plan(
-            members, topics, key_order, cooperative=self.cooperative, repeats_count=self.is_1_18
-        )
+        plan = Plan(members, topics, key_order, cooperative=self.cooperative)
         if plan.partitions:
             (_give_all_1_18 if self.is_1_18 else _give_all)(plan, key_order)
         if not self.cooperative:
@@ -85,7 +83,7 @@ class Sticky:
     def _distinct(
         self, members: Sequence[Subscriber], topics: Mapping[str, Topic]
     ) -> Iterator[Assignment]:
-        plan = Plan(members, topics, list, cooperative=self.cooperative, repeats_count=self.is_1_18)
+        plan = Plan(members, topics, list, cooperative=self.cooperative)
         found: list[Assignment] = []
         for key_order in _key_orders(max(len(plan.subscribers), len(plan.stale))):
             assignment = self.in_order(members, topics, key_order)

@@ -1,6 +1,7 @@
-"""Odd groups of franz-go, and what its members send: `python -m tests.assignor.client.record_franz_go`.
+"""Odd groups of franz-go, and what its members send.
 
-Writes down what franz-go answers to them, and the bytes that it encodes. Needs Go.
+`python -m tests.assignor.client.record_franz_go` writes down what franz-go answers to these groups,
+and the bytes that it encodes. Needs Go.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ def _record() -> None:
 def _rows(model: Model) -> list[dict[str, Any]]:
     from tests.assignor.client.oracle.franz_go import run
 
+    first: dict[str, Any]
     first, second = ({"member_id": f"kgo-{uuid}", "topics": list(TOPICS)} for uuid in _UUIDS)
     rows = []
     for number in (1, 2):

@@ -55,10 +55,9 @@ def test_members_send(row: dict[str, Any]) -> None:
     (said,) = FRANZ_GO.as_sent([spec], strategy, row["version"])
     is_sticky = "sticky" in strategy  # both have the user data of Java's sticky assignor
     sent = decode_subscription(b64decode(row["subscription"]), "sticky" if is_sticky else "range")
-    assert sent["version"] == 3
     assert list(said.topics) == sent["topics"]
-    assert said.owned == partitions(sent["ownedPartitions"])
-    assert said.generation == (sent["generationId"] if owned else None)
+    assert said.owned == partitions(sent.get("ownedPartitions"))
+    assert said.generation == (sent.get("generationId") if owned else None)
     assert bool(said.owned) == (strategy == "cooperative-sticky" and bool(owned))
     if is_sticky:
         assert said.remembered == partitions(sent["userData"]["previousAssignment"])
@@ -74,7 +73,7 @@ def test_only_newer_members_send_their_rack() -> None:
         for version in FRANZ_GO.versions
         for each in FRANZ_GO.as_sent([spec], "range", version)
     ]
-    assert racks == ["r", None]
+    assert racks == ["r", None, None]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from kgroup.assignor.client.franz_go.simple import assign_range, assign_round_robin
 from kgroup.assignor.client.franz_go.sticky import (
     COOPERATIVE,
+    COOPERATIVE_1_14,
     COOPERATIVE_1_18,
     STICKY,
+    STICKY_1_14,
     STICKY_1_18,
 )
 from kgroup.assignor.client.franz_go.subscription import as_sent
@@ -29,8 +31,14 @@ FRANZ_GO = ClientLibrary(
             "range": assign_range,
             "roundrobin": assign_round_robin,
         },
+        "1.14.0": {
+            "cooperative-sticky": COOPERATIVE_1_14,
+            "sticky": STICKY_1_14,
+            "range": assign_range,
+            "roundrobin": assign_round_robin,
+        },
     },
     as_sent=as_sent,
-    since={"1.18.0": "1.15.2"},
+    since={"1.18.0": "1.15.2", "1.14.0": "1.0.0"},
     static_since="0.1.0",
 )

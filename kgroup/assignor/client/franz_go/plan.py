@@ -45,6 +45,7 @@ class Plan:
         wanted: of each member, the topics that it subscribes to, by their indices, sorted.
         subscribers: of each topic, in turn.
         given: of each member its partitions; later choices depend on their order.
+        unwanted: of each member the partitions that it claims and does not subscribe to any more.
         owner: of each partition the member that has it; None where nobody has.
         original: of each partition the member that had it before; None where nobody had.
         stale: by partition that two members claim, the one with the older claim, or the later one
@@ -77,6 +78,7 @@ class Plan:
             for topic in wanted:
                 self.subscribers[topic].append(number)
         self.given: list[list[int]] = [[] for _ in self.members]
+        self.unwanted: list[list[int]] = [[] for _ in self.members]
         self.owner: list[int | None] = [None] * len(self.partitions)
         self.stale: dict[int, int] = {}
         self._believe([_claim(member, cooperative=cooperative) for member in self.members])
@@ -134,6 +136,8 @@ class Plan:
             _, member = newest[partition]
             if self.topic_of[partition] in wanted[member]:
                 self.give(partition, member)
+            else:
+                self.unwanted[member].append(partition)
 
 
 def _claim(member: Subscriber, *, cooperative: bool) -> tuple[Sequence[TopicPartition], int]:

@@ -6,14 +6,14 @@ walks over a map of them, which it draws anew each time; likewise where several 
 claimed twice.
 
 Source: `stickyBalancer.Balance` (group_balancer.go), `Balance`, `assignUnassignedAndInitGraph`,
-`assignUnassignedComplex` and `tryRestickyStales` (internal/sticky/sticky.go) of franz-go 1.22.3 and
-1.18.0.
+`assignUnassignedComplex` and `tryRestickyStales` (internal/sticky/sticky.go) of franz-go 1.22.3,
+1.18.0 and 1.14.0.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
@@ -25,7 +25,15 @@ from kgroup.assignor.client.franz_go.plan import Key, KeyOrder, Plan, panic, swa
 from kgroup.assignor.client.franz_go.repair import repair
 from kgroup.assignor.client.franz_go.steal import StealGraph, StealGraph_1_18
 
-__all__ = ["COOPERATIVE", "COOPERATIVE_1_18", "STICKY", "STICKY_1_18", "Sticky"]
+__all__ = [
+    "COOPERATIVE",
+    "COOPERATIVE_1_14",
+    "COOPERATIVE_1_18",
+    "STICKY",
+    "STICKY_1_14",
+    "STICKY_1_18",
+    "Sticky",
+]
 
 _IN_TURN = 8
 """Keys of a map in Go that are walked in the order in which they came, from any on."""
@@ -38,8 +46,9 @@ _SHUFFLED = 16
 class Sticky:
     """An assignor: a `ClassicAssignor` that can tell what else may come out."""
 
-    cooperative: bool
-    is_1_18: bool
+    give_all: Callable[[Plan, KeyOrder], None]
+    cooperative: bool = False
+    older_claims_count: bool = False
 
     def __call__(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
         """Assign as the leader does if it walks over maps in the order in which they were filled.
@@ -54,10 +63,12 @@ class Sticky:
         """Assign as the leader does if it walks over maps in an order."""
         plan = Plan(members, topics, key_order, cooperative=self.cooperative)
         if plan.partitions:
-            (_give_all_1_18 if self.is_1_18 else _give_all)(plan, key_order)
+            self.give_all(plan, key_order)
         if not self.cooperative:
             return plan.assignment
-        return without_moves(plan.assignment, plan.members, older_claims_count=self.is_1_18)
+        return without_moves(
+            plan.assignment, plan.members, older_claims_count=self.older_claims_count
+        )
 
     def is_determined(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> bool:
         """Tell whether the leader answers the same every time, as far as it was tried."""
@@ -90,12 +101,6 @@ class Sticky:
             if assignment not in found:
                 found.append(assignment)
                 yield assignment
-
-
-STICKY = Sticky(cooperative=False, is_1_18=False)
-COOPERATIVE = Sticky(cooperative=True, is_1_18=False)
-STICKY_1_18 = Sticky(cooperative=False, is_1_18=True)
-COOPERATIVE_1_18 = Sticky(cooperative=True, is_1_18=True)
 
 
 def _key_orders(keys: int) -> Iterator[KeyOrder]:
@@ -159,6 +164,21 @@ def _give_all_1_18(plan: Plan, key_order: KeyOrder) -> None:
     balance_by_stealing(plan, StealGraph_1_18(plan))
 
 
+def _give_all_1_14(plan: Plan, key_order: KeyOrder) -> None:
+    for given, unwanted in zip(plan.given, plan.unwanted, strict=True):
+        given[:] = sorted(given + unwanted)
+        for partition in unwanted:
+            swap_remove(given, partition)
+    _give_back_1_18(plan, key_order(plan.stale))
+    heaps = [LeastLoaded(plan, subscribers) for subscribers in plan.subscribers]
+    for partition in plan.free:
+        heaps[plan.topic_of[partition]].give(partition)
+    if plan.is_uniform:
+        balance(plan)
+    else:
+        balance_by_stealing(plan, StealGraph_1_18(plan))
+
+
 def _give_back_1_18(plan: Plan, stale: Iterable[int]) -> None:
     """Give partitions back, with the mistakes of 1.18.
 
@@ -190,3 +210,11 @@ def _sort(plan: Plan) -> None:
     """Sort what each member has by partition, so that the last are those of all topics."""
     for given in plan.given:
         given.sort(key=lambda partition: plan.partitions[partition][::-1])
+
+
+STICKY = Sticky(_give_all)
+COOPERATIVE = Sticky(_give_all, cooperative=True)
+STICKY_1_18 = Sticky(_give_all_1_18)
+COOPERATIVE_1_18 = Sticky(_give_all_1_18, cooperative=True, older_claims_count=True)
+STICKY_1_14 = Sticky(_give_all_1_14)
+COOPERATIVE_1_14 = Sticky(_give_all_1_14, cooperative=True, older_claims_count=True)

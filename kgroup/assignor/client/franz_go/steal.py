@@ -6,8 +6,6 @@ Source: `graph.findSteal` (internal/sticky/graph.go) of franz-go 1.22.3, and of 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from kgroup.assignor.client.franz_go.plan import Plan, swap_remove
 
@@ -70,26 +68,30 @@ def _path(found: dict[int, tuple[int, int] | None], giver: int) -> Path:
     return path
 
 
-@dataclass(slots=True, eq=False)
 class _Node:
-    """A member that the search has reached."""
+    """A member that the search has reached.
 
-    member: int
-    level: int
-    distance: int
-    parent: tuple[int, int] | None
-    takes_back: bool = False
-    is_done: bool = False
+    Attributes:
+        way: to whom it can give which partition; None of the one from which the search begins.
+        takes_back: whether that is one that the other had before.
+        key: who is visited first; of two that give something back, either may be.
+    """
 
-    def comes_before(self, other: _Node) -> bool:
-        """Tell which node is visited first; of two that give something back, either may be."""
-        if self.takes_back or other.takes_back:
-            return self.takes_back and not other.takes_back
-        return (-self.level, self.distance, self.member) < (
-            -other.level,
-            other.distance,
-            other.member,
-        )
+    __slots__ = ("distance", "is_done", "key", "level", "member", "takes_back", "way")
+
+    def __init__(self, member: int, level: int) -> None:
+        self.member = member
+        self.level = level
+        self.distance = 0
+        self.way: tuple[int, int] | None = None
+        self.takes_back = self.is_done = False
+        self.key: tuple[int, ...] = ()
+
+    def reach(self, source: _Node, partition: int, *, takes_back: bool) -> None:
+        self.distance = source.distance + 1
+        self.way = source.member, partition
+        self.takes_back = takes_back
+        self.key = (0,) if takes_back else (1, -self.level, self.distance, self.member)
 
 
 class StealGraph_1_18:  # noqa: N801 -- a version
@@ -107,13 +109,13 @@ class StealGraph_1_18:  # noqa: N801 -- a version
         """Find a way to a member that has two more than the taker at least."""
         plan = self._plan
         level = len(plan.given[taker])
-        nodes = {taker: _Node(taker, level, 0, None, is_done=True)}
+        nodes = {taker: _Node(taker, level)}
         seen: set[int] = set()  # topics of which only what a member had before makes a difference
-        heap = _GoHeap([nodes[taker]], _Node.comes_before)
+        heap = _GoHeap([nodes[taker]])
         while heap.items:
             node = heap.pop()
             if node.level > level + 1:
-                return _path({each.member: each.parent for each in nodes.values()}, node.member)
+                return _path({member: each.way for member, each in nodes.items()}, node.member)
             node.is_done = True
             for topic in plan.wanted[node.member]:
                 partitions = self._of_topic[topic]
@@ -121,24 +123,18 @@ class StealGraph_1_18:  # noqa: N801 -- a version
                     partitions = self._before.get((topic, node.member), [])
                 seen.add(topic)
                 for partition in partitions:
-                    self._reach(nodes, heap, node, partition)
+                    owner = plan.owner[partition]
+                    assert owner is not None  # whatever has subscribers was dealt
+                    takes_back = plan.original[partition] == node.member
+                    other = nodes.get(owner)
+                    if other is None:
+                        other = nodes[owner] = _Node(owner, len(plan.given[owner]))
+                        other.reach(node, partition, takes_back=takes_back)
+                        heap.push(other)
+                    elif takes_back and not (other.is_done or other.takes_back):
+                        other.reach(node, partition, takes_back=True)
+                        heap.fix(other)
         return None
-
-    def _reach(self, nodes: dict[int, _Node], heap: _GoHeap, node: _Node, partition: int) -> None:
-        owner = self._plan.owner[partition]
-        assert owner is not None  # whatever has subscribers was dealt
-        other = nodes.get(owner)
-        takes_back = self._plan.original[partition] == node.member
-        if other is None:
-            level = len(self._plan.given[owner])
-            way = node.member, partition
-            other = nodes[owner] = _Node(owner, level, node.distance + 1, way, takes_back)
-            heap.push(other)
-        elif not other.is_done and takes_back and not other.takes_back:
-            other.parent = node.member, partition
-            other.takes_back = True
-            other.distance = node.distance + 1
-            heap.fix(other)
 
     def move(self, partition: int, taker: int) -> None:
         """Take note of a move."""
@@ -151,9 +147,8 @@ class _GoHeap:
     Source: container/heap of Go.
     """
 
-    def __init__(self, items: list[_Node], comes_before: Callable[[_Node, _Node], bool]) -> None:
+    def __init__(self, items: list[_Node]) -> None:
         self.items = items
-        self._comes_before = comes_before
 
     def push(self, item: _Node) -> None:
         self.items.append(item)
@@ -174,16 +169,18 @@ class _GoHeap:
         self.items[one], self.items[other] = self.items[other], self.items[one]
 
     def _up(self, at: int) -> None:
-        while at and self._comes_before(self.items[at], self.items[(at - 1) // 2]):
+        items = self.items
+        while at and items[at].key < items[(at - 1) // 2].key:
             self._swap(at, (at - 1) // 2)
             at = (at - 1) // 2
 
     def _down(self, start: int, end: int) -> bool:
+        items = self.items
         at = start
         while (child := 2 * at + 1) < end:
-            if child + 1 < end and self._comes_before(self.items[child + 1], self.items[child]):
+            if child + 1 < end and items[child + 1].key < items[child].key:
                 child += 1
-            if not self._comes_before(self.items[child], self.items[at]):
+            if not items[child].key < items[at].key:
                 break
             self._swap(at, child)
             at = child

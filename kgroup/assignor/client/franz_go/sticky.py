@@ -12,6 +12,7 @@ Source: `stickyBalancer.Balance` (group_balancer.go), `Balance`, `assignUnassign
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -158,9 +159,13 @@ def _give_all_1_18(plan: Plan, key_order: KeyOrder) -> None:
         _deal(plan, plan.free)
         balance(plan)
         return
-    for partition in plan.free:
-        takers = plan.subscribers[plan.topic_of[partition]]
-        plan.give(partition, min(takers, key=lambda taker: len(plan.given[taker])))
+    for topic, partitions in groupby(list(plan.free), key=plan.topic_of.__getitem__):
+        heap = [(len(plan.given[taker]), taker) for taker in plan.subscribers[topic]]
+        heapq.heapify(heap)
+        for partition in partitions:
+            count, taker = heap[0]
+            plan.give(partition, taker)
+            heapq.heapreplace(heap, (count + 1, taker))
     balance_by_stealing(plan, StealGraph_1_18(plan))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kgroup.assignor import zookeeper
 from kgroup.assignor.base import Assignment, Subscriber, Topic
+from kgroup.assignor.client.franz_go.library import FRANZ_GO
 from kgroup.assignor.client.kafka_clients import JAVA
 from kgroup.assignor.client.kafka_python.library import KAFKA_PYTHON
 from kgroup.assignor.client.kafkajs import KAFKAJS
@@ -49,7 +50,7 @@ def _assign_simple(group: ServerGroup) -> Assignment:
 
 
 CLIENTS: Mapping[str, ClientLibrary] = {
-    library.name: library for library in (JAVA, KAFKA_PYTHON, KAFKAJS)
+    library.name: library for library in (JAVA, FRANZ_GO, KAFKA_PYTHON, KAFKAJS)
 }
 """The libraries that are imitated, by name."""
 

@@ -1,0 +1,53 @@
+"""What cooperative-sticky takes out of an assignment: what another member has yet to give up.
+
+Source: `BalancePlan.AdjustCooperative` (group_balancer.go) of franz-go 1.18.0 and 1.22.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
+
+__all__ = ["without_moves"]
+
+_NO_GENERATION = -1
+
+
+def without_moves(
+    assignment: Assignment, members: Sequence[Subscriber], *, older_claims_count: bool
+) -> Assignment:
+    """Take away what a member is newly given while another one owns it.
+
+    Args:
+        assignment: of all members.
+        members: in turn; the last one counts to whom a partition is newly given.
+        older_claims_count: whether a member owns what another one claims in a later generation.
+    """
+    latest: dict[TopicPartition, int] = {}
+    for member in members:
+        for partition in member.owned:
+            latest[partition] = max(_generation(member), latest.get(partition, _NO_GENERATION))
+    added: dict[TopicPartition, str] = {}
+    revoked: set[TopicPartition] = set()
+    for member in members:
+        given = assignment[member.member_id]
+        revoked.update(set(member.owned).difference(given))
+        owned = {
+            partition
+            for partition in member.owned
+            if older_claims_count or _generation(member) >= latest[partition]
+        }
+        added.update((partition, member.member_id) for partition in given if partition not in owned)
+    return _left(assignment, {each: added[each] for each in revoked if each in added})
+
+
+def _left(assignment: Assignment, taken: Mapping[TopicPartition, str]) -> Assignment:
+    return {
+        member_id: [each for each in given if taken.get(each) != member_id]
+        for member_id, given in assignment.items()
+    }
+
+
+def _generation(member: Subscriber) -> int:
+    return _NO_GENERATION if member.generation is None else member.generation

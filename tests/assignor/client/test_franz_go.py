@@ -1,0 +1,118 @@
+"""franz-go: odd groups, what its members send, and what is left to chance."""
+
+from base64 import b64decode
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kgroup.assignor.base import TopicPartition
+from kgroup.assignor.client.franz_go.library import FRANZ_GO
+from kgroup.assignor.client.franz_go.sticky import Sticky
+from kgroup.assignor.spec import MemberSpec
+from kgroup.operation.assign.spec import read_spec
+from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
+from tests.assignor.case.notation import answer_of, assigned, case, member
+from tests.assignor.client.answers import Model
+from tests.assignor.client.record_franz_go import (
+    CASES,
+    FRANZ_GO_MODELS,
+    TOPICS,
+    answers,
+    members,
+    spec_of,
+)
+
+
+@pytest.mark.parametrize("model", FRANZ_GO_MODELS, ids=str)
+def test_odd_groups(model: Model) -> None:
+    assert {name: answer_of(assigned(spec_of(model, name))) for name in CASES} == answers(model)
+
+
+def partitions(topics: Sequence[Any] | None) -> tuple[TopicPartition, ...]:
+    return tuple((each["topic"], number) for each in topics or () for number in each["partitions"])
+
+
+ROWS = members()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "{version}-{strategy}-{round}".format(**row))
+def test_members_send(row: dict[str, Any]) -> None:
+    strategy = row["strategy"]
+    same = ("version", "strategy", "member_id")
+    before = [each for each in ROWS if each["round"] < row["round"]]
+    owned = [
+        partitions(decode_assignment(b64decode(each["assignment"]))["assignedPartitions"])
+        for each in before
+        if all(each[name] == row[name] for name in same)
+    ]
+    spec = MemberSpec(
+        row["member_id"],
+        tuple(TOPICS),
+        owned=owned[0] if owned else None,
+        generation=1 if owned else None,
+    )
+    (said,) = FRANZ_GO.as_sent([spec], strategy, row["version"])
+    is_sticky = "sticky" in strategy  # both have the user data of Java's sticky assignor
+    sent = decode_subscription(b64decode(row["subscription"]), "sticky" if is_sticky else "range")
+    assert list(said.topics) == sent["topics"]
+    assert said.owned == partitions(sent.get("ownedPartitions"))
+    assert said.generation == (sent.get("generationId") if owned else None)
+    assert bool(said.owned) == (strategy == "cooperative-sticky" and bool(owned))
+    if is_sticky:
+        assert said.remembered == partitions(sent["userData"]["previousAssignment"])
+        assert said.remembered_generation == sent["userData"].get("generation")
+    else:
+        assert sent["userData"] is said.remembered is None
+
+
+def test_only_newer_members_send_their_rack() -> None:
+    spec = MemberSpec("a", ("t",), rack="r")
+    racks = [
+        each.rack
+        for version in FRANZ_GO.versions
+        for each in FRANZ_GO.as_sent([spec], "range", version)
+    ]
+    assert racks == ["r", None, None]
+
+
+@pytest.mark.parametrize(
+    ("version", "live"),
+    [
+        # of 1.22.3, with brokers of 3.9.2 and 4.3.1
+        (
+            "1.22.0",
+            {"counter": "Mole 0, ant 3, zoo 0", "kgo": "Mole 1, zoo 1-2", "till": "ant 0-2"},
+        ),
+        # of 1.18.1, which walked over the topics in an order that comes seldom
+        (
+            "1.18.0",
+            {"counter": "Mole 1, zoo 0 2", "kgo": "Mole 0, ant 2, zoo 1", "till": "ant 0-1 3"},
+        ),
+    ],
+)
+def test_what_live_groups_got_is_one_of_what_may_come_out(
+    version: str, live: dict[str, str]
+) -> None:
+    asked = case(
+        "zoo 3, ant 4, Mole 2",
+        member("counter", "zoo ant Mole", instance_id="counter"),
+        member("kgo", "zoo ant Mole", "", 2),
+        member("till", "ant", "", 2),
+    )
+    spec = {
+        "strategy": "sticky",
+        "client": f"franz-go@{version}",
+        "topics": asked.topics,
+        "members": list(asked.members),
+    }
+    group = read_spec(spec)
+    sticky = FRANZ_GO.strategies[version]["sticky"]
+    assert isinstance(sticky, Sticky)
+    sent = FRANZ_GO.as_sent(group.members, "sticky", version)
+    outcomes = [answer_of({"assignment": each}) for each in sticky.outcomes(sent, group.topics)]
+    assert live in outcomes
+    assert outcomes[0] == answer_of(assigned(spec))
+    assert not sticky.is_determined(sent, group.topics)
+    one_topic = {"ant": group.topics["ant"]}
+    assert sticky.is_determined(sent, one_topic)

@@ -52,10 +52,12 @@ class Topic:
     Attributes:
         partitions: how many.
         racks: of each partition, the racks of its replicas; None where no broker names its rack.
+        leader_racks: of each partition, the rack of its leader; None likewise.
     """
 
     partitions: int
     racks: tuple[frozenset[str], ...] | None = None
+    leader_racks: tuple[str | None, ...] | None = None
 
     def racks_of(self, partition: int) -> frozenset[str]:
         """Give the racks of one partition's replicas."""

@@ -18,7 +18,9 @@ _Key = TypeVar("_Key", bound=Any)
 class MapOrder(Protocol):
     """Gives the keys of a map as a loop over it meets them."""
 
-    def __call__(self, keys: Iterable[_Key], /) -> list[_Key]: ...
+    def __call__(self, keys: Iterable[_Key], /) -> list[_Key]:
+        """Give every key once."""
+        ...
 
 
 def ascending(keys: Iterable[_Key], /) -> list[_Key]:

@@ -359,7 +359,12 @@ def _topics(
         if found.topic_id:
             ids[name] = urlsafe_b64decode(found.topic_id + "==")
         if found.partitions:
-            replicas = [found.partitions[number].replicas for number in sorted(found.partitions)]
-            theirs = tuple(frozenset(filter(None, map(racks.get, own))) for own in replicas)
-            topics[name] = Topic(len(replicas), theirs if any(racks.values()) else None)
+            every = [found.partitions[number] for number in sorted(found.partitions)]
+            topics[name] = Topic(len(every))
+            if any(racks.values()):
+                topics[name] = Topic(
+                    len(every),
+                    tuple(frozenset(filter(None, map(racks.get, own.replicas))) for own in every),
+                    tuple(None if own.leader is None else racks.get(own.leader) for own in every),
+                )
     return topics, ids

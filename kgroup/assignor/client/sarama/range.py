@@ -1,7 +1,7 @@
 """Range: each topic by itself, in runs of neighbouring partitions.
 
-Source: `NewBalanceStrategyRange` and `balanceStrategy.Plan` of Sarama 1.61.1; `BalanceStrategyRange`
-and `balanceStrategyHashValue` of 1.30.0.
+Source: `NewBalanceStrategyRange` and `balanceStrategy.Plan` of Sarama 1.61.1;
+`BalanceStrategyRange` and `balanceStrategyHashValue` of 1.30.0.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class _Plan:
         unclaimed = {(topic, at) for topic, count in self._counts.items() for at in range(count)}
         exist = frozenset(unclaimed)
         for member_id in self._order(self._assigned):
-            kept = []
+            kept: list[TopicPartition] = []
             for partition in self._assigned[member_id]:
                 if partition in exist:
                     unclaimed.discard(partition)

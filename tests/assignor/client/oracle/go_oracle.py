@@ -140,8 +140,7 @@ def _go(*words: str, at: Path) -> bytes:
     done = subprocess.run(
         ["go", *words],
         cwd=at,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         env=os.environ | {"GOFLAGS": "-mod=mod -buildvcs=false", "GOTOOLCHAIN": "local"},
         check=False,
     )

@@ -152,7 +152,8 @@ func ask(group spec, withBytes bool) (result answer) {
 	plan, err := sarama.OracleBalance(config(1), brokers{spec: group}, leader, members)
 	if err != nil {
 		name := fmt.Sprintf("%T", err)
-		return answer{Error: &failure{name[strings.LastIndex(name, ".")+1:], err.Error()}}
+		// old versions end the sentence
+		return answer{Error: &failure{name[strings.LastIndex(name, ".")+1:], strings.TrimSuffix(err.Error(), ".")}}
 	}
 	result.Assignment = map[string][]partition{}
 	for _, each := range group.Members {

@@ -4,7 +4,7 @@ A member sends its topics in the order in which the program names them, and reme
 leader takes partitions in the order of the broker's metadata, which is taken to be ascending.
 
 Source: `RangeGroupBalancer`, `RoundRobinGroupBalancer`, `RackAffinityGroupBalancer` and
-`ConsumerGroup.assignTopicPartitions` of kafka-go 0.4.51; the same in 0.4.42.
+`ConsumerGroup.assignTopicPartitions` of kafka-go 0.4.51; they have not changed since 0.3.6.
 """
 
 from __future__ import annotations
@@ -135,14 +135,12 @@ def _by_topic(
     return assignment
 
 
+_STRATEGIES = {
+    "range": assign_range,
+    "roundrobin": assign_round_robin,
+    "rack-affinity": assign_by_rack,
+}
+
 KAFKA_GO = ClientLibrary(
-    name="kafka-go",
-    strategies={
-        "0.4.42": {
-            "range": assign_range,
-            "roundrobin": assign_round_robin,
-            "rack-affinity": assign_by_rack,
-        }
-    },
-    as_sent=as_sent,
+    name="kafka-go", strategies={"0.4.51": _STRATEGIES}, as_sent=as_sent, since={"0.4.51": "0.3.6"}
 )

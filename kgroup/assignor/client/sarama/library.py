@@ -63,9 +63,11 @@ _EAGER = {"range": range_assignor.assign, "roundrobin": round_robin.assign, "sti
 SARAMA = ClientLibrary(
     name="sarama",
     strategies={
-        "1.60.1": {**_EAGER, "cooperative-sticky": sticky.assign_cooperative},
-        "1.35.0": _EAGER,
-        "1.28.0": {**_EAGER, "range": range_assignor.assign_1_28},
+        "1.61.1": {**_EAGER, "cooperative-sticky": sticky.assign_cooperative},
+        "1.47.0": _EAGER,
+        "1.30.0": {**_EAGER, "range": range_assignor.assign_1_28},
     },
     as_sent=as_sent,
+    since={"1.61.1": "1.60.1", "1.47.0": "1.35.0", "1.30.0": "1.28.0"},
+    static_since="1.34.0",
 )

@@ -20,14 +20,14 @@ from typing import Any
 
 from tests.broker.maven import CACHE
 
-__all__ = ["KAFKA_GO", "SARAMA", "GoLibrary"]
+__all__ = ["GoLibrary"]
 
 _HERE = Path(__file__).parent
 _FUNCTIONS_IN_LOOPS = (1, 23)
 """Version of Go that can loop over what a function gives."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GoLibrary:
     """A library and its program.
 
@@ -58,7 +58,7 @@ class GoLibrary:
             options: of the program.
             order: "ascending" or "descending": of maps; None leaves it to Go, which is random.
         """
-        program = _built(self.folder, version, order is not None)
+        program = _built(self, version, order is not None)
         done = subprocess.run(
             [program, *options],
             input="".join(json.dumps(spec) + "\n" for spec in specs).encode(),
@@ -70,40 +70,15 @@ class GoLibrary:
         return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-SARAMA = GoLibrary(
-    "sarama",
-    "github.com/IBM/sarama",
-    {
-        "1.61.1": ("github.com/IBM/sarama@v1.61.1", "newest"),
-        "1.47.0": ("github.com/IBM/sarama@v1.47.0", "1.47"),
-        "1.30.0": ("github.com/Shopify/sarama@v1.30.0", "1.30"),
-    },
-    (
-        "balance_strategy.go",
-        "consumer_group.go",
-        "consumer_group_members.go",
-        "sticky_assignor_user_data.go",
-    ),
-)
-KAFKA_GO = GoLibrary(
-    "kafka_go",
-    "github.com/segmentio/kafka-go",
-    {
-        "0.4.51": ("github.com/segmentio/kafka-go@v0.4.51", "newest"),
-        "0.4.42": ("github.com/segmentio/kafka-go@v0.4.42", "0.4.42"),
-    },
-    ("groupbalancer.go", "syncgroup.go", "consumergroup.go"),
-)
-
-
 @cache
-def _built(name: str, version: str, in_order: bool) -> Path:
+def _built(library: GoLibrary, version: str, in_order: bool) -> Path:
     """Build a program, once for all processes."""
-    library = next(each for each in (SARAMA, KAFKA_GO) if each.folder == name)
+    name = library.folder
     module, inside = library.versions[version]
     sources = hashlib.sha256(f"{module} {library.walked}".encode())
-    for source in sorted([*(_HERE / name).rglob("*.*"), *(_HERE / "in_order").rglob("*.*")]):
-        sources.update(source.read_bytes())
+    for source in sorted(_HERE.glob(f"{name}/**/*.*")) + sorted(_HERE.glob("in_order/*")):
+        if source.suffix not in (".py", ".pyc"):
+            sources.update(source.read_bytes())
     order = "in-order" if in_order else "as-it-is"
     done = CACHE / f"{name}-{version}-{order}-{sources.hexdigest()[:16]}"
     if done.exists():
@@ -111,7 +86,7 @@ def _built(name: str, version: str, in_order: bool) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         program, copied = Path(folder) / "program", Path(folder) / "library"
-        shutil.copytree(_HERE / name, program, ignore=shutil.ignore_patterns("inside"))
+        shutil.copytree(_HERE / name, program, ignore=shutil.ignore_patterns("inside", "*.py"))
         found = json.loads(_go("mod", "download", "-json", module, at=program))
         shutil.copytree(found["Dir"], copied, copy_function=shutil.copyfile)
         for each in (copied, *copied.rglob("*/")):

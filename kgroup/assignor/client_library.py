@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kgroup.assignor.base import ClassicAssignor, Subscriber
+from kgroup.assignor.base import ClassicAssignor, Subscriber, Topic
 from kgroup.assignor.spec import MemberSpec
 
-__all__ = ["ClientLibrary"]
+__all__ = ["ClientLibrary", "IsDetermined"]
+
+IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, Topic]], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,8 @@ class ClientLibrary:
             one that was compared; it stands for those after it too, up to the next.
         as_sent: gives what a leader reads in the subscriptions of members of this library, from
             the members, the name of the strategy and the version.
+        is_determined: tells whether what an assignor is given determines its answer, and not chance
+            or what is not known; None: it always does.
         since: by version the earliest that comes near to it, where that is not the version itself.
         static_since: the version from which on members may be static; None: none has that.
     """
@@ -29,6 +33,7 @@ class ClientLibrary:
     name: str
     strategies: Mapping[str, Mapping[str, ClassicAssignor]]
     as_sent: Callable[[Sequence[MemberSpec], str, str], list[Subscriber]]
+    is_determined: IsDetermined | None = None
     since: Mapping[str, str] = field(default_factory=dict)
     static_since: str | None = None
 

@@ -32,6 +32,7 @@ __all__ = [
     "by_member",
     "computed_as",
     "is_cooperative",
+    "is_determined",
     "newest",
     "strategies",
     "versions",
@@ -124,6 +125,18 @@ def assign(spec: GroupSpec) -> Assignment:
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
     return _SERVER[spec.protocol][spec.strategy](ServerGroup(spec))
+
+
+def is_determined(spec: GroupSpec) -> bool:
+    """Tell whether what is known of a group that can be assigned determines its assignment."""
+    if spec.protocol != "classic":
+        return True
+    client = computed_as(spec)
+    library = CLIENTS[client.name]
+    if library.is_determined is None:
+        return True
+    assignor = library.strategies[client.version][spec.strategy]
+    return library.is_determined(assignor, _as_sent(spec, client), spec.topics)
 
 
 def _as_sent(spec: GroupSpec, leader: Software) -> list[Subscriber]:

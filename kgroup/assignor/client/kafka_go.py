@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic
-from kgroup.assignor.client.map_order import MapOrder, ascending
+from kgroup.assignor.base import Assignment, AssignorError, ClassicAssignor, Subscriber, Topic
+from kgroup.assignor.client.map_order import MapOrder, ascending, is_same_in_any_order
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.spec import MemberSpec
 
@@ -135,6 +135,14 @@ def _by_topic(
     return assignment
 
 
+def _is_determined(
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+) -> bool:
+    return assignor is not assign_by_rack or is_same_in_any_order(
+        lambda order: assign_by_rack(members, topics, order)
+    )
+
+
 _STRATEGIES = {
     "range": assign_range,
     "roundrobin": assign_round_robin,
@@ -142,5 +150,9 @@ _STRATEGIES = {
 }
 
 KAFKA_GO = ClientLibrary(
-    name="kafka-go", strategies={"0.4.51": _STRATEGIES}, as_sent=as_sent, since={"0.4.51": "0.3.6"}
+    name="kafka-go",
+    strategies={"0.4.51": _STRATEGIES},
+    as_sent=as_sent,
+    is_determined=_is_determined,
+    since={"0.4.51": "0.3.6"},
 )

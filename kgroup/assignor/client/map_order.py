@@ -6,11 +6,15 @@ may give: the keys ascending, unless another one is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["MapOrder", "ascending", "descending", "shuffled"]
+from kgroup.assignor.base import Assignment, TopicPartition
+
+__all__ = ["MapOrder", "ascending", "descending", "is_same_in_any_order", "shuffled"]
+
+_SHUFFLES = 8
 
 _Key = TypeVar("_Key", bound=Any)
 
@@ -42,3 +46,14 @@ def shuffled(draw: Random) -> MapOrder:
         return mixed
 
     return order
+
+
+def is_same_in_any_order(assign: Callable[[MapOrder], Assignment]) -> bool:
+    """Tell whether members get the same whatever order maps are walked in, by a few of them."""
+    told = _owners(assign(ascending))
+    orders = [descending, *(shuffled(Random(number)) for number in range(_SHUFFLES))]
+    return all(_owners(assign(order)) == told for order in orders)
+
+
+def _owners(assignment: Assignment) -> dict[str, set[TopicPartition]]:
+    return {member_id: set(own) for member_id, own in assignment.items()}

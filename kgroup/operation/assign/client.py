@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, Software
-from kgroup.assignor.strategy import CLIENTS, computed_as, newest, versions
+from kgroup.assignor.strategy import CLIENTS, computed_as, is_determined, newest, versions
 
-__all__ = ["asked_software", "leader_warnings", "software"]
+__all__ = ["asked_software", "chance_warnings", "leader_warnings", "software"]
 
 _ALIASES = {"java": KAFKA_CLIENTS}
 
@@ -62,6 +62,16 @@ def asked_software(
             f"{' or '.join(versions(protocol))}; leave out --kafka-version"
         )
     return newest(protocol)._replace(version=kafka_version)
+
+
+def chance_warnings(spec: GroupSpec) -> Iterator[str]:
+    """Say where chance, or what is not known, decides what the leader's library answers."""
+    if not is_determined(spec):
+        name = computed_as(spec).name
+        yield (
+            "The group may get another assignment than this one: what is known of it does not "
+            f"determine what {name} answers here (docs/assign.md, {name})."
+        )
 
 
 def leader_warnings(spec: GroupSpec) -> Iterator[str]:

@@ -14,7 +14,7 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member, computed_as, is_cooperative
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.operation.assign.client import leader_warnings
+from kgroup.operation.assign.client import chance_warnings, leader_warnings
 from kgroup.operation.assign.move import Move, find_moves, with_lags, with_threads
 from kgroup.operation.assign.overlap import Overlap, overlaps
 from kgroup.operation.assign.ownership import Ownership, ownership
@@ -188,7 +188,11 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
         kept=staying,
         balance=_balance(spec, assignment, by_topic),
         rack_local=_rack_local(spec, assignment),
-        warnings=(*_warnings(spec, assignment, by_topic, moves), *leader_warnings(spec)),
+        warnings=(
+            *_warnings(spec, assignment, by_topic, moves),
+            *chance_warnings(spec),
+            *leader_warnings(spec),
+        ),
     )
 
 

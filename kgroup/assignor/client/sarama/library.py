@@ -6,9 +6,10 @@ Sarama 1.61.1 (github.com/IBM/sarama; up to 1.38 github.com/Shopify/sarama).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kgroup.assignor.base import Subscriber, TopicPartition
+from kgroup.assignor.base import ClassicAssignor, Subscriber, Topic, TopicPartition
+from kgroup.assignor.client.map_order import is_same_in_any_order
 from kgroup.assignor.client.sarama import range as range_assignor
 from kgroup.assignor.client.sarama import round_robin, sticky
 from kgroup.assignor.client_library import ClientLibrary
@@ -58,6 +59,16 @@ def _as_sent(member: MemberSpec, strategy: str) -> Subscriber:
     )
 
 
+def _is_determined(
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+) -> bool:
+    by_chance = next((each for each in _BY_CHANCE if each is assignor), None)
+    return by_chance is None or is_same_in_any_order(
+        lambda order: by_chance(members, topics, order)
+    )
+
+
+_BY_CHANCE = (sticky.assign, sticky.assign_cooperative)
 _EAGER = {"range": range_assignor.assign, "roundrobin": round_robin.assign, "sticky": sticky.assign}
 
 SARAMA = ClientLibrary(
@@ -68,6 +79,7 @@ SARAMA = ClientLibrary(
         "1.30.0": {**_EAGER, "range": range_assignor.assign_1_28},
     },
     as_sent=as_sent,
+    is_determined=_is_determined,
     since={"1.61.1": "1.60.1", "1.47.0": "1.35.0", "1.30.0": "1.28.0"},
     static_since="1.34.0",
 )

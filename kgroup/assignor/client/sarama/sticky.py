@@ -10,6 +10,7 @@ Source: `stickyBalanceStrategy.Plan` of Sarama 1.61.1, the same since 1.28.0;
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -94,6 +95,7 @@ class _Plan:
         self._order = order
         self._counts = partition_counts(members, topics)
         self._subscribed = {member.member_id: member.topics for member in members}
+        self._named = {member_id: frozenset(own) for member_id, own in self._subscribed.items()}
         # a topic that a member names twice counts twice
         self._takers: dict[str, list[str]] = {topic: [] for topic in self._counts}
         for member_id, own in self._subscribed.items():
@@ -104,6 +106,7 @@ class _Plan:
             for member_id, own in self._subscribed.items()
         }
         self._assigned: dict[str, list[TopicPartition]] = {}
+        self._by_size: list[tuple[int, str]] = []
         self._owner: dict[TopicPartition, str] = {}
         self._earlier: dict[TopicPartition, str] = {}
         self._movements = Movements(order)
@@ -116,11 +119,13 @@ class _Plan:
             self._assigned.setdefault(member_id, [])
         free = self._keep()
         in_turn = self._in_turn(is_fresh=is_fresh)
-        some_had_none = not min(map(len, self._assigned.values()))
+        self._rank()
+        some_had_none = not self._by_size[0][0]
         for partition in free:
             self._give(partition)
         fixed = {member_id for member_id in self._subscribed if not self._takes_part(member_id)}
         apart = {member_id: self._assigned.pop(member_id) for member_id in fixed}
+        self._rank()
         score = self._score()
         moved = self._even_out([each for each in in_turn if len(self._takers[each[0]]) > 1])
         if some_had_none or not moved or self._score() < score:
@@ -214,15 +219,23 @@ class _Plan:
     def _size(self, member_id: str) -> int:
         return len(self._assigned.get(member_id, ()))
 
+    def _rank(self) -> None:
+        self._by_size = sorted((len(own), member_id) for member_id, own in self._assigned.items())
+
+    def _set(self, member_id: str, own: list[TopicPartition]) -> None:
+        if member_id in self._assigned:
+            del self._by_size[bisect_left(self._by_size, (self._size(member_id), member_id))]
+        self._assigned[member_id] = own
+        insort(self._by_size, (len(own), member_id))
+
     def _fewest(self, topic: str) -> str | None:
         """Give the member with the fewest partitions that may take one of a topic."""
-        takers = [member for member in self._takers[topic] if member in self._assigned]
-        return min(takers, key=lambda member: (self._size(member), member), default=None)
+        return next((member for _, member in self._by_size if topic in self._named[member]), None)
 
     def _give(self, partition: TopicPartition) -> None:
         taker = self._fewest(partition[0])
         if taker is not None:
-            self._assigned[taker].append(partition)
+            self._set(taker, [*self._assigned[taker], partition])
             self._owner[partition] = taker
 
     def _takes_part(self, member_id: str) -> bool:
@@ -258,23 +271,22 @@ class _Plan:
         earlier = self._earlier.get(partition)
         if earlier is not None and size > self._size(earlier) + 1:
             return earlier
-        if any(size > self._size(other) + 1 for other in self._takers[partition[0]]):
-            return self._fewest(partition[0])
-        return None
+        fewest = self._fewest(partition[0])
+        return fewest if fewest is not None and size > self._size(fewest) + 1 else None
 
     def _move(self, partition: TopicPartition, taker: str) -> None:
         moved = self._movements.instead_of(partition, self._owner.get(partition, ""), taker)
         owner = self._owner.get(moved, "")
         self._movements.add(moved, owner, taker)
-        self._assigned[owner] = [each for each in self._assigned.get(owner, ()) if each != moved]
-        self._assigned.setdefault(taker, []).append(moved)
+        self._set(owner, [each for each in self._assigned.get(owner, ()) if each != moved])
+        self._set(taker, [*self._assigned.get(taker, ()), moved])
         self._owner[moved] = taker
 
     def _is_balanced(self) -> bool:
         """Source: `isBalanced`."""
-        sizes = {member_id: len(own) for member_id, own in self._assigned.items()}
-        if min(sizes.values()) >= max(sizes.values()) - 1:
+        if self._by_size[0][0] >= self._by_size[-1][0] - 1:
             return True
+        sizes = {member_id: len(own) for member_id, own in self._assigned.items()}
         largest: dict[str, int] = {}
         for member_id, own in self._assigned.items():
             for topic, _ in own:
@@ -290,5 +302,5 @@ class _Plan:
 
         Source: `getBalanceScore`.
         """
-        sizes = sorted(map(len, self._assigned.values()))
-        return sum((2 * at - len(sizes) + 1) * size for at, size in enumerate(sizes))
+        count = len(self._by_size)
+        return sum((2 * at - count + 1) * size for at, (size, _) in enumerate(self._by_size))

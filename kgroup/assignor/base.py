@@ -79,6 +79,7 @@ class Subscriber:
             no user data.
         remembered_generation: the generation that it names; None where it names none.
         failure: message of the exception that reading it throws; None where there is none.
+        goes_on: whether anything stands behind the user data, as since version 1 of the message.
     """
 
     member_id: str
@@ -90,6 +91,7 @@ class Subscriber:
     remembered: tuple[TopicPartition, ...] | None = None
     remembered_generation: int | None = None
     failure: str | None = None
+    goes_on: bool = False
 
 
 ClassicAssignor = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.assignor.base import Assignment, AssignorError, ClassicAssignor, Subscriber, Topic
 from kgroup.assignor.client.map_order import MapOrder, ascending, is_same_in_any_order
+from kgroup.assignor.client.takers import takers_by_topic
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.spec import MemberSpec
 
@@ -121,16 +122,15 @@ def _by_topic(
         AssignorError: a subscription goes on behind the user data, as Java's does since 2.4.
     """
     for member in members:
-        if member.owned or member.generation is not None:
+        if member.goes_on:
             raise AssignorError(
-                "errorString", f"unable to read metadata for member, {member.member_id}: %!w(<nil>)"
+                "wrapError", f"unable to read metadata for member, {member.member_id}: %!w(<nil>)"
             )
     assignment: Assignment = {member.member_id: [] for member in members}
-    subscribed = {topic for member in members for topic in member.topics}
-    if subscribed <= topics.keys():  # else the brokers tell nothing of the other topics either
-        for name in sorted(subscribed):
-            takers = [member for member in members for topic in member.topics if topic == name]
-            for member_id, numbers in assign(takers, topics[name]).items():
+    takers = takers_by_topic(members)
+    if takers.keys() <= topics.keys():  # else the brokers tell nothing of the other topics either
+        for name in sorted(takers):
+            for member_id, numbers in assign(takers[name], topics[name]).items():
                 assignment[member_id] += [(name, number) for number in numbers]
     return assignment
 

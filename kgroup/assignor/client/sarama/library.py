@@ -26,12 +26,13 @@ def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[
 
     Topics are in the order in which the program names them. A sticky member sends back the user
     data of its last assignment; the cooperative one what it owns and the generation. No member
-    sends its rack.
+    sends its rack. A version of the message above 0 is sent since there is a cooperative strategy.
     """
-    return [_as_sent(member, strategy) for member in members]
+    goes_on = "cooperative-sticky" in SARAMA.strategies[version]
+    return [_as_sent(member, strategy, goes_on=goes_on) for member in members]
 
 
-def _as_sent(member: MemberSpec, strategy: str) -> Subscriber:
+def _as_sent(member: MemberSpec, strategy: str, *, goes_on: bool) -> Subscriber:
     owned: tuple[TopicPartition, ...] = ()
     generation = remembered_generation = None
     remembered = None
@@ -56,6 +57,7 @@ def _as_sent(member: MemberSpec, strategy: str) -> Subscriber:
         generation=generation,
         remembered=remembered,
         remembered_generation=remembered_generation,
+        goes_on=goes_on and member.version >= _OWNED_FROM,
     )
 
 

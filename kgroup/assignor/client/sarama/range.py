@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.client.sarama.metadata import by_topic, partition_counts
+from kgroup.assignor.client.takers import takers_by_topic
 
 __all__ = ["assign", "assign_1_28"]
 
@@ -49,9 +50,10 @@ def _in_runs(
     runs: Callable[[str, list[str], int], list[tuple[str, range]]],
 ) -> Assignment:
     plan: Assignment = {member.member_id: [] for member in members}
+    takers = takers_by_topic(members)
     for topic, count in partition_counts(members, topics).items():
-        takers = [member.member_id for member in members for name in member.topics if name == topic]
-        for member_id, run in runs(topic, takers, count):
+        ids = [member.member_id for member in takers[topic]]
+        for member_id, run in runs(topic, ids, count):
             plan[member_id] += [(topic, number) for number in run]
     return by_topic(members, plan)
 

@@ -19,6 +19,7 @@ from kgroup.assignor.base import Assignment, Subscriber, Topic, TopicPartition
 from kgroup.assignor.client.map_order import MapOrder, ascending
 from kgroup.assignor.client.sarama.metadata import by_topic, partition_counts
 from kgroup.assignor.client.sarama.movements import Movements
+from kgroup.assignor.client.takers import takers_by_topic
 
 __all__ = ["assign", "assign_cooperative"]
 
@@ -96,11 +97,10 @@ class _Plan:
         self._counts = partition_counts(members, topics)
         self._subscribed = {member.member_id: member.topics for member in members}
         self._named = {member_id: frozenset(own) for member_id, own in self._subscribed.items()}
-        # a topic that a member names twice counts twice
-        self._takers: dict[str, list[str]] = {topic: [] for topic in self._counts}
-        for member_id, own in self._subscribed.items():
-            for topic in own:
-                self._takers[topic].append(member_id)
+        takers = takers_by_topic(members)
+        self._takers = {
+            topic: [member.member_id for member in takers[topic]] for topic in self._counts
+        }
         self._most = {
             member_id: sum(self._counts[topic] for topic in own)
             for member_id, own in self._subscribed.items()

@@ -52,11 +52,13 @@ class Topic:
     Attributes:
         partitions: how many.
         racks: of each partition, the racks of its replicas; None where no broker names its rack.
+        leader_racks: of each partition, the rack of its leader; None likewise.
         listed: partitions as brokers list them; None: by their numbers, as they do in KRaft mode.
     """
 
     partitions: int
     racks: tuple[frozenset[str], ...] | None = None
+    leader_racks: tuple[str | None, ...] | None = None
     listed: tuple[int, ...] | None = None
 
     def racks_of(self, partition: int) -> frozenset[str]:
@@ -84,6 +86,7 @@ class Subscriber:
             no user data.
         remembered_generation: the generation that it names; None where it names none.
         failure: message of the exception that reading it throws; None where there is none.
+        goes_on: whether anything stands behind the user data, as since version 1 of the message.
         remembered_in_python: partitions and their generation in user data of kafka-python since
             3.0, where they come after a version; who does not know that reads nothing there.
         leads: whether this member assigns, where that is known.
@@ -98,6 +101,7 @@ class Subscriber:
     remembered: tuple[TopicPartition, ...] | None = None
     remembered_generation: int | None = None
     failure: str | None = None
+    goes_on: bool = False
     remembered_in_python: tuple[tuple[TopicPartition, ...], int] | None = None
     leads: bool = False
 

@@ -120,8 +120,8 @@ class GroupSpec:
         departed: members that have left since the assignment before, with what they owned.
         leader_id: of a classic group the member that will assign; None where that is not known.
         member_order: ids in that order, if it is another one; who is not among them comes last.
-        leader_client: of a classic group the library of the leader, where it is known and the leader
-            itself is not.
+        leader_client: of a classic group the leader's library, where it is known and the leader is
+            not.
         lags: records by which the group is behind in partitions, for which that is known.
     """
 

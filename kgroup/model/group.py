@@ -347,8 +347,8 @@ class Group:
         state_timestamp_ms: classic: Kafka's `currentStateTimestamp` (record version 2 and later):
             when all members had joined in the last rebalance, or the last member had left.
         members: sorted by member id.
-        leader_library: classic: the client library that wrote the assignments, where it is known and
-            the leader is not.
+        leader_library: classic: the client library that wrote the assignments, where it is known
+            and the leader is not.
         member_order: classic: their ids as the coordinator lists them, to the leader too; empty
             where that is not known.
         offsets: sorted by topic and partition.

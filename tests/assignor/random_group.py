@@ -84,7 +84,8 @@ class RandomGroup:
             # each consumer reads what all have registered, and the JSON parser of Scala is slow
             sizes = {"small": (5, 9, 5), "middle": (10, 30, 8), "large": (24, 40, 12)}
         self._most_members, self._most_partitions, most_topics = sizes[size]
-        self._has_racks = draw.random() < 0.35
+        self._goes_by_leaders = strategy == "rack-affinity"
+        self._has_racks = draw.random() < (0.9 if self._goes_by_leaders else 0.35)
         must_be_equal = (protocol, strategy) == ("zookeeper", "roundrobin")
         self._is_equal = draw.random() < (0.8 if must_be_equal else 0.5)
         self._collides = draw.random() < 0.2
@@ -109,8 +110,7 @@ class RandomGroup:
             "protocol": self._protocol,
             "strategy": self._strategy,
             "topics": {
-                name: {"partitions": topic.partitions}
-                | ({"racks": topic.racks} if topic.racks is not None else {})
+                name: {"partitions": topic.partitions} | self._racks(topic)
                 for name, topic in self._topics.items()
             },
             "members": [self._as_json(member) for member in self._members],
@@ -214,6 +214,14 @@ class RandomGroup:
         topic = _Topic(0, [] if self._has_racks and draw.random() < 0.9 else None)
         self._grow(topic, draw.randint(0 if self._is_wild else 1, self._most_partitions))
         return topic
+
+    def _racks(self, topic: _Topic) -> dict[str, Any]:
+        """Give where replicas are; the leader is the first of them."""
+        if topic.racks is None:
+            return {}
+        if self._goes_by_leaders:
+            return {"racks": topic.racks, "leader_racks": [racks[0] for racks in topic.racks]}
+        return {"racks": topic.racks}
 
     def _grow(self, topic: _Topic, by: int) -> None:
         topic.partitions += by

@@ -7,14 +7,7 @@ from dataclasses import replace
 
 from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, Software
-from kgroup.assignor.strategy import (
-    CLIENTS,
-    assign,
-    computed_as,
-    is_determined,
-    newest,
-    versions,
-)
+from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
 
 __all__ = ["asked_software", "chance_warnings", "leader_warnings", "software"]
 

@@ -361,19 +361,25 @@ def _topics(
         )
         return {name: Topic(count) for name, count in counts.items()}, {}
     view = source.view(names)
-    racks = {broker.id: broker.rack for broker in view.brokers.values()}
+    racks: dict[int | None, str | None] = {
+        broker.id: broker.rack for broker in view.brokers.values()
+    }
     topics: dict[str, Topic] = {}
     ids: dict[str, bytes] = {}
     for name, found in view.topics.items():
         if found.topic_id:
             ids[name] = urlsafe_b64decode(found.topic_id + "==")
         if found.partitions:
-            replicas = [found.partitions[number].replicas for number in sorted(found.partitions)]
-            theirs = tuple(frozenset(filter(None, map(racks.get, own))) for own in replicas)
+            every = [found.partitions[number] for number in sorted(found.partitions)]
             listed = tuple(found.partitions)
-            topics[name] = Topic(
-                len(replicas),
-                theirs if any(racks.values()) else None,
-                listed=None if listed == tuple(range(len(listed))) else listed,
-            )
+            in_order = tuple(range(len(every)))
+            topics[name] = Topic(len(every), listed=None if listed == in_order else listed)
+            if any(racks.values()):
+                topics[name] = replace(
+                    topics[name],
+                    racks=tuple(
+                        frozenset(filter(None, map(racks.get, own.replicas))) for own in every
+                    ),
+                    leader_racks=tuple(racks.get(own.leader) for own in every),
+                )
     return topics, ids

@@ -30,7 +30,7 @@ _PROTOCOLS = ("classic", "consumer", "share", "zookeeper")
 _SPEC_FIELDS = (
     "id", "protocol", "strategy", "kafka_version", "client", "topics", "topic_ids", "members",
 )  # fmt: skip
-_TOPIC_FIELDS = ("partitions", "racks", "listed")
+_TOPIC_FIELDS = ("partitions", "racks", "leader_racks", "listed")
 _MEMBER_FIELDS = (
     "member_id", "instance_id", "client_id", "topics", "owned", "generation", "rack",
     "protocol_version", "subscription_generation", "user_data", "client",
@@ -167,20 +167,34 @@ def _topic(value: object, path: str) -> Topic:
     fields = _object(value, path, _TOPIC_FIELDS)
     count = _number(fields.get("partitions"), f"{path}.partitions", range(_MOST_PARTITIONS + 1))
     listed = _optional(fields, "listed", path, lambda value, at: _listed(value, at, count))
-    if fields.get("racks") is None:
-        return Topic(count, listed=listed)
-    racks = _list(fields["racks"], f"{path}.racks")
-    if len(racks) != count:
-        raise SpecError(
-            f"{path}.racks: expected the racks of {count} partitions, found {len(racks)}"
+
+    def racks_of_each(name: str) -> list[Any] | None:
+        if fields.get(name) is None:
+            return None
+        racks = _list(fields[name], f"{path}.{name}")
+        if len(racks) != count:
+            raise SpecError(
+                f"{path}.{name}: expected the racks of {count} partitions, found {len(racks)}"
+            )
+        return racks
+
+    leaders = racks_of_each("leader_racks")
+    leader_racks = None
+    if leaders is not None:
+        leader_racks = tuple(
+            rack if rack is None else _text(rack, f"{path}.leader_racks[{at}]")
+            for at, rack in enumerate(leaders)
         )
+    racks = racks_of_each("racks")
+    if racks is None:
+        return Topic(count, leader_racks=leader_racks, listed=listed)
     known: dict[frozenset[str], frozenset[str]] = {}
     sets = []
     for at, own in enumerate(racks):
         where = f"{path}.racks[{at}]"
         names = frozenset(_text(rack, where) for rack in _list(own, where) if rack is not None)
         sets.append(known.setdefault(names, names))
-    return Topic(count, tuple(sets), listed=listed)
+    return Topic(count, tuple(sets), leader_racks, listed)
 
 
 def _listed(value: object, path: str, count: int) -> tuple[int, ...]:

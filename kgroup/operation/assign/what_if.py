@@ -178,11 +178,14 @@ def restart_member(spec: GroupSpec, name: str) -> GroupSpec:
 def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
     """Let a topic have another number of partitions; where new ones would be is not known."""
     old = spec.topics.get(topic)
-    racks = None
-    if old is not None and old.racks is not None:
-        more = number - old.partitions
-        racks = old.racks[:number] + (frozenset[str](),) * max(0, more)
-    return _with_topic(spec, topic, Topic(number, racks))
+    racks = leaders = None
+    if old is not None:
+        more = max(0, number - old.partitions)
+        if old.racks is not None:
+            racks = old.racks[:number] + (frozenset[str](),) * more
+        if old.leader_racks is not None:
+            leaders = old.leader_racks[:number] + (None,) * more
+    return _with_topic(spec, topic, Topic(number, racks, leaders))
 
 
 def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:

@@ -1,0 +1,158 @@
+"""kafka-go, by Segment: what its members send, and its assignors.
+
+A member sends its topics in the order in which the program names them, and remembers nothing. A
+leader takes partitions in the order of the broker's metadata, which is taken to be ascending.
+
+Source: `RangeGroupBalancer`, `RoundRobinGroupBalancer`, `RackAffinityGroupBalancer` and
+`ConsumerGroup.assignTopicPartitions` of kafka-go 0.4.51; they have not changed since 0.3.6.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from kgroup.assignor.base import Assignment, AssignorError, ClassicAssignor, Subscriber, Topic
+from kgroup.assignor.client.map_order import MapOrder, ascending, is_same_in_any_order
+from kgroup.assignor.client.takers import takers_by_topic
+from kgroup.assignor.client_library import ClientLibrary
+from kgroup.assignor.spec import MemberSpec
+
+__all__ = ["KAFKA_GO", "assign_by_rack"]
+
+_TopicAssignor = Callable[[Sequence[Subscriber], Topic], Mapping[str, Sequence[int]]]
+
+
+def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
+    """Give what the leader reads in the subscriptions of members made of kafka-go.
+
+    Only rack-affinity sends a rack: its name is the user data.
+    """
+    return [
+        Subscriber(
+            member_id=member.member_id,
+            topics=member.topics,
+            rack=member.rack if strategy == "rack-affinity" else None,
+        )
+        for member in members
+    ]
+
+
+def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader does, see `ClassicAssignor`: runs whose limits are rounded down."""
+
+    def runs(takers: Sequence[Subscriber], topic: Topic) -> dict[str, list[int]]:
+        given: dict[str, list[int]] = {member.member_id: [] for member in takers}
+        for at, member in enumerate(sorted(takers, key=lambda member: member.member_id)):
+            first, end = (number * topic.partitions // len(takers) for number in (at, at + 1))
+            given[member.member_id] += range(first, end)
+        return given
+
+    return _by_topic(members, topics, runs)
+
+
+def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign likewise: partitions are dealt, for each topic from the first member on."""
+
+    def dealt(takers: Sequence[Subscriber], topic: Topic) -> dict[str, list[int]]:
+        given: dict[str, list[int]] = {member.member_id: [] for member in takers}
+        for at, member in enumerate(sorted(takers, key=lambda member: member.member_id)):
+            given[member.member_id] += range(at, topic.partitions, len(takers))
+        return given
+
+    return _by_topic(members, topics, dealt)
+
+
+def assign_by_rack(
+    members: Sequence[Subscriber], topics: Mapping[str, Topic], order: MapOrder = ascending
+) -> Assignment:
+    """Assign likewise: members get partitions whose leaders are in their racks, if that is even.
+
+    In which order racks come is left to chance. It counts where the partitions that do not come
+    out even would fit into several racks, and where several racks have some left for others.
+    """
+    return _by_topic(
+        members, topics, lambda takers, topic: _assign_topic_by_rack(takers, topic, order)
+    )
+
+
+def _assign_topic_by_rack(
+    takers: Sequence[Subscriber], topic: Topic, order: MapOrder
+) -> dict[str, list[int]]:
+    """Source: `RackAffinityGroupBalancer.assignTopic`."""
+    partitions_in: dict[str, list[int]] = defaultdict(list)
+    for number, rack in enumerate(topic.leader_racks or (None,) * topic.partitions):
+        partitions_in[rack or ""].append(number)
+    takers_in: dict[str, list[str]] = defaultdict(list)
+    for member in takers:
+        takers_in[member.rack or ""].append(member.member_id)
+    target, more = divmod(topic.partitions, len(takers))
+    given: dict[str, list[int]] = {member.member_id: [] for member in takers}
+    left: dict[str, list[int]] = {}
+    for rack in order(partitions_in):
+        partitions, local = partitions_in[rack], takers_in[rack]
+        each = min(len(partitions) // len(local), target) if local else 0
+        for at, member_id in enumerate(local):
+            given[member_id] += partitions[at * each : (at + 1) * each]
+        partitions = partitions[len(local) * each :]
+        extra = min(len(partitions), len(local))
+        if each == target:
+            extra = min(extra, more)
+            more -= extra
+        for member_id, number in zip(local, partitions[:extra], strict=False):
+            given[member_id].append(number)
+        left[rack] = partitions[extra:]
+    remaining = [number for rack in order(left) for number in left[rack]]
+    for member in takers:
+        missing = target - len(given[member.member_id])
+        if missing >= 0 and more:
+            missing += 1
+            more -= 1
+        given[member.member_id] += remaining[: max(0, missing)]
+        del remaining[: max(0, missing)]
+    return given
+
+
+def _by_topic(
+    members: Sequence[Subscriber], topics: Mapping[str, Topic], assign: _TopicAssignor
+) -> Assignment:
+    """Assign each topic by itself; a message has topics in a random order, here they are sorted.
+
+    Raises:
+        AssignorError: a subscription goes on behind the user data, as Java's does since 2.4.
+    """
+    for member in members:
+        if member.goes_on:
+            raise AssignorError(
+                "wrapError", f"unable to read metadata for member, {member.member_id}: %!w(<nil>)"
+            )
+    assignment: Assignment = {member.member_id: [] for member in members}
+    takers = takers_by_topic(members)
+    if takers.keys() <= topics.keys():  # else the brokers tell nothing of the other topics either
+        for name in sorted(takers):
+            for member_id, numbers in assign(takers[name], topics[name]).items():
+                assignment[member_id] += [(name, number) for number in numbers]
+    return assignment
+
+
+def _is_determined(
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+) -> bool:
+    return assignor is not assign_by_rack or is_same_in_any_order(
+        lambda order: assign_by_rack(members, topics, order)
+    )
+
+
+_STRATEGIES = {
+    "range": assign_range,
+    "roundrobin": assign_round_robin,
+    "rack-affinity": assign_by_rack,
+}
+
+KAFKA_GO = ClientLibrary(
+    name="kafka-go",
+    strategies={"0.4.51": _STRATEGIES},
+    as_sent=as_sent,
+    is_determined=_is_determined,
+    since={"0.4.51": "0.3.6"},
+)

@@ -1,0 +1,59 @@
+"""Maps of Go, which are walked in a random order, another one each time.
+
+An assignor that walks them is given an order, so that it gives one of the answers that the library
+may give: the keys ascending, unless another one is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from kgroup.assignor.base import Assignment, TopicPartition
+
+__all__ = ["MapOrder", "ascending", "descending", "is_same_in_any_order", "shuffled"]
+
+_SHUFFLES = 8
+
+_Key = TypeVar("_Key", bound=Any)
+
+
+class MapOrder(Protocol):
+    """Gives the keys of a map as a loop over it meets them."""
+
+    def __call__(self, keys: Iterable[_Key], /) -> list[_Key]:
+        """Give every key once."""
+        ...
+
+
+def ascending(keys: Iterable[_Key], /) -> list[_Key]:
+    """Give the lowest key first; texts go by their UTF-8 bytes."""
+    return sorted(keys)
+
+
+def descending(keys: Iterable[_Key], /) -> list[_Key]:
+    """Give the highest key first."""
+    return sorted(keys, reverse=True)
+
+
+def shuffled(draw: Random) -> MapOrder:
+    """Give an order that is another one for each loop, as in Go."""
+
+    def order(keys: Iterable[_Key], /) -> list[_Key]:
+        mixed = sorted(keys)
+        draw.shuffle(mixed)
+        return mixed
+
+    return order
+
+
+def is_same_in_any_order(assign: Callable[[MapOrder], Assignment]) -> bool:
+    """Tell whether members get the same whatever order maps are walked in, by a few of them."""
+    told = _owners(assign(ascending))
+    orders = [descending, *(shuffled(Random(number)) for number in range(_SHUFFLES))]
+    return all(_owners(assign(order)) == told for order in orders)
+
+
+def _owners(assignment: Assignment) -> dict[str, set[TopicPartition]]:
+    return {member_id: set(own) for member_id, own in assignment.items()}

@@ -1,0 +1,1 @@
+"""The assignors of Sarama, a library for Go."""

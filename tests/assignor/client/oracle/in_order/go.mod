@@ -1,0 +1,3 @@
+module kgroup/in_order
+
+go 1.23

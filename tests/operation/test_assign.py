@@ -205,6 +205,10 @@ def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -
         ({"topics": 5}, "topics: expected an object, found 5"),
         ({"topics": {"t": {"partitions": -1}}}, "topics.t.partitions: expected an integer from 0"),
         ({"topics": {"t": {"partitions": 2, "racks": [["a"]]}}}, "topics.t.racks: expected the"),
+        (
+            {"topics": {"t": {"partitions": 2, "leader_racks": ["a"]}}},
+            "topics.t.leader_racks: expected the racks of 2 partitions, found 1",
+        ),
         ({"members": []}, "members: expected at least one member, found none"),
         ({"members": [{"member_id": "a"}]}, "members[0].topics: expected a list, found nothing"),
         ({"members": [{"topics": []}]}, "members[0].member_id: expected a text, found nothing"),

@@ -11,7 +11,7 @@ import pytest
 from kgroup.assignor.spec import Software
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
+from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import dry_run
@@ -158,10 +158,29 @@ class Listing(FakeSource):
         raise NotImplementedError
 
 
+class InRacks(Listing):
+    """Brokers 1 and 2 are in racks a and b, and lead in t."""
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        partitions = {at: Partition(2 - at, (1, 2), (1, 2)) for at in (0, 1)}
+        brokers = {1: Broker(1, "one", 9092, "a"), 2: Broker(2, "two", 9092, "b")}
+        return ClusterView("c", 1, brokers, {"t": Topic("t", None, partitions)})
+
+
 def test_partitions_are_dealt_in_the_order_in_which_brokers_list_them() -> None:
     given = replace(group(member("a"), member("b")), assignor="RoundRobinAssigner", leader_id="a")
     read = read_group(Listing(given), "g", client=Software("kafkajs", "2.2.4"))
     assert dry_run(read.data[0]).assignment == {"a": (("t", 1), ("t", 0)), "b": (("t", 2),)}
+
+
+def test_members_of_kafka_go_get_what_brokers_of_their_racks_lead() -> None:
+    def of_rack(name: str, user_data: str) -> Member:
+        return replace(member(name), subscription=Subscription(("t",), user_data=user_data))
+
+    given = group(of_rack("a", "YQ=="), of_rack("b", "Yg=="))
+    source = InRacks(replace(given, assignor="rack-affinity"))
+    read = read_group(source, "g", client=Software("kafka-go", "0.4.51"))
+    assert dry_run(read.data[0]).assignment == {"a": (("t", 1),), "b": (("t", 0),)}
 
 
 def test_groups_without_members_and_groups_that_are_not_there() -> None:

@@ -9,6 +9,7 @@ Source: `RangeGroupBalancer`, `RoundRobinGroupBalancer`, `RackAffinityGroupBalan
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,7 +19,9 @@ from kgroup.assignor.client.takers import takers_by_topic
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.spec import MemberSpec
 
-__all__ = ["KAFKA_GO", "assign_by_rack"]
+__all__ = ["KAFKA_GO", "assign_by_rack", "rack_in_user_data"]
+
+_BY_RACK = "rack-affinity"
 
 _TopicAssignor = Callable[[Sequence[Subscriber], Topic], Mapping[str, Sequence[int]]]
 
@@ -32,10 +35,22 @@ def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[
         Subscriber(
             member_id=member.member_id,
             topics=member.topics,
-            rack=member.rack if strategy == "rack-affinity" else None,
+            rack=member.rack if strategy == _BY_RACK else None,
         )
         for member in members
     ]
+
+
+def rack_in_user_data(strategy: str | None, user_data: object) -> str | None:
+    """Give the rack that a member sends.
+
+    Args:
+        strategy: of the group.
+        user_data: of the subscription, in base64.
+    """
+    if strategy != _BY_RACK or not isinstance(user_data, str):
+        return None
+    return b64decode(user_data).decode("utf-8", "replace") or None
 
 
 def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
@@ -143,11 +158,7 @@ def _is_determined(
     )
 
 
-_STRATEGIES = {
-    "range": assign_range,
-    "roundrobin": assign_round_robin,
-    "rack-affinity": assign_by_rack,
-}
+_STRATEGIES = {"range": assign_range, "roundrobin": assign_round_robin, _BY_RACK: assign_by_rack}
 
 KAFKA_GO = ClientLibrary(
     name="kafka-go",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
 from kgroup.errors import InputError, NotFoundError, UsageError
@@ -327,7 +328,7 @@ def _member(
         topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),
         instance_id=member.instance_id,
         client_id=member.client_id,
-        rack=member.rack_id,
+        rack=member.rack_id or rack_in_user_data(group.assignor, subscription.user_data),
         owned=tuple((each.topic or each.topic_id or "", each.partition) for each in owned or ()),
         generation=group.generation_id,
         client=None if member.client_library is None else _newest(member.client_library),

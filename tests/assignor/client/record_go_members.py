@@ -32,8 +32,8 @@ def _rows(library: ClientLibrary, oracle: GoLibrary, version: str, strategy: str
         {"member_id": f"{client_id}-{uuid}", "topics": list(TOPICS), "rack": rack}
         for uuid, rack in zip(_UUIDS, _RACKS, strict=True)
     )
-    rows = []
-    members = [first]
+    rows: list[Any] = []
+    members: list[dict[str, Any]] = [first]
     for number in (1, 2):
         topics = {name: {"partitions": count} for name, count in TOPICS.items()}
         spec = {"id": "", "strategy": strategy, "topics": topics, "members": members}

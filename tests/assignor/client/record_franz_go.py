@@ -57,6 +57,18 @@ CASES: Mapping[str, Case] = {
         member("b", "t", "t 0-1", 4),
         member("c", "u"),
     ),
+    "one takes back what it had": case(
+        "s 5, t 3",
+        member("a", "s", "s 0-4", 4),
+        member("b", "s t", "t 0-2", 4),
+        member("c", "s t"),
+        member("d", "s"),
+    ),
+    "the generation of the subscription counts": case(
+        "t 4",
+        member("a", "t", "t 0-3", 5, subscription_generation=3),
+        member("b", "t", "t 0-3", 5, subscription_generation=4),
+    ),
     "static members come first, by instance id": case(
         "t 5",
         member("a", "t"),

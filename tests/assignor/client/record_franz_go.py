@@ -64,6 +64,12 @@ CASES: Mapping[str, Case] = {
         member("c", "s t"),
         member("d", "s"),
     ),
+    "an older claim, and more claims of one that does not subscribe any more": case(
+        "s 5, t 2, u 4, v 1",
+        member("a", "t u v", "", 3),
+        member("b", "t u v", "s 0, u 1 3", 1),
+        member("c", "s u", "s 0-4, t 1, u 0-3, v 0", 2),
+    ),
     "the generation of the subscription counts": case(
         "t 4",
         member("a", "t", "t 0-3", 5, subscription_generation=3),

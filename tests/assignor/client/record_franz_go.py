@@ -57,6 +57,24 @@ CASES: Mapping[str, Case] = {
         member("b", "t", "t 0-1", 4),
         member("c", "u"),
     ),
+    "one takes back what it had": case(
+        "s 5, t 3",
+        member("a", "s", "s 0-4", 4),
+        member("b", "s t", "t 0-2", 4),
+        member("c", "s t"),
+        member("d", "s"),
+    ),
+    "an older claim, and more claims of one that does not subscribe any more": case(
+        "s 5, t 2, u 4, v 1",
+        member("a", "t u v", "", 3),
+        member("b", "t u v", "s 0, u 1 3", 1),
+        member("c", "s u", "s 0-4, t 1, u 0-3, v 0", 2),
+    ),
+    "the generation of the subscription counts": case(
+        "t 4",
+        member("a", "t", "t 0-3", 5, subscription_generation=3),
+        member("b", "t", "t 0-3", 5, subscription_generation=4),
+    ),
     "static members come first, by instance id": case(
         "t 5",
         member("a", "t"),

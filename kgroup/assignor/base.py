@@ -70,13 +70,14 @@ class Subscriber:
         member_id: given by the coordinator.
         topics: in the order of the message, which is sorted if a Java client wrote it.
         instance_id: of a static member.
-        rack: None where there is none; never empty.
+        rack: None where there is none; empty as librdkafka sends it, else never.
         owned: `ownedPartitions`, in the order of the message.
         generation: in which they were owned; None where the message has none.
         remembered: the partitions that the sticky assignor's user data names; None where there is
             no user data.
         remembered_generation: the generation that it names; None where it names none.
         failure: message of the exception that reading it throws; None where there is none.
+        version: of the message; what came with a later one it has no place for.
     """
 
     member_id: str
@@ -88,6 +89,7 @@ class Subscriber:
     remembered: tuple[TopicPartition, ...] | None = None
     remembered_generation: int | None = None
     failure: str | None = None
+    version: int = 3
 
 
 ClassicAssignor = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]

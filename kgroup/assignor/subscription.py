@@ -64,6 +64,7 @@ def _as_sent(
         generation=generation,
         remembered=user_data.owned,
         remembered_generation=user_data.generation,
+        version=member.version,
     )
 
 

@@ -1,0 +1,164 @@
+"""Leaders of librdkafka, each told of one group after the other: what do they assign?
+
+    python -m tests.assignor.client.oracle.librdkafka.leader LIBRARY < specs > answers
+
+Reads specs and writes, a line each, `{"begun": id}` and then the answer. Ends by a signal when a
+leader does, and with status 3 when one goes on forever; what was begun and has no answer is why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from kgroup.assignor.base import Subscriber, TopicPartition
+from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
+from kgroup.assignor.client_library import ClientLibrary
+from kgroup.operation.assign.spec import read_spec
+from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_subscription
+from tests.assignor.client.oracle.librdkafka.broker import Broker, Join, Joined
+from tests.assignor.client.oracle.librdkafka.native import Consumer, load
+
+__all__ = ["ENDLESS", "known_version", "main"]
+
+ENDLESS = 3
+_LEADERS = 100
+_LEADER = "leader"
+_OWN_TOPIC = "the-leader-subscribes-to-this"
+_UNKNOWN_MEMBER = 25
+_PATIENCE_S = 30
+
+
+class _Leader:
+    """A group with one member, the leader; the others are only spoken of."""
+
+    def __init__(self, specs: deque[dict[str, Any]], version: str) -> None:
+        self._specs = specs
+        self._version = version
+        self._spec: dict[str, Any] | None = None
+        self._generation = 0
+
+    @property
+    def is_busy(self) -> bool:
+        return self._spec is not None
+
+    def topic(self, name: str) -> Mapping[str, Any] | None:
+        if name == _OWN_TOPIC:
+            return {"partitions": 1}
+        topic: Mapping[str, Any] | None = (self._spec or {"topics": {}})["topics"].get(name)
+        return topic
+
+    async def join(self, join: Join) -> Joined:
+        if not self._specs:
+            await asyncio.Event().wait()
+        self._spec = spec = self._specs.popleft()
+        _say({"begun": spec["id"]})
+        self._generation += 1
+        group = read_spec(spec)
+        sent = LIBRDKAFKA.as_sent(group.members_as_sent, group.strategy, self._version)
+        members = [(each.member_id, each.instance_id, _encoded(each)) for each in sent]
+        asyncio.get_running_loop().call_later(_PATIENCE_S, self._lose_patience, spec)
+        return Joined(self._generation, spec["strategy"], _LEADER, _LEADER, members)
+
+    async def sync(self, member_id: str, assignments: Mapping[str, bytes]) -> bytes | int:
+        assert self._spec is not None
+        assignment = {member["member_id"]: [] for member in self._spec["members"]}
+        for each, raw in assignments.items():
+            assignment[each] = _partitions(decode_assignment(raw)["assignedPartitions"])
+        _say({"id": self._spec["id"], "assignment": assignment})
+        self._spec = None
+        return _UNKNOWN_MEMBER  # after which newer versions join again at once
+
+    def is_rebalancing(self, member_id: str) -> bool:
+        return False
+
+    def _lose_patience(self, spec: Mapping[str, Any]) -> None:
+        if self._spec is spec:
+            sys.stdout.flush()
+            os._exit(ENDLESS)
+
+
+def known_version(library: ClientLibrary, version: str) -> str:
+    """Give the version that stands for another one."""
+    wanted = _numbers(version)
+    return next(known for known in library.versions if _numbers(known) <= wanted)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
+def _say(line: Mapping[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+def _encoded(member: Subscriber) -> bytes:
+    user_data = None
+    if member.remembered is not None:
+        user_data = {
+            "previousAssignment": _by_topic(member.remembered),
+            "generation": member.remembered_generation,
+        }
+    return encode_subscription(
+        {
+            "version": member.version,
+            "topics": list(member.topics),
+            "userData": user_data or "",
+            "ownedPartitions": _by_topic(member.owned),
+            "generationId": -1 if member.generation is None else member.generation,
+            "rackId": member.rack,
+        }
+    )
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
+    return [
+        {"topic": topic, "partitions": [number for _, number in own]}
+        for topic, own in groupby(partitions, key=itemgetter(0))
+    ]
+
+
+def _partitions(topics: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    return [[topic["topic"], number] for topic in topics for number in topic["partitions"]]
+
+
+async def _lead(library: Path, specs: deque[dict[str, Any]]) -> None:
+    loaded = load(library)
+    version = known_version(LIBRDKAFKA, loaded.rd_kafka_version_str().decode())
+    strategy = specs[0]["strategy"]
+    leaders = {f"leader-{at}": _Leader(specs, version) for at in range(min(_LEADERS, len(specs)))}
+    broker = Broker(leaders)
+    await broker.start()
+    for client in leaders:
+        Consumer(
+            loaded,
+            {
+                "bootstrap.servers": broker.address,
+                "client.id": client,
+                "group.id": client,
+                "partition.assignment.strategy": strategy,
+                "log_level": "0",
+            },
+        ).subscribe([_OWN_TOPIC])
+    while any(leader.is_busy for leader in leaders.values()) or specs:
+        await asyncio.sleep(0.05)
+
+
+def main() -> None:
+    """Ask."""
+    specs = deque(json.loads(line) for line in sys.stdin)
+    if specs:
+        asyncio.run(_lead(Path(sys.argv[1]), specs))
+    os._exit(0)  # with all those threads
+
+
+if __name__ == "__main__":
+    main()

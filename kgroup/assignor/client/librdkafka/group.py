@@ -24,11 +24,11 @@ _SMALL_SET = 4
 
 @dataclass(frozen=True, slots=True)
 class EligibleTopic:
-    """A topic that exists, with the members that subscribe to it.
+    """A topic with the members that subscribe to it.
 
     Attributes:
         name: its name.
-        partitions: how many; never 0.
+        partitions: how many; 0 of one that does not exist.
         racks: of each partition's replicas, as far as they are known.
         members: in the order of the JoinGroup response.
     """
@@ -54,16 +54,13 @@ def eligible_topics(
 ) -> list[EligibleTopic]:
     """Give the topics in the order of the broker's answer to the leader's question for them."""
     asked = list(dict.fromkeys(name for member in members for name in member.topics))
-    return [
-        EligibleTopic(
-            name,
-            topics[name].partitions,
-            tuple(map(topics[name].racks_of, range(topics[name].partitions))),
-            tuple(member for member in members if name in member.topics),
-        )
-        for name in _as_broker_answers(asked)
-        if name in topics and topics[name].partitions
-    ]
+    eligible = []
+    for name in _as_broker_answers(asked):
+        topic = topics.get(name, Topic(0))
+        racks = tuple(map(topic.racks_of, range(topic.partitions)))
+        subscribers = tuple(member for member in members if name in member.topics)
+        eligible.append(EligibleTopic(name, topic.partitions, racks, subscribers))
+    return eligible
 
 
 def _as_broker_answers(names: Sequence[str]) -> list[str]:

@@ -118,15 +118,16 @@ class _Balance:
         self._eligible = eligible
         self._subscribed = {member.member_id: frozenset(member.topics) for member in members}
         self._takers = {
-            topic.name: [member.member_id for member in topic.members] for topic in eligible
-        }
-        self._most = {
-            member_id: sum(topic.partitions for topic in eligible if topic.name in own)
-            for member_id, own in self._subscribed.items()
+            topic.name: dict.fromkeys(member.member_id for member in topic.members)
+            for topic in eligible
         }
         self._partitions = [
             (topic.name, number) for topic in eligible for number in range(topic.partitions)
         ]
+        self._possible = {
+            own: [partition for partition in self._partitions if partition[0] in own]
+            for own in set(self._subscribed.values())
+        }
         self._racks = {
             (topic.name, number): topic.racks[number] if uses_racks else None
             for topic in eligible
@@ -174,7 +175,7 @@ class _Balance:
         by_takers = sorted(
             self._partitions, key=lambda partition: (len(self._takers[partition[0]]), partition)
         )
-        eligible = {topic.name for topic in self._eligible}
+        eligible = {topic.name for topic in self._eligible if topic.partitions}
         if len({own & eligible for own in self._subscribed.values()}) > 1:
             return by_takers
         left = {}
@@ -242,7 +243,7 @@ class _Balance:
         fixed = {
             member_id: self._assigned[member_id]
             for member_id in self._in_turn
-            if len(self._assigned[member_id]) >= self._most[member_id]
+            if len(self._assigned[member_id]) >= self._most(member_id)
             and all(len(self._takers.get(topic, ())) < 2 for topic, _ in self._assigned[member_id])
         }
         for member_id in fixed:
@@ -287,8 +288,8 @@ class _Balance:
         self._owner[moved] = to
         self._sort()
 
-    def _size(self, member_id: str | None) -> int:
-        if member_id is None or member_id not in self._assigned:
+    def _size(self, member_id: str) -> int:
+        if member_id not in self._assigned:
             raise crash("SIGSEGV", f"{member_id} is claimed to own what it cannot have")
         return len(self._assigned[member_id])
 
@@ -307,29 +308,38 @@ class _Balance:
         least, most = (len(self._assigned[self._in_turn[at]]) for at in (0, -1))
         if least >= most - 1:
             return True
-        holder: dict[TopicPartition, str] = {}
-        for member_id, own in reversed(self._assigned.items()):
-            holder.update(dict.fromkeys(own, member_id))
-        return not self._can_gain(holder)
+        sizes: dict[TopicPartition, int] = {}
+        for own in reversed(self._assigned.values()):
+            sizes.update(dict.fromkeys(own, len(own)))
+        return not self._can_gain(sizes)
 
-    def _can_gain(self, holder: Mapping[TopicPartition, str]) -> bool:
-        """Tell whether a member may have a partition of one that has more."""
-        return any(self._gains(member_id, holder) for member_id in self._in_turn)
+    def _can_gain(self, sizes: Mapping[TopicPartition, int]) -> bool:
+        """Tell whether a member may have a partition of one that has more.
 
-    def _gains(self, member_id: str, holder: Mapping[TopicPartition, str]) -> bool:
-        own = set(self._assigned[member_id])
+        Args:
+            sizes: by partition, how many its owner has.
+        """
+        return any(self._gains(member_id, sizes) for member_id in self._in_turn)
+
+    def _gains(self, member_id: str, sizes: Mapping[TopicPartition, int]) -> bool:
         count = len(self._assigned[member_id])
-        if count == self._most[member_id]:
+        if count == self._most(member_id):
             return False
-        return any(
-            count < self._size(holder.get(partition))
-            for partition in self._partitions
-            if partition[0] in self._subscribed[member_id] and partition not in own
-        )
+        own = set(self._assigned[member_id])
+        for partition in self._possible[self._subscribed[member_id]]:
+            if partition not in own:
+                if partition not in sizes:
+                    raise crash("SIGSEGV", f"{partition} has no owner that takes part")
+                if count < sizes[partition]:
+                    return True
+        return False
+
+    def _most(self, member_id: str) -> int:
+        return len(self._possible[self._subscribed[member_id]])
 
 
 class _SkippingBalance(_Balance):
-    def _can_gain(self, holder: Mapping[TopicPartition, str]) -> bool:
+    def _can_gain(self, sizes: Mapping[TopicPartition, int]) -> bool:
         """Look at members; behind each that has not all that it can have some are skipped.
 
         One variable counts both the members and the partitions of each.
@@ -338,13 +348,13 @@ class _SkippingBalance(_Balance):
         seen = set()
         while at < len(self._in_turn):
             member_id = self._in_turn[at]
-            if self._gains(member_id, holder):
+            if self._gains(member_id, sizes):
                 return True
-            if len(self._assigned[member_id]) != self._most[member_id]:
+            if len(self._assigned[member_id]) != self._most(member_id):
                 if at in seen:
                     raise AssignorError("EndlessLoop", "the leader goes on forever")
                 seen.add(at)
-                at = self._most[member_id]
+                at = self._most(member_id)
             at += 1
         return False
 

@@ -26,6 +26,8 @@ _HOST = "127.0.0.1"
 _ID = 1
 _RACKS = {"a": 11, "b": 12, "c": 13, "d": 14}
 """Brokers of which only the racks matter; the broker itself has none."""
+_NOWHERE = "the-broker-of-rack-{}.invalid"
+"""Long, because the room that librdkafka makes for an answer grows with that, and must do."""
 _NAMES = {key: name for name, (key, _) in VERSIONS.items()}
 _REBALANCE_IN_PROGRESS = 27
 _UNKNOWN_TOPIC = 3
@@ -119,7 +121,7 @@ class Broker:
                 )
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             writer.close()
 
     async def _serve(
@@ -154,7 +156,10 @@ class Broker:
 
     def _metadata(self, version: int, group: Group, request: Reader) -> bytes:
         asked = [name for name in request.array(request.text) if name is not None]
-        brokers = [(_ID, None), *((number, rack) for rack, number in _RACKS.items())]
+        brokers = [
+            (_ID, _HOST, None),
+            *((number, _NOWHERE.format(rack), rack) for rack, number in _RACKS.items()),
+        ]
         return b"".join(
             [
                 struct.pack(">i", 0) if version >= 3 else b"",
@@ -162,9 +167,9 @@ class Broker:
                     brokers,
                     lambda broker: (
                         struct.pack(">i", broker[0])
-                        + text(_HOST)
+                        + text(broker[1])
                         + struct.pack(">i", self._port)
-                        + (text(broker[1]) if version >= 1 else b"")
+                        + (text(broker[2]) if version >= 1 else b"")
                     ),
                 ),
                 text(None) if version >= 2 else b"",

@@ -1,4 +1,4 @@
-"""Leaders of librdkafka, each told of one group after the other: what do they assign?
+"""Lets leaders of librdkafka assign, each for one group after the other.
 
     python -m tests.assignor.client.oracle.librdkafka.leader LIBRARY < specs > answers
 
@@ -34,7 +34,7 @@ _LEADERS = 100
 _LEADER = "leader"
 _OWN_TOPIC = "the-leader-subscribes-to-this"
 _UNKNOWN_MEMBER = 25
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 
 
 class _Leader:
@@ -70,7 +70,9 @@ class _Leader:
 
     async def sync(self, member_id: str, assignments: Mapping[str, bytes]) -> bytes | int:
         assert self._spec is not None
-        assignment = {member["member_id"]: [] for member in self._spec["members"]}
+        assignment: dict[str, list[list[Any]]] = {
+            member["member_id"]: [] for member in self._spec["members"]
+        }
         for each, raw in assignments.items():
             assignment[each] = _partitions(decode_assignment(raw)["assignedPartitions"])
         _say({"id": self._spec["id"], "assignment": assignment})

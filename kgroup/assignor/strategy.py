@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kgroup.assignor import zookeeper
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.client.kafka_clients import JAVA
+from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import uniform
@@ -44,7 +45,7 @@ def _assign_simple(group: ServerGroup) -> Assignment:
     return simple.assign(group)
 
 
-CLIENTS: Mapping[str, ClientLibrary] = {library.name: library for library in (JAVA,)}
+CLIENTS: Mapping[str, ClientLibrary] = {library.name: library for library in (JAVA, LIBRDKAFKA)}
 """The libraries that are imitated, by name."""
 
 _SERVER: Mapping[str, Mapping[str, _Server]] = {

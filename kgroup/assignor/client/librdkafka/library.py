@@ -13,11 +13,11 @@ from kgroup.assignor.spec import MemberSpec
 
 __all__ = ["LIBRDKAFKA"]
 
-_BEFORE_2_2 = "1.7.0"
+_BEFORE_RACKS = "2.1.1"
 
 
 def _as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    sent = joining.as_sent_before_2_2 if version == _BEFORE_2_2 else joining.as_sent
+    sent = joining.as_sent_before_2_2 if version == _BEFORE_RACKS else joining.as_sent
     return sent(members, strategy)
 
 
@@ -28,9 +28,11 @@ def _strategies(range_: ClassicAssignor, sticky_: ClassicAssignor) -> dict[str, 
 LIBRDKAFKA = ClientLibrary(
     name="librdkafka",
     strategies={
-        "2.6.1": _strategies(range_assignor.assign, sticky.assign),
-        "2.2.0": _strategies(range_assignor.assign, sticky.assign_before_2_6_1),
-        _BEFORE_2_2: _strategies(range_assignor.assign_before_racks, sticky.assign_before_2_2),
+        "2.16.0": _strategies(range_assignor.assign, sticky.assign),
+        "2.6.0": _strategies(range_assignor.assign, sticky.assign_before_2_6_1),
+        _BEFORE_RACKS: _strategies(range_assignor.assign_before_racks, sticky.assign_before_2_2),
     },
     as_sent=_as_sent,
+    since={"2.16.0": "2.6.1", "2.6.0": "2.2.0", _BEFORE_RACKS: "1.7.0"},
+    static_since="1.4.0",
 )

@@ -1,6 +1,6 @@
 """Lets leaders of librdkafka assign, each for one group after the other.
 
-    python -m tests.assignor.client.oracle.librdkafka.leader LIBRARY < specs > answers
+    python -m tests.assignor.client.oracle.librdkafka.leader LIBRARY STRATEGY < specs > answers
 
 Reads specs and writes, a line each, `{"begun": id}` and then the answer. Ends by a signal when a
 leader does, and with status 3 when one goes on forever; what was begun and has no answer is why.
@@ -21,15 +21,14 @@ from typing import Any
 
 from kgroup.assignor.base import Subscriber, TopicPartition
 from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
-from kgroup.assignor.client_library import ClientLibrary
 from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_subscription
+from tests.assignor.client.oracle.librdkafka.ask import ENDLESS
 from tests.assignor.client.oracle.librdkafka.broker import Broker, Join, Joined
 from tests.assignor.client.oracle.librdkafka.native import Consumer, load
 
-__all__ = ["ENDLESS", "known_version", "main"]
+__all__ = ["main"]
 
-ENDLESS = 3
 _LEADERS = 100
 _LEADER = "leader"
 _OWN_TOPIC = "the-leader-subscribes-to-this"
@@ -40,9 +39,8 @@ _PATIENCE_S = 120
 class _Leader:
     """A group with one member, the leader; the others are only spoken of."""
 
-    def __init__(self, specs: deque[dict[str, Any]], version: str) -> None:
+    def __init__(self, specs: deque[dict[str, Any]]) -> None:
         self._specs = specs
-        self._version = version
         self._spec: dict[str, Any] | None = None
         self._generation = 0
 
@@ -63,7 +61,8 @@ class _Leader:
         _say({"begun": spec["id"]})
         self._generation += 1
         group = read_spec(spec)
-        sent = LIBRDKAFKA.as_sent(group.members_as_sent, group.strategy, self._version)
+        assert group.client is not None
+        sent = LIBRDKAFKA.as_sent(group.members_as_sent, group.strategy, group.client.version)
         members = [(each.member_id, each.instance_id, _encoded(each)) for each in sent]
         asyncio.get_running_loop().call_later(_PATIENCE_S, self._lose_patience, spec)
         return Joined(self._generation, spec["strategy"], _LEADER, _LEADER, members)
@@ -86,16 +85,6 @@ class _Leader:
         if self._spec is spec:
             sys.stdout.flush()
             os._exit(ENDLESS)
-
-
-def known_version(library: ClientLibrary, version: str) -> str:
-    """Give the version that stands for another one."""
-    wanted = _numbers(version)
-    return next(known for known in library.versions if _numbers(known) <= wanted)
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".")]
 
 
 def _say(line: Mapping[str, Any]) -> None:
@@ -132,11 +121,9 @@ def _partitions(topics: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
     return [[topic["topic"], number] for topic in topics for number in topic["partitions"]]
 
 
-async def _lead(library: Path, specs: deque[dict[str, Any]]) -> None:
+async def _lead(library: Path, strategy: str, specs: deque[dict[str, Any]]) -> None:
     loaded = load(library)
-    version = known_version(LIBRDKAFKA, loaded.rd_kafka_version_str().decode())
-    strategy = specs[0]["strategy"]
-    leaders = {f"leader-{at}": _Leader(specs, version) for at in range(min(_LEADERS, len(specs)))}
+    leaders = {f"leader-{at}": _Leader(specs) for at in range(min(_LEADERS, len(specs)))}
     broker = Broker(leaders)
     await broker.start()
     for client in leaders:
@@ -152,14 +139,13 @@ async def _lead(library: Path, specs: deque[dict[str, Any]]) -> None:
         ).subscribe([_OWN_TOPIC])
     while any(leader.is_busy for leader in leaders.values()) or specs:
         await asyncio.sleep(0.05)
+    os._exit(0)  # with all those threads
 
 
 def main() -> None:
     """Ask."""
-    specs = deque(json.loads(line) for line in sys.stdin)
-    if specs:
-        asyncio.run(_lead(Path(sys.argv[1]), specs))
-    os._exit(0)  # with all those threads
+    library, strategy = sys.argv[1:]
+    asyncio.run(_lead(Path(library), strategy, deque(json.loads(line) for line in sys.stdin)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,103 @@
+"""Asks librdkafka what its leaders assign, in processes of their own: some leaders end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+from tests.assignor.client.answers import Model
+from tests.broker.maven import CACHE
+
+__all__ = ["ENDLESS", "ask", "library"]
+
+ENDLESS = 3
+"""Status with which the leaders end when one of them goes on forever."""
+_WHEELS = {"2.16.0": ("2.16.1", "3.11"), "2.6.0": ("2.6.0", "3.11"), "2.1.1": ("2.1.1", "3.11")}
+"""By version of librdkafka, the one of confluent-kafka that brings it, and of its Python."""
+_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2010_x86_64")
+
+
+def ask(model: Model, specs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give for each spec the `assignment`, or the `error` with the signal that ends the leader.
+
+    Where a leader never ends, the error is EndlessLoop.
+
+    Raises:
+        RuntimeError: a leader ends for no reason of its own.
+    """
+    answers: dict[str, dict[str, Any]] = {}
+    waiting = list(specs)
+    while waiting:
+        begun, status = _lead(model, waiting, answers)
+        for spec in waiting:
+            if spec["id"] in begun and spec["id"] not in answers:  # in its midst a leader ended
+                _, own = _lead(model, [spec], answers)
+                if own:
+                    answers[spec["id"]] = {"error": {"type": _end(own), "message": None}}
+        left = [spec for spec in waiting if spec["id"] not in answers]
+        if len(left) == len(waiting):
+            raise RuntimeError(f"leaders of librdkafka end with status {status} and say nothing")
+        waiting = left
+    return [answers[spec["id"]] for spec in specs]
+
+
+@cache
+def library(version: str) -> Path:
+    """Give the file of librdkafka of a version; the wheel is fetched where it is not there."""
+    folder = CACHE / f"librdkafka-{version}"
+    found = sorted(folder.glob("librdkafka-*.so*"))
+    if not found:
+        wheel, python = _WHEELS[version]
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
+                *("--only-binary", ":all:", "--python-version", python, "--dest", folder),
+                *(f"--platform={platform}" for platform in _PLATFORMS),
+                f"confluent-kafka=={wheel}",
+            ],
+            check=True,
+        )
+        with ZipFile(next(folder.glob("*.whl"))) as files:
+            name = next(name for name in files.namelist() if "/librdkafka-" in name)
+            (folder / Path(name).name).write_bytes(files.read(name))
+        found = sorted(folder.glob("librdkafka-*.so*"))
+    return found[0]
+
+
+def _lead(
+    model: Model, specs: Sequence[dict[str, Any]], answers: dict[str, dict[str, Any]]
+) -> tuple[set[str], int]:
+    """Let leaders assign; give the ids of what was begun, and the status they end with."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.assignor.client.oracle.librdkafka.leader"),
+            *(library(model.version), model.strategy),
+        ],
+        input="".join(json.dumps(spec) + "\n" for spec in specs).encode(),
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    begun = set()
+    for line in done.stdout.splitlines():
+        said = json.loads(line)
+        if "begun" in said:
+            begun.add(said["begun"])
+        else:
+            answers[said["id"]] = said
+    return begun, done.returncode
+
+
+def _end(status: int) -> str:
+    if status == ENDLESS:
+        return "EndlessLoop"
+    if status in (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGFPE):
+        return signal.Signals(-status).name
+    raise RuntimeError(f"a leader of librdkafka ends with status {status}")

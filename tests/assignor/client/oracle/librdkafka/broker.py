@@ -39,11 +39,13 @@ class Join:
 
     Attributes:
         client: its client id.
+        member_id: that it has been given; empty before.
         instance_id: its instance id, of a static member.
         protocols: its subscriptions, by name of the assignor.
     """
 
     client: str
+    member_id: str
     instance_id: str | None
     protocols: Mapping[str, bytes]
 
@@ -210,10 +212,10 @@ def _number(value: int) -> bytes:
 
 
 async def _join(group: Group, client: str, request: Reader) -> bytes:
-    request.text(), request.number(4), request.number(4), request.text()
+    _, _, _, member_id = request.text(), request.number(4), request.number(4), request.text()
     instance_id, _ = request.text(), request.text()
     protocols = request.array(lambda: (request.text() or "", request.bytes_()))
-    joined = await group.join(Join(client, instance_id, dict(protocols)))
+    joined = await group.join(Join(client, member_id or "", instance_id, dict(protocols)))
     return b"".join(
         [
             struct.pack(">ihi", 0, 0, joined.generation),

@@ -13,18 +13,15 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kgroup.assignor.base import Subscriber, TopicPartition
 from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
 from kgroup.operation.assign.spec import read_spec
-from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_subscription
 from tests.assignor.client.oracle.librdkafka.ask import ENDLESS
 from tests.assignor.client.oracle.librdkafka.broker import Broker, Join, Joined
+from tests.assignor.client.oracle.librdkafka.message import assigned_in, subscription
 from tests.assignor.client.oracle.librdkafka.native import Consumer, load
 
 __all__ = ["main"]
@@ -63,7 +60,7 @@ class _Leader:
         group = read_spec(spec)
         assert group.client is not None
         sent = LIBRDKAFKA.as_sent(group.members_as_sent, group.strategy, group.client.version)
-        members = [(each.member_id, each.instance_id, _encoded(each)) for each in sent]
+        members = [(each.member_id, each.instance_id, subscription(each)) for each in sent]
         asyncio.get_running_loop().call_later(_PATIENCE_S, self._lose_patience, spec)
         return Joined(self._generation, spec["strategy"], _LEADER, _LEADER, members)
 
@@ -73,7 +70,7 @@ class _Leader:
             member["member_id"]: [] for member in self._spec["members"]
         }
         for each, raw in assignments.items():
-            assignment[each] = _partitions(decode_assignment(raw)["assignedPartitions"])
+            assignment[each] = assigned_in(raw)
         _say({"id": self._spec["id"], "assignment": assignment})
         self._spec = None
         return _UNKNOWN_MEMBER  # after which newer versions join again at once
@@ -89,36 +86,6 @@ class _Leader:
 
 def _say(line: Mapping[str, Any]) -> None:
     print(json.dumps(line), flush=True)
-
-
-def _encoded(member: Subscriber) -> bytes:
-    user_data = None
-    if member.remembered is not None:
-        user_data = {
-            "previousAssignment": _by_topic(member.remembered),
-            "generation": member.remembered_generation,
-        }
-    return encode_subscription(
-        {
-            "version": member.version,
-            "topics": list(member.topics),
-            "userData": user_data or "",
-            "ownedPartitions": _by_topic(member.owned),
-            "generationId": -1 if member.generation is None else member.generation,
-            "rackId": member.rack,
-        }
-    )
-
-
-def _by_topic(partitions: Sequence[TopicPartition]) -> list[dict[str, Any]]:
-    return [
-        {"topic": topic, "partitions": [number for _, number in own]}
-        for topic, own in groupby(partitions, key=itemgetter(0))
-    ]
-
-
-def _partitions(topics: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
-    return [[topic["topic"], number] for topic in topics for number in topic["partitions"]]
 
 
 async def _lead(library: Path, strategy: str, specs: deque[dict[str, Any]]) -> None:

@@ -1,0 +1,159 @@
+"""Random histories of groups of librdkafka, foretold and then lived through.
+
+    python -m tests.assignor.client.oracle.librdkafka.histories VERSION STRATEGY HISTORIES
+
+Tells how many there were, how many rebalances, and which were foretold wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
+from kgroup.operation.assign.spec import read_spec
+from kgroup.protocol.record.consumer_protocol import decode_subscription
+from tests.assignor.case.notation import answer_of, assigned
+from tests.assignor.client.answers import Model
+from tests.assignor.client.oracle.librdkafka.ask import library
+from tests.assignor.client.oracle.librdkafka.broker import Broker
+from tests.assignor.client.oracle.librdkafka.live_group import LiveGroup
+from tests.assignor.client.oracle.librdkafka.message import assigned_in, subscription
+from tests.assignor.client.oracle.librdkafka.native import load
+from tests.assignor.random_group import RandomGroup
+
+__all__ = ["live"]
+
+_ROUNDS = 5
+_MOST_MEMBERS = 12
+_AT_ONCE = 10
+
+
+async def live(model: Model, seeds: range) -> list[str]:
+    """Live through histories; give what differed, and how many rebalances there were as last."""
+    groups: dict[str, LiveGroup] = {}
+    broker = Broker(groups)
+    await broker.start()
+    loaded = load(library(model.version))
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(seed: int) -> list[str]:
+        async with room:
+            group = LiveGroup(loaded, broker, groups, f"group-{seed}", model.strategy)
+            return await _History(model, group).live(seed)
+
+    found = await asyncio.gather(*map(one, seeds))
+    return [difference for each in found for difference in each]
+
+
+class _History:
+    """What kgroup knows of a group, beside the group itself."""
+
+    def __init__(self, model: Model, group: LiveGroup) -> None:
+        self._model = model
+        self._group = group
+        self._members: dict[str, dict[str, Any]] = {}
+        self._owned: dict[str, list[list[Any]]] = {}
+        self._generation = 0
+        self._differences: list[str] = []
+
+    async def live(self, seed: int) -> list[str]:
+        """Give what was foretold wrong."""
+        random = RandomGroup(seed, self._model.strategy)
+        for _ in range(_ROUNDS):
+            spec = random.spec
+            if not _can_live(spec):
+                break
+            await self._change(spec)
+            while await self._rebalance(spec):
+                pass
+            random.go_on({each: self._owned[each] for each in self._members})
+        for member_id in self._members:
+            await self._group.remove(member_id)
+        return self._differences
+
+    async def _change(self, spec: Mapping[str, Any]) -> None:
+        """Let members come, go and subscribe as in a spec."""
+        self._group.topics = spec["topics"]
+        wanted = {member["member_id"]: member for member in spec["members"]}
+        for member_id in self._members.keys() - wanted.keys():
+            await self._group.remove(member_id)
+        for member_id, member in wanted.items():
+            if member_id not in self._members:
+                self._group.add(member)
+            elif member["topics"] != self._members[member_id]["topics"]:
+                self._group.subscribe(member_id, member["topics"])
+        self._members = wanted
+
+    async def _rebalance(self, spec: Mapping[str, Any]) -> bool:
+        """Foretell a rebalance and look at it; give whether another one follows."""
+        rebalance = await self._group.rebalance(list(self._members))
+        topics = {each: decode_subscription(raw)["topics"] for each, raw in rebalance.sent.items()}
+        members = [self._as_joined(each, topics[each]) for each in topics]
+        told = {
+            **spec,
+            "client": f"{self._model.library}@{self._model.version}",
+            "members": members,
+        }
+        written = _subscriptions(told)
+        if written != rebalance.sent:
+            self._differences.append(f"{told}\nwritten: {written}\nsent: {rebalance.sent}")
+        foretold = assigned(told)
+        gets = {each: assigned_in(rebalance.assigned.get(each, b"")) for each in topics}
+        if answer_of(foretold) != answer_of({"assignment": gets}):
+            self._differences.append(f"{told}\nforetold: {foretold}\nassigned: {gets}")
+        loses = any(
+            [partition for partition in self._owned.get(each, ()) if partition not in got]
+            for each, got in gets.items()
+        )
+        self._owned = gets
+        self._generation = rebalance.generation
+        is_late = any(
+            set(topics[each]) != set(member["topics"]) for each, member in self._members.items()
+        )
+        return is_late or (loses and self._model.strategy == "cooperative-sticky")
+
+    def _as_joined(self, member_id: str, topics: list[str]) -> dict[str, Any]:
+        member = {
+            name: value
+            for name, value in self._members[member_id].items()
+            if name in ("member_id", "instance_id", "rack")
+        }
+        member["topics"] = topics
+        if member_id in self._owned:
+            member |= {"owned": self._owned[member_id], "generation": self._generation}
+        return member
+
+
+def _can_live(spec: Mapping[str, Any]) -> bool:
+    """Tell whether consumers can be such a group.
+
+    They send no topic that does not exist, join for no topic at all never, and are too many
+    threads in large groups.
+    """
+    topics = {name for name, topic in spec["topics"].items() if topic["partitions"]}
+    return len(spec["members"]) <= _MOST_MEMBERS and all(
+        member["topics"] and topics.issuperset(member["topics"]) for member in spec["members"]
+    )
+
+
+def _subscriptions(told: Mapping[str, Any]) -> dict[str, bytes]:
+    group = read_spec(told)
+    assert group.client is not None
+    sent = LIBRDKAFKA.as_sent(group.members, group.strategy, group.client.version)
+    return {each.member_id: subscription(each) for each in sent}
+
+
+def main() -> None:
+    """Live through histories."""
+    version, strategy, histories = sys.argv[1:]
+    differences = asyncio.run(live(Model("librdkafka", version, strategy), range(int(histories))))
+    print(*differences[:3], f"{len(differences)} differences", sep="\n", flush=True)
+    os._exit(min(1, len(differences)))
+
+
+if __name__ == "__main__":
+    main()

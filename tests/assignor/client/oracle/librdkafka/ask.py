@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,12 +14,11 @@ from typing import Any
 from zipfile import ZipFile
 
 from tests.assignor.client.answers import Model
+from tests.assignor.client.oracle.librdkafka.leader import ENDLESS, lead
 from tests.broker.maven import CACHE
 
-__all__ = ["ENDLESS", "ask", "library"]
+__all__ = ["ask", "library"]
 
-ENDLESS = 3
-"""Status with which the leaders end when one of them goes on forever."""
 _WHEELS = {"2.16.0": ("2.16.1", "3.11"), "2.6.0": ("2.6.0", "3.11"), "2.1.1": ("2.1.1", "3.11")}
 """By version of librdkafka, the one of confluent-kafka that brings it, and of its Python."""
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2010_x86_64")
@@ -75,24 +75,26 @@ def library(version: str) -> Path:
 def _lead(
     model: Model, specs: Sequence[dict[str, Any]], answers: dict[str, dict[str, Any]]
 ) -> tuple[set[str], int]:
-    """Let leaders assign; give the ids of what was begun, and the status they end with."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "tests.assignor.client.oracle.librdkafka.leader"),
-            *(library(model.version), model.strategy),
-        ],
-        input="".join(json.dumps(spec) + "\n" for spec in specs).encode(),
-        stdout=subprocess.PIPE,
-        check=False,
-    )
+    """Let leaders assign; give the ids of what was begun, and the status they end with.
+
+    That is negative where a signal ends them.
+    """
+    path = library(model.version)
+    read, write = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(read)
+        lead(path, model.strategy, specs, write)
+    os.close(write)
     begun = set()
-    for line in done.stdout.splitlines():
-        said = json.loads(line)
-        if "begun" in said:
-            begun.add(said["begun"])
-        else:
-            answers[said["id"]] = said
-    return begun, done.returncode
+    with os.fdopen(read) as lines:
+        for line in lines:
+            said = json.loads(line)
+            if "begun" in said:
+                begun.add(said["begun"])
+            else:
+                answers[said["id"]] = said
+    return begun, os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 def _end(status: int) -> str:

@@ -1,43 +1,58 @@
-"""Lets leaders of librdkafka assign, each for one group after the other.
-
-    python -m tests.assignor.client.oracle.librdkafka.leader LIBRARY STRATEGY < specs > answers
-
-Reads specs and writes, a line each, `{"begun": id}` and then the answer. Ends by a signal when a
-leader does, and with status 3 when one goes on forever; what was begun and has no answer is why.
-"""
+"""Leaders of librdkafka, each of which assigns for one group after the other."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import sys
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
 from kgroup.operation.assign.spec import read_spec
-from tests.assignor.client.oracle.librdkafka.ask import ENDLESS
 from tests.assignor.client.oracle.librdkafka.broker import Broker, Join, Joined
 from tests.assignor.client.oracle.librdkafka.message import assigned_in, subscription
 from tests.assignor.client.oracle.librdkafka.native import Consumer, load
 
-__all__ = ["main"]
+__all__ = ["ENDLESS", "lead"]
 
-_LEADERS = 100
+ENDLESS = 3
+"""Status with which the process ends when a leader goes on forever."""
+_FAILED = 4
+_LEADERS = 25
+"""At a time. Those of old versions join but once a second; where one ends, each is asked alone."""
 _LEADER = "leader"
 _OWN_TOPIC = "the-leader-subscribes-to-this"
 _UNKNOWN_MEMBER = 25
 _PATIENCE_S = 120
 
 
+def lead(library: Path, strategy: str, specs: Sequence[dict[str, Any]], output: int) -> NoReturn:
+    """Let leaders assign, and end the process.
+
+    It ends by a signal when a leader does, and with a status when one goes on forever.
+
+    Args:
+        library: the file of librdkafka.
+        strategy: of all groups.
+        specs: the groups.
+        output: a file descriptor; `{"begun": id}` is written there and then the answer, a line
+            each. What was begun and has no answer may be why the process ends.
+    """
+    try:
+        asyncio.run(_lead(library, strategy, deque(specs), output))
+    finally:
+        os._exit(_FAILED)
+
+
 class _Leader:
     """A group with one member, the leader; the others are only spoken of."""
 
-    def __init__(self, specs: deque[dict[str, Any]]) -> None:
+    def __init__(self, specs: deque[dict[str, Any]], output: int) -> None:
         self._specs = specs
+        self._output = output
         self._spec: dict[str, Any] | None = None
         self._generation = 0
 
@@ -55,7 +70,7 @@ class _Leader:
         if not self._specs:
             await asyncio.Event().wait()
         self._spec = spec = self._specs.popleft()
-        _say({"begun": spec["id"]})
+        self._say({"begun": spec["id"]})
         self._generation += 1
         group = read_spec(spec)
         assert group.client is not None
@@ -71,26 +86,28 @@ class _Leader:
         }
         for each, raw in assignments.items():
             assignment[each] = assigned_in(raw)
-        _say({"id": self._spec["id"], "assignment": assignment})
+        self._say({"id": self._spec["id"], "assignment": assignment})
         self._spec = None
         return _UNKNOWN_MEMBER  # after which newer versions join again at once
 
     def is_rebalancing(self, member_id: str) -> bool:
         return False
 
+    def _say(self, line: Mapping[str, Any]) -> None:
+        data = json.dumps(line).encode() + b"\n"
+        while data:
+            data = data[os.write(self._output, data) :]
+
     def _lose_patience(self, spec: Mapping[str, Any]) -> None:
         if self._spec is spec:
-            sys.stdout.flush()
             os._exit(ENDLESS)
 
 
-def _say(line: Mapping[str, Any]) -> None:
-    print(json.dumps(line), flush=True)
-
-
-async def _lead(library: Path, strategy: str, specs: deque[dict[str, Any]]) -> None:
+async def _lead(
+    library: Path, strategy: str, specs: deque[dict[str, Any]], output: int
+) -> NoReturn:
     loaded = load(library)
-    leaders = {f"leader-{at}": _Leader(specs) for at in range(min(_LEADERS, len(specs)))}
+    leaders = {f"leader-{at}": _Leader(specs, output) for at in range(min(_LEADERS, len(specs)))}
     broker = Broker(leaders)
     await broker.start()
     for client in leaders:
@@ -105,15 +122,5 @@ async def _lead(library: Path, strategy: str, specs: deque[dict[str, Any]]) -> N
             },
         ).subscribe([_OWN_TOPIC])
     while any(leader.is_busy for leader in leaders.values()) or specs:
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.005)
     os._exit(0)  # with all those threads
-
-
-def main() -> None:
-    """Ask."""
-    library, strategy = sys.argv[1:]
-    asyncio.run(_lead(Path(library), strategy, deque(json.loads(line) for line in sys.stdin)))
-
-
-if __name__ == "__main__":
-    main()

@@ -50,9 +50,12 @@ class Movements:
         moved = _find(pairs, pair)
         if moved is None:
             raise crash("SIGABRT", f"{partition} was moved back and is to be moved again")
-        moved.partitions.remove(partition)
+        if partition in moved.partitions:
+            moved.partitions.remove(partition)
         if not moved.partitions:
             del pairs[pair]
+        if pair[1] != owner:
+            raise crash("SIGABRT", f"{partition} was moved back and is to be moved again")
         if pair[0] != to:
             moved.is_dangling |= moved.first == partition
             self._note(pairs, partition, (pair[0], to))

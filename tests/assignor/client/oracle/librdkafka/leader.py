@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
-from kgroup.operation.assign.spec import read_spec
 from tests.assignor.client.oracle.librdkafka.broker import Broker, Join, Joined
-from tests.assignor.client.oracle.librdkafka.message import assigned_in, subscription
+from tests.assignor.client.oracle.librdkafka.message import assigned_in, sent_in, subscription
 from tests.assignor.client.oracle.librdkafka.native import Consumer, load
 
 __all__ = ["ENDLESS", "lead"]
@@ -72,10 +70,7 @@ class _Leader:
         self._spec = spec = self._specs.popleft()
         self._say({"begun": spec["id"]})
         self._generation += 1
-        group = read_spec(spec)
-        assert group.client is not None
-        sent = LIBRDKAFKA.as_sent(group.members_as_sent, group.strategy, group.client.version)
-        members = [(each.member_id, each.instance_id, subscription(each)) for each in sent]
+        members = [(each.member_id, each.instance_id, subscription(each)) for each in sent_in(spec)]
         asyncio.get_running_loop().call_later(_PATIENCE_S, self._lose_patience, spec)
         return Joined(self._generation, spec["strategy"], _LEADER, _LEADER, members)
 

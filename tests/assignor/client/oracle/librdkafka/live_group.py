@@ -5,29 +5,13 @@ from __future__ import annotations
 import asyncio
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from tests.assignor.client.oracle.librdkafka.broker import Broker, Join, Joined
 from tests.assignor.client.oracle.librdkafka.native import Consumer
 
-__all__ = ["LiveGroup", "Rebalance"]
-
-
-@dataclass(frozen=True)
-class Rebalance:
-    """What went over the wire.
-
-    Attributes:
-        generation: of the group.
-        sent: subscriptions, by member id, in the order of the JoinGroup response.
-        assigned: assignments that the leader sends, by member id.
-    """
-
-    generation: int
-    sent: Mapping[str, bytes]
-    assigned: Mapping[str, bytes]
+__all__ = ["LiveGroup"]
 
 
 class LiveGroup:
@@ -39,6 +23,10 @@ class LiveGroup:
         clients: that the broker knows, to which each is added by its client id.
         name: of the group.
         strategy: of all members.
+
+    Attributes:
+        topics: as a spec has them.
+        generation: of the group.
     """
 
     def __init__(
@@ -58,8 +46,7 @@ class LiveGroup:
         self._numbers = count()
         self._consumers: dict[str, Consumer] = {}
         self._member_ids: dict[str, str] = {}
-        self._generation = 0
-        self._order: Sequence[str] = ()
+        self.generation = 0
         self._joins: dict[str, tuple[Join, asyncio.Future[Joined]]] = {}
         self._is_rebalancing = False
         self._assigned: asyncio.Future[Mapping[str, bytes]] | None = None
@@ -99,24 +86,34 @@ class LiveGroup:
             waiting.cancel()
         await asyncio.to_thread(consumer.destroy)
 
-    async def rebalance(self, order: Sequence[str]) -> Rebalance:
-        """Wait until all members, in this order, have joined, and the leader has assigned."""
+    async def gather(self, order: Sequence[str]) -> dict[str, bytes]:
+        """Wait until all members have joined; give their subscriptions, by their ids.
+
+        Args:
+            order: of the members, in which the leader is told of them.
+        """
         self._is_rebalancing = True
         while not self._joins.keys() >= set(order):
             self._changed.clear()
             await self._changed.wait()
         self._is_rebalancing = False
-        self._generation += 1
+        self.generation += 1
+        self._joins = {member_id: self._joins[member_id] for member_id in order}
+        return {each: join.protocols[self._strategy] for each, (join, _) in self._joins.items()}
+
+    async def assign(self) -> Mapping[str, bytes]:
+        """Let those who have joined go on; give what their leader assigns, by their ids."""
         self._assigned = asyncio.get_running_loop().create_future()
-        joins = {member_id: self._joins[member_id] for member_id in order}
-        self._joins.clear()
-        sent = {member_id: join.protocols[self._strategy] for member_id, (join, _) in joins.items()}
-        members = [(each, joins[each][0].instance_id, sent[each]) for each in order]
-        leader = order[self._generation % len(order)]
-        for member_id, (_, waiting) in joins.items():
+        members = [
+            (each, join.instance_id, join.protocols[self._strategy])
+            for each, (join, _) in self._joins.items()
+        ]
+        leader, _, _ = members[self.generation % len(members)]
+        for member_id, (_, waiting) in self._joins.items():
             told = members if member_id == leader else ()
-            waiting.set_result(Joined(self._generation, self._strategy, leader, member_id, told))
-        return Rebalance(self._generation, sent, await self._assigned)
+            waiting.set_result(Joined(self.generation, self._strategy, leader, member_id, told))
+        self._joins = {}
+        return await self._assigned
 
     def topic(self, name: str) -> Mapping[str, Any] | None:
         topic: Mapping[str, Any] | None = self.topics.get(name)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from kgroup.assignor.base import Subscriber, TopicPartition
+from kgroup.assignor.strategy import CLIENTS, computed_as
+from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_subscription
 
-__all__ = ["assigned_in", "subscription"]
+__all__ = ["assigned_in", "sent_in", "subscription"]
+
+
+def sent_in(spec: Mapping[str, Any]) -> list[Subscriber]:
+    """Give what members send as kgroup has it, each as its own library does."""
+    group = read_spec(spec)
+    sent = []
+    for member in group.members_as_sent:
+        library, version = member.client or computed_as(group)
+        sent += CLIENTS[library].as_sent([member], group.strategy, version)
+    return sent
 
 
 def subscription(member: Subscriber) -> bytes:

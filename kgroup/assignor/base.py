@@ -32,10 +32,10 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 class AssignorError(Exception):
-    """Kafka's own assignor throws here, so that the group's leader fails.
+    """The assignor itself throws here, so that the group's leader fails.
 
     Attributes:
-        type: simple name of the Java exception.
+        type: simple name of the exception, or of the signal that ends the leader's process.
         message: its message; empty where it has none.
     """
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -50,11 +51,14 @@ def ask(model: Model, specs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @cache
 def library(version: str) -> Path:
-    """Give the file of librdkafka of a version; the wheel is fetched where it is not there."""
+    """Give the file of librdkafka of a version; the wheel is fetched if it is not installed."""
+    wheel, python = _WHEELS[version]
     folder = CACHE / f"librdkafka-{version}"
+    if wheel == metadata.version("confluent-kafka"):
+        folder = Path(str(metadata.distribution("confluent-kafka").locate_file("")))
+        folder /= "confluent_kafka.libs"
     found = sorted(folder.glob("librdkafka-*.so*"))
     if not found:
-        wheel, python = _WHEELS[version]
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(
             [

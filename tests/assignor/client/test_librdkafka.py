@@ -25,7 +25,7 @@ ROWS = [
     .read_text("utf-8")
     .splitlines()
 ]
-JAVA = {"client": "java@4.3.1"}
+JAVA: dict[str, Any] = {"client": "java@4.3.1"}
 CASES = {
     "nobody-subscribes": case("t 2", member("a"), member("b")),
     "one-subscribes-to-nothing": case("t 3", member("a"), member("b", "t"), member("c", "t")),

@@ -76,7 +76,7 @@ class _History:
             spec = random.spec
             if not _can_live(spec):
                 break
-            _give_racks(spec)
+            _set_racks(spec, are_used=seed % 2 == 0)
             await self._change(spec)
             for _ in range(_MOST_REBALANCES):
                 goes_on = await self._rebalance(spec)
@@ -158,15 +158,18 @@ def _can_live(spec: Mapping[str, Any]) -> bool:
     )
 
 
-def _give_racks(spec: Mapping[str, Any]) -> None:
-    """Give all members racks where topics have some.
+def _set_racks(spec: Mapping[str, Any], *, are_used: bool) -> None:
+    """Give all members racks, or topics none.
 
-    A leader that has none itself keeps addresses of racks that it has given back, and may read
-    there when it joins again.
+    A leader that has none itself keeps addresses of topics' racks that it has given back, and may
+    read there when it joins again.
     """
-    if any(topic.get("racks") for topic in spec["topics"].values()):
+    if are_used:
         for member in spec["members"]:
             member["rack"] = member.get("rack") or "elsewhere"
+    else:
+        for topic in spec["topics"].values():
+            topic.pop("racks", None)
 
 
 def main() -> None:

@@ -37,10 +37,8 @@ async def _rows(model: Model) -> list[dict[str, Any]]:
     await broker.start()
     group = LiveGroup(load(library(model.version)), broker, groups, "group", model.strategy)
     group.topics = {name: {"partitions": count} for name, count in _TOPICS.items()}
-    first, second = (
-        {"member_id": f"{_CLIENT_ID}-{uuid}", "topics": list(_TOPICS)} for uuid in _UUIDS
-    )
-    ids = [first["member_id"], second["member_id"]]
+    ids = [f"{_CLIENT_ID}-{uuid}" for uuid in _UUIDS]
+    first, second = ({"member_id": each, "topics": list(_TOPICS)} for each in ids)
     group.add(first)
     rows = [row async for row in _round(model, group, ids[:1])]
     group.add(second)

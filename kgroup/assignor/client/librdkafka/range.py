@@ -91,6 +91,8 @@ def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> N
 
     Other than in Java a member without a rack gets none here.
     """
+    if not any(racks for state in states for racks in state.topic.racks):
+        return
     for partition in range(states[0].topic.partitions):
         for member in states[0].members:
             if all(state.matches(member, partition) and state.room(member) for state in states):

@@ -9,6 +9,7 @@ Source: `rd_kafka_sticky_assignor_assign_cb` (rdkafka_sticky_assignor.c) and
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -145,6 +146,8 @@ class _Balance:
         self._movements = Movements()
         self._in_turn: list[str] = []
         """Who takes part, with the fewest partitions first."""
+        self._holder: dict[TopicPartition, str] = {}
+        """The first member of those that take part which is assigned each partition."""
         self._is_even: bool | None = None
 
     def assign(self) -> Assignment:
@@ -152,8 +155,7 @@ class _Balance:
         in_turn = self._sort_partitions()
         kept, is_revoking = self._keep_what_fits()
         free = [partition for partition in in_turn if partition not in kept]
-        self._in_turn = list(self._ids)
-        self._sort()
+        self._in_turn = sorted(self._ids, key=self._rank)
         is_initial = not self._assigned[self._in_turn[-1]]
         left = free
         if self._rack:
@@ -164,6 +166,8 @@ class _Balance:
         free = [each for each in free if len(self._takers[each[0]]) > 1]
         fixed = self._set_aside()
         before = {member_id: list(own) for member_id, own in self._assigned.items()}
+        for member_id, own in reversed(self._assigned.items()):
+            self._holder.update(dict.fromkeys(own, member_id))
         if not is_revoking and free:
             self._reassign(free)
         if self._reassign(in_turn) and not is_initial and _score(self._assigned) >= _score(before):
@@ -234,7 +238,7 @@ class _Balance:
             if member_id in takers and not (by_rack and self._is_elsewhere(member_id, partition)):
                 self._assigned[member_id].append(partition)
                 self._owner[partition] = member_id
-                self._sort()
+                self._put_in_turn(member_id)
                 return True
         return False
 
@@ -286,16 +290,23 @@ class _Balance:
         if moved in self._assigned[owner]:
             self._assigned[owner].remove(moved)
         self._owner[moved] = to
-        self._sort()
+        self._holder[moved] = next(each for each, own in self._assigned.items() if moved in own)
+        self._put_in_turn(owner, to)
+        self._is_even = None
 
     def _size(self, member_id: str) -> int:
         if member_id not in self._assigned:
             raise crash("SIGSEGV", f"{member_id} is claimed to own what it cannot have")
         return len(self._assigned[member_id])
 
-    def _sort(self) -> None:
-        self._in_turn.sort(key=lambda member_id: (len(self._assigned[member_id]), member_id))
-        self._is_even = None
+    def _rank(self, member_id: str) -> tuple[int, str]:
+        return len(self._assigned[member_id]), member_id
+
+    def _put_in_turn(self, *changed: str) -> None:
+        for member_id in set(changed):
+            self._in_turn.remove(member_id)
+        for member_id in set(changed):
+            insort(self._in_turn, member_id, key=self._rank)
 
     def _balanced(self) -> bool:
         if self._is_even is None:
@@ -308,29 +319,22 @@ class _Balance:
         least, most = (len(self._assigned[self._in_turn[at]]) for at in (0, -1))
         if least >= most - 1:
             return True
-        sizes: dict[TopicPartition, int] = {}
-        for own in reversed(self._assigned.values()):
-            sizes.update(dict.fromkeys(own, len(own)))
-        return not self._can_gain(sizes)
+        return not self._can_gain()
 
-    def _can_gain(self, sizes: Mapping[TopicPartition, int]) -> bool:
-        """Tell whether a member may have a partition of one that has more.
+    def _can_gain(self) -> bool:
+        """Tell whether a member may have a partition of one that has more."""
+        return any(map(self._gains, self._in_turn))
 
-        Args:
-            sizes: by partition, how many its owner has.
-        """
-        return any(self._gains(member_id, sizes) for member_id in self._in_turn)
-
-    def _gains(self, member_id: str, sizes: Mapping[TopicPartition, int]) -> bool:
+    def _gains(self, member_id: str) -> bool:
         count = len(self._assigned[member_id])
         if count == self._most(member_id):
             return False
         own = set(self._assigned[member_id])
         for partition in self._possible[self._subscribed[member_id]]:
             if partition not in own:
-                if partition not in sizes:
+                if partition not in self._holder:
                     raise crash("SIGSEGV", f"{partition} has no owner that takes part")
-                if count < sizes[partition]:
+                if count < len(self._assigned[self._holder[partition]]):
                     return True
         return False
 
@@ -339,7 +343,7 @@ class _Balance:
 
 
 class _SkippingBalance(_Balance):
-    def _can_gain(self, sizes: Mapping[TopicPartition, int]) -> bool:
+    def _can_gain(self) -> bool:
         """Look at members; behind each that has not all that it can have some are skipped.
 
         One variable counts both the members and the partitions of each.
@@ -348,7 +352,7 @@ class _SkippingBalance(_Balance):
         seen = set()
         while at < len(self._in_turn):
             member_id = self._in_turn[at]
-            if self._gains(member_id, sizes):
+            if self._gains(member_id):
                 return True
             if len(self._assigned[member_id]) != self._most(member_id):
                 if at in seen:

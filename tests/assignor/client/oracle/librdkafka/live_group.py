@@ -48,6 +48,8 @@ class LiveGroup:
         self._member_ids: dict[str, str] = {}
         self.generation = 0
         self._joins: dict[str, tuple[Join, asyncio.Future[Joined]]] = {}
+        self._settled: set[str] = set()
+        """Who has sent a heartbeat since it was assigned to."""
         self._is_rebalancing = False
         self._assigned: asyncio.Future[Mapping[str, bytes]] | None = None
         self._changed = asyncio.Event()
@@ -79,7 +81,10 @@ class LiveGroup:
         self._consumers[member_id].subscribe(topics)
 
     async def remove(self, member_id: str) -> None:
-        """Let a member be gone."""
+        """Let a member be gone, when it has read its assignment: 2.1.1 ends before that."""
+        while member_id not in self._joins.keys() | self._settled:
+            self._changed.clear()
+            await self._changed.wait()
         consumer = self._consumers.pop(member_id)
         _, waiting = self._joins.pop(member_id, (None, None))
         if waiting is not None:
@@ -113,6 +118,7 @@ class LiveGroup:
             told = members if member_id == leader else ()
             waiting.set_result(Joined(self.generation, self._strategy, leader, member_id, told))
         self._joins = {}
+        self._settled.clear()
         return await self._assigned
 
     def topic(self, name: str) -> Mapping[str, Any] | None:
@@ -133,4 +139,6 @@ class LiveGroup:
         return (await asyncio.shield(self._assigned)).get(member_id, b"")
 
     def is_rebalancing(self, member_id: str) -> bool:
+        self._settled.add(member_id)
+        self._changed.set()
         return self._is_rebalancing and member_id not in self._joins

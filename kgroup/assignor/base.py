@@ -32,10 +32,10 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 class AssignorError(Exception):
-    """Kafka's own assignor throws here, so that the group's leader fails.
+    """The assignor itself throws here, so that the group's leader fails.
 
     Attributes:
-        type: simple name of the Java exception.
+        type: simple name of the exception, or of the signal that ends the leader's process.
         message: its message; empty where it has none.
     """
 
@@ -79,7 +79,7 @@ class Subscriber:
         member_id: given by the coordinator.
         topics: in the order of the message, which is sorted if a Java client wrote it.
         instance_id: of a static member.
-        rack: None where there is none; never empty.
+        rack: None where there is none; empty as librdkafka sends it, else never.
         owned: `ownedPartitions`, in the order of the message.
         generation: in which they were owned; None where the message has none.
         remembered: the partitions that the sticky assignor's user data names; None where there is
@@ -90,6 +90,7 @@ class Subscriber:
         remembered_in_python: partitions and their generation in user data of kafka-python since
             3.0, where they come after a version; who does not know that reads nothing there.
         leads: whether this member assigns, where that is known.
+        version: of the message; what came with a later one it has no place for.
     """
 
     member_id: str
@@ -104,6 +105,7 @@ class Subscriber:
     goes_on: bool = False
     remembered_in_python: tuple[tuple[TopicPartition, ...], int] | None = None
     leads: bool = False
+    version: int = 3
 
 
 ClassicAssignor = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]

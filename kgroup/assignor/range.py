@@ -192,4 +192,4 @@ def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> N
 
 
 def _matches(rack: str | None, racks: frozenset[str]) -> bool:
-    return rack is None or rack in racks
+    return not rack or rack in racks

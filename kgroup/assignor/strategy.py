@@ -13,6 +13,7 @@ from kgroup.assignor.client.kafka_clients import JAVA
 from kgroup.assignor.client.kafka_go import KAFKA_GO
 from kgroup.assignor.client.kafka_python.library import KAFKA_PYTHON
 from kgroup.assignor.client.kafkajs import KAFKAJS
+from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
 from kgroup.assignor.client.sarama.library import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.server import range as server_range
@@ -52,7 +53,8 @@ def _assign_simple(group: ServerGroup) -> Assignment:
 
 
 CLIENTS: Mapping[str, ClientLibrary] = {
-    library.name: library for library in (JAVA, FRANZ_GO, SARAMA, KAFKA_GO, KAFKA_PYTHON, KAFKAJS)
+    library.name: library
+    for library in (JAVA, LIBRDKAFKA, FRANZ_GO, SARAMA, KAFKA_GO, KAFKA_PYTHON, KAFKAJS)
 }
 """The libraries that are imitated, by name."""
 

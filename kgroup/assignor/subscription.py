@@ -65,6 +65,7 @@ def _as_sent(
         remembered=user_data.owned,
         remembered_generation=user_data.generation,
         goes_on=member.version >= _OWNED_FROM,
+        version=member.version,
     )
 
 

@@ -183,6 +183,31 @@ def test_a_rebalance_follows_only_where_a_member_that_stays_gives_up_something()
     assert (len(run.first.moves), run.following) == (2, ())
 
 
+def test_a_group_that_never_comes_to_rest_is_said_to_be_one() -> None:
+    """Real groups of librdkafka went on like this one, where no replica is in b's rack."""
+    racks = [["d", "a"], ["b", "d"], ["d", "a"], ["b", "a"], ["a", "d"], ["b", "d"], ["a", "c"]]
+    owned = [["t", number] for number in (1, 3, 5, 4, 2, 6)]
+    common = {"topics": ["t"], "generation": 9}
+    members = [
+        {"member_id": "a", "rack": "b", "owned": owned[:4], **common},
+        {"member_id": "b", "rack": "elsewhere", "owned": owned[4:], **common},
+    ]
+    topics = {"t": {"partitions": 7, "racks": racks}}
+    run = settled(group(topics=topics, members=members, client="librdkafka@2.16.0"))
+    assert len(run.following) == 10
+    assert "never come to rest" in run.last.warnings[-1]
+    assert not any("rest" in warning for plan in run.plans[:-1] for warning in plan.warnings)
+
+
+def test_the_library_that_fails_is_named() -> None:
+    members = [{"member_id": "a", "topics": []}]
+    plan = dry_run(group(members=members, client="librdkafka@2.16.0"))
+    assert plan.error is not None
+    assert plan.error.type == "SIGSEGV"
+    assert "fails with SIGSEGV: the leader's process ends: it can read no" in plan.warnings[0]
+    assert "librdkafka's own assignor" in plan.warnings[0]
+
+
 @pytest.mark.parametrize("seed", range(examples(12)))
 @pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
 def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -> None:

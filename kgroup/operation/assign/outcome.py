@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member, computed_as, is_cooperative
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.operation.assign.client import chance_warnings, leader_warnings
@@ -62,7 +62,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class AssignFailure:
-    """A Java exception of Kafka's own assignor: the rebalance fails, and fails again."""
+    """An exception of the assignor itself, or its crash: the rebalance fails, and fails again."""
 
     type: str
     message: str | None
@@ -297,8 +297,10 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
             "consuming; nobody owns anything until what they register changes."
         )
     who = "The group's leader" if spec.protocol == "classic" else "The coordinator"
+    library = computed_as(spec).name
+    whose = "Kafka" if spec.protocol != "classic" or library == KAFKA_CLIENTS else library
     return (
-        f"{who} fails with {error}: Kafka's own assignor cannot assign this. The group stands "
+        f"{who} fails with {error}: {whose}'s own assignor cannot assign this. The group stands "
         "still until the members' subscriptions or the partitions that they claim change."
     )
 

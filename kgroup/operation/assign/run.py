@@ -14,6 +14,10 @@ from kgroup.operation.assign.what_if import comes_back, leaves
 __all__ = ["Bounce", "Run", "bounced", "compared", "settled"]
 
 _MOST_REBALANCES = 10
+_RESTLESS = (
+    f"The group may never come to rest: after {_MOST_REBALANCES} more rebalances members still "
+    "give up partitions, and join again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,11 @@ def _settle(
     following: list[AssignPlan] = []
     while plan.assignment is not None:
         revoked = any(move.from_member in plan.assignment for move in plan.moves)
-        if plan.rebalance != "cooperative" or not revoked or len(following) == most:
+        if plan.rebalance != "cooperative" or not revoked:
+            break
+        if len(following) == most:
+            if following:
+                following[-1] = replace(plan, warnings=(*plan.warnings, _RESTLESS))
             break
         spec = after(spec, plan)
         plan = dry_run_as(spec, seed)

@@ -1,0 +1,369 @@
+"""Cooperative-sticky: as even as can be, and then as little moved as can be.
+
+It follows the algorithm of Java's sticky assignor of 2.4, with mistakes of its own. What members
+own is believed as their subscriptions say it; user data is not read.
+
+Source: `rd_kafka_sticky_assignor_assign_cb` (rdkafka_sticky_assignor.c) and
+`rd_kafka_cooperative_protocol_adjust_assignment` (rdkafka_cgrp.c) of librdkafka 2.16, 2.6.0, 2.1.1.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
+from kgroup.assignor.client.librdkafka.claim import Claims, claims, claims_before_2_2
+from kgroup.assignor.client.librdkafka.group import (
+    EligibleTopic,
+    crash,
+    eligible_topics,
+    need_racks,
+    read,
+)
+from kgroup.assignor.client.librdkafka.movements import Movements
+
+__all__ = ["assign", "assign_before_2_2", "assign_before_2_6_1"]
+
+_RACK_FROM = 3
+_OWNED_FROM = 1
+
+
+def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader does since 2.6.1, see `ClassicAssignor`."""
+    return _assign(members, topics, _Balance, claims)
+
+
+def assign_before_2_6_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader did from 2.2.0 to 2.6.0, which may find an uneven group even."""
+    return _assign(members, topics, _SkippingBalance, claims)
+
+
+def assign_before_2_2(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader did from 1.7.0 to 2.1.1: without racks and generations too."""
+    return _assign(members, topics, _SkippingBalance, claims_before_2_2, uses_racks=False)
+
+
+def _assign(
+    members: Sequence[Subscriber],
+    topics: Mapping[str, Topic],
+    balance: type[_Balance],
+    read_claims: Callable[[Sequence[Subscriber]], Claims],
+    *,
+    uses_racks: bool = True,
+) -> Assignment:
+    readable = read(members)
+    if not readable:
+        raise crash("SIGSEGV", "it can read no member's subscription")
+    eligible = eligible_topics(readable, topics)
+    uses_racks = uses_racks and need_racks(eligible)
+    if uses_racks and any(
+        each.version < _RACK_FROM for topic in eligible for each in topic.members
+    ):
+        raise crash("SIGSEGV", "racks matter, and a member's subscription has no place for one")
+    assigned = balance(readable, eligible, read_claims(readable), uses_racks=uses_racks).assign()
+    if any(member.version < _OWNED_FROM for member in readable):
+        raise crash("SIGSEGV", "a member's subscription has no place for what it owns")
+    return {member.member_id: [] for member in members} | _without_transfers(readable, assigned)
+
+
+def _without_transfers(members: Sequence[Subscriber], assigned: Assignment) -> Assignment:
+    """Leave out what another member owns still, and give back what is owned and nobody's now.
+
+    What a member keeps comes first, then what nobody owned.
+    """
+    by_id = {member.member_id: member for member in members}
+    owner = _holders({member.member_id: member.owned for member in members})
+    taker = _holders(assigned)
+    given: Assignment = {member.member_id: [] for member in members}
+    for partition, member_id in taker.items():
+        if partition in owner and _is_same(by_id[member_id], by_id[owner[partition]]):
+            given[owner[partition]].append(partition)
+    for partition, member_id in taker.items():
+        if partition not in owner:
+            given[member_id].append(partition)
+    for partition, member_id in owner.items():
+        if partition not in taker:
+            given[member_id].append(partition)
+    return given
+
+
+def _holders(held: Mapping[str, Iterable[TopicPartition]]) -> dict[TopicPartition, str]:
+    """Give the last member that has each partition, in the order in which they come first."""
+    return {partition: member_id for member_id, own in held.items() for partition in own}
+
+
+def _is_same(one: Subscriber, other: Subscriber) -> bool:
+    """Tell whether they compare as equal in `rd_kafka_group_member_cmp`."""
+    if one.instance_id is not None and other.instance_id is not None:
+        return one.instance_id == other.instance_id
+    return one.member_id == other.member_id
+
+
+class _Balance:
+    """The assignment while it is being made.
+
+    The hash maps of librdkafka give the last key first, whatever it hashes to.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Subscriber],
+        eligible: Sequence[EligibleTopic],
+        claims: Claims,
+        *,
+        uses_racks: bool,
+    ) -> None:
+        self._ids = [member.member_id for member in members]
+        self._eligible = eligible
+        self._subscribed = {member.member_id: frozenset(member.topics) for member in members}
+        self._takers = {
+            topic.name: dict.fromkeys(member.member_id for member in topic.members)
+            for topic in eligible
+        }
+        self._partitions = [
+            (topic.name, number) for topic in eligible for number in range(topic.partitions)
+        ]
+        self._possible = {
+            own: [partition for partition in self._partitions if partition[0] in own]
+            for own in set(self._subscribed.values())
+        }
+        self._racks = {
+            (topic.name, number): topic.racks[number] if uses_racks else None
+            for topic in eligible
+            for number in range(topic.partitions)
+        }
+        self._rack = {
+            member.member_id: member.rack
+            for topic in (eligible if uses_racks else ())
+            for member in topic.members
+        }
+        self._uses_racks = uses_racks
+        self._assigned = claims.assigned
+        self._owner = claims.owner
+        self._earlier = claims.earlier
+        self._movements = Movements()
+        self._in_turn: list[str] = []
+        """Who takes part, with the fewest partitions first."""
+        self._holder: dict[TopicPartition, str] = {}
+        """The first member of those that take part which is assigned each partition."""
+        self._is_even: bool | None = None
+
+    def assign(self) -> Assignment:
+        """Assign, as if all moves could be made at once."""
+        in_turn = self._sort_partitions()
+        kept, is_revoking = self._keep_what_fits()
+        free = [partition for partition in in_turn if partition not in kept]
+        self._in_turn = sorted(self._ids, key=self._rank)
+        is_initial = not self._assigned[self._in_turn[-1]]
+        left = free
+        if self._rack:
+            left = [each for each in free if not self._give(each, by_rack=True)]
+        for partition in left:
+            self._give(partition, by_rack=False)
+        in_turn = [each for each in in_turn if len(self._takers[each[0]]) > 1]
+        free = [each for each in free if len(self._takers[each[0]]) > 1]
+        fixed = self._set_aside()
+        before = {member_id: list(own) for member_id, own in self._assigned.items()}
+        for member_id, own in reversed(self._assigned.items()):
+            self._holder.update(dict.fromkeys(own, member_id))
+        if not is_revoking and free:
+            self._reassign(free)
+        if self._reassign(in_turn) and not is_initial and _score(self._assigned) >= _score(before):
+            self._assigned = before
+        return {member_id: (self._assigned | fixed)[member_id] for member_id in self._ids}
+
+    def _sort_partitions(self) -> list[TopicPartition]:
+        """Give the order in which partitions are moved, and put what members own in order."""
+        by_takers = sorted(
+            self._partitions, key=lambda partition: (len(self._takers[partition[0]]), partition)
+        )
+        eligible = {topic.name for topic in self._eligible if topic.partitions}
+        if len({own & eligible for own in self._subscribed.values()}) > 1:
+            return by_takers
+        left = {}
+        for member_id, own in self._assigned.items():
+            own.sort()
+            existing = [partition for partition in own if partition in self._racks]
+            # what another member had before goes first
+            left[member_id] = sorted(existing, key=lambda each: each not in self._earlier)
+        sizes = defaultdict(list)
+        for member_id, own in left.items():
+            sizes[len(own)].append(member_id)
+        in_turn: list[TopicPartition] = []
+        for size in range(max(sizes), 0, -1):
+            for member_id in sorted(sizes[size], reverse=True):
+                in_turn.append(left[member_id].pop(0))
+                sizes[size - 1].append(member_id)
+        if not in_turn:
+            return by_takers
+        found = set(in_turn)
+        return in_turn + [each for each in reversed(self._partitions) if each not in found]
+
+    def _keep_what_fits(self) -> tuple[set[TopicPartition], bool]:
+        """Take from members what they cannot keep.
+
+        Returns what is kept, and whether a partition that exists was taken from a member.
+        """
+        kept: set[TopicPartition] = set()
+        is_revoking = False
+        for member_id, own in self._assigned.items():
+            fitting = []
+            for partition in own:
+                if partition not in self._racks:
+                    self._owner.pop(partition, None)
+                elif partition[0] not in self._subscribed[member_id] or self._is_elsewhere(
+                    member_id, partition
+                ):
+                    is_revoking = True
+                else:
+                    fitting.append(partition)
+            kept.update(fitting)
+            self._assigned[member_id] = fitting
+        return kept, is_revoking
+
+    def _is_elsewhere(self, member_id: str, partition: TopicPartition) -> bool:
+        """Tell whether racks matter, and a partition has no replica in the member's."""
+        racks = self._racks[partition]
+        if racks is None:
+            return False
+        rack = self._rack.get(member_id)
+        return rack is not None and rack not in racks
+
+    def _give(self, partition: TopicPartition, *, by_rack: bool) -> bool:
+        """Give a partition to the first that may have it, in its own rack only if so wanted."""
+        takers = self._takers[partition[0]]
+        for member_id in self._in_turn:
+            if member_id in takers and not (by_rack and self._is_elsewhere(member_id, partition)):
+                self._assigned[member_id].append(partition)
+                self._owner[partition] = member_id
+                self._put_in_turn(member_id)
+                return True
+        return False
+
+    def _set_aside(self) -> Assignment:
+        """Take out who can neither get nor lose anything."""
+        fixed = {
+            member_id: self._assigned[member_id]
+            for member_id in self._in_turn
+            if len(self._assigned[member_id]) >= self._most(member_id)
+            and all(len(self._takers.get(topic, ())) < 2 for topic, _ in self._assigned[member_id])
+        }
+        for member_id in fixed:
+            del self._assigned[member_id]
+            self._in_turn.remove(member_id)
+        return fixed
+
+    def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Move partitions, one after the other, again and again until nothing gets more even."""
+        has_moved = False
+        goes_on = True
+        while goes_on:
+            goes_on = False
+            for partition in partitions:
+                if self._balanced():
+                    break
+                if self._improve(partition):
+                    goes_on = has_moved = True
+        return has_moved
+
+    def _improve(self, partition: TopicPartition) -> bool:
+        owner = self._owner[partition]
+        count = self._size(owner)
+        earlier = self._earlier.get(partition)
+        if earlier is not None and count > self._size(earlier) + 1:
+            self._move(partition, earlier)
+            return True
+        takers = self._takers[partition[0]]
+        if any(other != owner and count > self._size(other) + 1 for other in takers):
+            self._move(partition, next(other for other in self._in_turn if other in takers))
+            return True
+        return False
+
+    def _move(self, partition: TopicPartition, to: str) -> None:
+        moved = self._movements.instead(partition, self._owner[partition], to)
+        owner = self._owner[moved]
+        moved = self._movements.add(moved, owner, to)
+        self._size(owner)
+        self._assigned[to].append(moved)
+        if moved in self._assigned[owner]:
+            self._assigned[owner].remove(moved)
+        self._owner[moved] = to
+        self._holder[moved] = next(each for each, own in self._assigned.items() if moved in own)
+        self._put_in_turn(owner, to)
+        self._is_even = None
+
+    def _size(self, member_id: str) -> int:
+        if member_id not in self._assigned:
+            raise crash("SIGSEGV", f"{member_id} is claimed to own what it cannot have")
+        return len(self._assigned[member_id])
+
+    def _rank(self, member_id: str) -> tuple[int, str]:
+        return len(self._assigned[member_id]), member_id
+
+    def _put_in_turn(self, *changed: str) -> None:
+        for member_id in set(changed):
+            self._in_turn.remove(member_id)
+        for member_id in set(changed):
+            insort(self._in_turn, member_id, key=self._rank)
+
+    def _balanced(self) -> bool:
+        if self._is_even is None:
+            self._is_even = self._find_whether_balanced()
+        return self._is_even
+
+    def _find_whether_balanced(self) -> bool:
+        if not self._in_turn:
+            raise crash("SIGSEGV", "no member is left that takes part")
+        least, most = (len(self._assigned[self._in_turn[at]]) for at in (0, -1))
+        if least >= most - 1:
+            return True
+        return not self._can_gain()
+
+    def _can_gain(self) -> bool:
+        """Tell whether a member may have a partition of one that has more."""
+        return any(map(self._gains, self._in_turn))
+
+    def _gains(self, member_id: str) -> bool:
+        count = len(self._assigned[member_id])
+        if count == self._most(member_id):
+            return False
+        own = set(self._assigned[member_id])
+        for partition in self._possible[self._subscribed[member_id]]:
+            if partition not in own:
+                if partition not in self._holder:
+                    raise crash("SIGSEGV", f"{partition} has no owner that takes part")
+                if count < len(self._assigned[self._holder[partition]]):
+                    return True
+        return False
+
+    def _most(self, member_id: str) -> int:
+        return len(self._possible[self._subscribed[member_id]])
+
+
+class _SkippingBalance(_Balance):
+    def _can_gain(self) -> bool:
+        """Look at members; behind each that has not all that it can have some are skipped.
+
+        One variable counts both the members and the partitions of each.
+        """
+        at = 0
+        seen = set()
+        while at < len(self._in_turn):
+            member_id = self._in_turn[at]
+            if self._gains(member_id):
+                return True
+            if len(self._assigned[member_id]) != self._most(member_id):
+                if at in seen:
+                    raise AssignorError("EndlessLoop", "the leader goes on forever")
+                seen.add(at)
+                at = self._most(member_id)
+            at += 1
+        return False
+
+
+def _score(assigned: Assignment) -> int:
+    """Sum up by how many partitions each two members differ."""
+    sizes = sorted(map(len, assigned.values()))
+    return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))

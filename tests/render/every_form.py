@@ -31,7 +31,7 @@ from kgroup.model.offset import StoredOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.run import Bounce, Run
 from kgroup.operation.change import compare
-from kgroup.operation.check.rule import Finding, Rule
+from kgroup.operation.check.rule import Finding, RuleDescription
 from kgroup.operation.decode.statistics import Count
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.list_groups import ListedGroup
@@ -119,7 +119,7 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     zookeeper.node_sheet: TreeNode,
     zookeeper.fetch_sheet: Fetch,
     finding.finding_sheet: Finding,
-    finding.rule_sheet: Rule,
+    finding.rule_sheet: RuleDescription,
     statistics.stats_sheet: Count,
     answer.owner_sheet: Owner,
     answer.interval_sheet: Interval,

@@ -208,11 +208,11 @@ def command(
 
 
 def _list_rules(output: Output) -> ExitStatus:
-    from kgroup.operation.check.rule import Rule
+    from kgroup.operation.check.rule import describe_rules
     from kgroup.operation.report import Report
-    from kgroup.render.group.finding import rule_object, rule_sheet
+    from kgroup.render.group.finding import rule_sheet
 
-    return show("check --rules", Report(tuple(Rule)), output, rule_sheet, row=rule_object)
+    return show("check --rules", Report(tuple(describe_rules())), output, rule_sheet)
 
 
 def _profile_limits(source: Source) -> list[tuple[str, float]]:

@@ -5,7 +5,7 @@ from typing import Self
 
 from kgroup.word import Word
 
-__all__ = ["Basis", "Finding", "Rule", "Severity"]
+__all__ = ["Basis", "Finding", "Rule", "RuleDescription", "Severity", "describe_rules"]
 
 _REBALANCE = (
     "A rebalance takes some seconds: check again. If it stays, look in the consumers' logs for "
@@ -48,11 +48,6 @@ class Rule(Word):
         member._value_, member.sentence = word, sentence
         member.advice, member.severity = advice, severity
         return member
-
-    @property
-    def code(self) -> str:
-        """The word itself, as findings have it."""
-        return self.value
 
     NOBODY_READS = (
         "nobody-reads",
@@ -268,6 +263,21 @@ class Rule(Word):
         "The group has commits and no consumers.",
         "Start its consumers, or delete /consumers/GROUP if nobody needs it any more.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RuleDescription:
+    """A rule, for who reads them all; attributes as in `Rule`."""
+
+    code: Rule
+    severity: Severity
+    sentence: str
+    advice: str
+
+
+def describe_rules() -> list[RuleDescription]:
+    """Describe all rules, in their order."""
+    return [RuleDescription(each, each.severity, each.sentence, each.advice) for each in Rule]
 
 
 @dataclass(frozen=True, slots=True)

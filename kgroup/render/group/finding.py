@@ -13,7 +13,7 @@ from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
     from kgroup.operation.check.check import Audit
-    from kgroup.operation.check.rule import Finding, Rule
+    from kgroup.operation.check.rule import Finding
 
 __all__ = [
     "FINDING_COLUMNS",
@@ -23,7 +23,6 @@ __all__ = [
     "nagios_lines",
     "nagios_status",
     "prometheus_lines",
-    "rule_object",
     "rule_sheet",
 ]
 
@@ -129,7 +128,3 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
 def _label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
-
-def rule_object(rule: Rule) -> dict[str, str]:
-    """Give a rule as JSON has it."""
-    return {column.name: getattr(rule, column.name) for column in RULE_COLUMNS}

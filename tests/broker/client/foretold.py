@@ -1,0 +1,162 @@
+"""A group of one client library: a dry run says what will happen, then it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kgroup.protocol.record.consumer_protocol import decode_assignment
+from tests.broker.client.member import LibraryMember
+from tests.broker.migration import kgroup
+from tests.broker.servers import Broker
+from tests.record.wire import Wire
+from tests.waiting import until_steady
+
+__all__ = ["ForetoldGroup"]
+
+_LEFT_TO_CHANCE = "may get another assignment"
+
+Assignment = dict[str, list[tuple[str, int]]]
+"""Partitions by client id, in the order in which the leader lists them."""
+
+
+class ForetoldGroup:
+    """Members of one group, each with a client id of its own.
+
+    Args:
+        server: the broker, with the topics.
+        library: of all members.
+        strategy: that they have.
+        group: their group.
+        topics: how many partitions each has; members name them in this order.
+        log: file for what the library says.
+    """
+
+    def __init__(
+        self,
+        server: Broker,
+        library: str,
+        strategy: str,
+        group: str,
+        topics: dict[str, int],
+        log: Path,
+    ) -> None:
+        self._server = server
+        self._library = library
+        self._strategy = strategy
+        self._group = group
+        self._topics = topics
+        self._log = log
+        self._members: dict[str, LibraryMember] = {}
+        self.foretold = 0
+        """Members whose partitions a dry run named for certain, and that got them."""
+
+    def start(self, name: str) -> None:
+        """Start the first member."""
+        self._start(name, list(self._topics), None)
+        self._settled()
+
+    def join(
+        self, name: str, topics: Sequence[str] | None = None, *, is_static: bool = False
+    ) -> None:
+        """Foretell that a member joins, and let it."""
+        what = [f"client={name}"]
+        if is_static:
+            what.append(f"instance={name}")
+        if topics is not None:
+            what.append(f"topics={'+'.join(topics)}")
+        plan = self._plan("--add-member", f"1:{','.join(what)}")
+        self._start(name, list(topics or self._topics), name if is_static else None)
+        self._compare(plan)
+
+    def leave(self, name: str) -> None:
+        """Foretell that a member leaves, and let it."""
+        plan = self._plan("--remove-member", name)
+        self._members.pop(name).stop()
+        self._compare(plan)
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Foretell that a topic gets more partitions, and let it."""
+        plan = self._plan("--partitions", f"{topic}={partitions}")
+        self._topics[topic] = partitions
+        with Wire(self._server.version, self._server.bootstrap) as wire:
+            topics = [{"name": topic, "count": partitions, "assignments": None}]
+            wire.call("CreatePartitions", topics=topics, timeout_ms=30_000, validate_only=False)
+        self._compare(plan)
+
+    def kill(self) -> None:
+        """End all members."""
+        for each in self._members.values():
+            each.kill()
+
+    def _start(self, name: str, topics: list[str], instance_id: str | None) -> None:
+        self._members[name] = LibraryMember(
+            self._library,
+            self._server.bootstrap,
+            self._group,
+            topics,
+            self._strategy,
+            self._log,
+            client_id=name,
+            instance_id=instance_id,
+        )
+
+    def _plan(self, *what_if: str) -> list[dict[str, Any]]:
+        """The rebalances that a dry run says there are."""
+        where = ("-b", self._server.bootstrap, "--client", self._library, "--settle")
+        (plan,) = kgroup("assign", self._group, "--dry-run", *where, *what_if)
+        assert plan["error"] is None
+        return [plan, *plan.get("following", [])]
+
+    def _compare(self, plans: list[dict[str, Any]]) -> None:
+        found = self._settled()
+        last = plans[-1]
+        names = {each["member_id"]: each["client_id"] for each in last["members"]}
+        foretold = {
+            names[member_id]: [(topic, partition) for topic, partition in partitions]
+            for member_id, partitions in last["assignment"].items()
+        }
+        assert foretold.keys() == found.keys()
+        if any(_LEFT_TO_CHANCE in warning for plan in plans for warning in plan["warnings"]):
+            assert sorted(map(len, foretold.values())) == sorted(map(len, found.values()))
+            return
+        unsure = {
+            each["client_id"] for plan in plans for each in plan["members"] if each["depends_on_id"]
+        }
+        sure = found.keys() - unsure
+        assert {name: foretold[name] for name in sure} == {name: found[name] for name in sure}
+        self.foretold += len(sure)
+
+    def _settled(self) -> Assignment:
+        """Wait until all is assigned, and each member has what is; give it."""
+        total = sum(self._topics.values())
+        seen: list[Assignment] = [{}]
+        with Wire(self._server.version, self._server.bootstrap) as wire:
+
+            def is_settled() -> bool:
+                answer = wire.call("DescribeGroups", groups=[self._group])["groups"][0]
+                if answer["group_state"] != "Stable":
+                    return False
+                now = {
+                    each["client_id"]: _partitions(each["member_assignment"])
+                    for each in answer["members"]
+                }
+                before, seen[:] = seen[0], [now]
+                owned = {name: each.owned for name, each in self._members.items()}
+                return (
+                    now == before
+                    and sum(map(len, now.values())) == total
+                    and {name: frozenset(each) for name, each in now.items()} == owned
+                )
+
+            until_steady(is_settled, times=8)
+        return seen[0]
+
+
+def _partitions(assignment: bytes) -> list[tuple[str, int]]:
+    return [
+        (topic["topic"], partition)
+        for topic in decode_assignment(assignment)["assignedPartitions"]
+        for partition in topic["partitions"]
+    ]

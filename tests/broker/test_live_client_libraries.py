@@ -1,0 +1,75 @@
+"""Groups led by other libraries than Kafka's own do what dry runs say that they will."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.client.foretold import ForetoldGroup
+from tests.broker.client.program import GO_AND_NODE
+from tests.broker.servers import Broker, broker
+from tests.record.raw import await_coordinator, create_topics
+from tests.record.wire import Wire
+
+STRATEGIES = {
+    "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
+    "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
+    "sarama": ("range", "roundrobin", "sticky"),
+    "kafka-go": ("range", "roundrobin"),
+    "kafkajs": ("RoundRobinAssigner",),
+}
+GROUPS = [(library, strategy) for library, each in STRATEGIES.items() for strategy in each]
+WITHOUT_STATIC_MEMBERS = ("kafka-go", "kafkajs")
+
+
+def topics_of(library: str, strategy: str) -> dict[str, int]:
+    sizes = {"zoo": 3, "ant": 4, "Mole": 2}
+    return {f"{name}.{library}.{strategy}": size for name, size in sizes.items()}
+
+
+@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    version: str = request.param
+    with broker(version, tmp_path_factory.mktemp(version)) as running:
+        with Wire(version, running.bootstrap) as wire:
+            for each in GROUPS:
+                create_topics(wire, topics_of(*each))
+            await_coordinator(wire)
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("library", "strategy"),
+    [
+        pytest.param(*each, marks=[pytest.mark.oracle_clients] if each[0] in GO_AND_NODE else [])
+        for each in GROUPS
+    ],
+)
+def test_groups_do_what_dry_runs_say(
+    server: Broker, library: str, strategy: str, tmp_path: Path
+) -> None:
+    topics = topics_of(library, strategy)
+    zoo, ant, _ = topics
+    name = f"{library}.{strategy}"
+    group = ForetoldGroup(server, library, strategy, name, topics, tmp_path / "log")
+    try:
+        group.start("kim")
+        group.join("lee")
+        group.join("joe")
+        group.leave("kim")
+        group.grow(zoo, 6)
+        group.join("mae", [ant])
+        group.leave("joe")
+        group.join("ida", is_static=library not in WITHOUT_STATIC_MEMBERS)
+        group.grow(ant, 5)
+        group.join("ned", [zoo, ant])
+        group.leave("lee")
+    finally:
+        group.kill()
+    print(name, group.foretold)
+    assert group.foretold > 10

@@ -17,10 +17,10 @@ DEMO := 'list --sample' \
   'decode-offsets --sample --group ledger -o jsonl' \
   'decode-offsets --sample --stats'
 
-.PHONY: help venv demo test shells databases check lint unit kernels format oracle fuzz bench lock clean
+.PHONY: help venv demo test shells databases check lint unit kernels format oracle oracle-clients fuzz bench lock clean
 
 help: ## show the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 venv: $(STAMP) ## make the environment, with the versions that were tested
 
@@ -37,7 +37,7 @@ demo: venv ## run the main job on the recorded data inside the package; no serve
 
 test: venv shells databases ## every test, with more random examples, and with real brokers
 	$(MAKE) -j2 lint unit KGROUP_TEST_EXAMPLES=8
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m broker --durations 15
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "broker and not oracle_clients" --durations 15
 
 shells: ## install what is missing of bash, zsh, fish, jq and chromium, in which completions, scripts and pages are tested
 	@missing=; for shell in bash zsh fish jq chromium; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \
@@ -83,6 +83,9 @@ format: venv ## rewrite the code in the project's format
 
 oracle: venv ## compare the assignors with Kafka's own on 20,000 random groups a strategy, or 5,000
 	KGROUP_ORACLE_CASES=20000 $(BIN)/python -m pytest -s -m broker tests/broker/test_assignor_oracle.py
+
+oracle-clients: venv ## groups of Go's and Node's client libraries against what dry runs say of them
+	$(BIN)/python -m pytest -s -m oracle_clients tests/broker
 
 fuzz: venv ## damage inputs of all kinds at random for a while (SECONDS=60) and print the figures
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
 
 from kgroup.operation.plan.assignor import CLASSES
+from tests.broker.client.group import LibraryGroup
 from tests.broker.migration import close_to, fleet, kgroup
-from tests.broker.rdkafka_group import RdkafkaGroup
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
@@ -97,10 +97,10 @@ def test_a_group_of_librdkafka_is_stopped(server: Broker, tmp_path: Path) -> Non
     with Wire(server.version, server.bootstrap) as wire:
         create_topics(wire, {"rd": 6})
         await_coordinator(wire)
-    group = RdkafkaGroup(server.bootstrap, "rd", "rd", 6)
+    group = LibraryGroup("librdkafka", server.bootstrap, "rd", "rd", 6, tmp_path / "rd.log")
     group.start(NAMES, "range")
     with pytest.raises(KafkaException, match="must have the same protocol type"):
-        group.start(["d"], "cooperative-sticky,range")
+        Consumer({"group.id": "rd", "partition.assignment.strategy": "cooperative-sticky,range"})
     where = ("-b", server.bootstrap)
     until_steady(lambda: kgroup("describe", "rd", *where)[0]["state"] == "Stable")
     arguments = ("assignor", "cooperative-sticky", "rd", "--client", "librdkafka")

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer
 from kgroup.model.group import GroupState
 from kgroup.operation.plan.assignor import CLASSES
 from kgroup.source.broker.source import Cluster
+from tests.broker.client.group import LibraryGroup
 from tests.broker.maven import run_java
 from tests.broker.migration import Fleet, close_to, fleet, kgroup
-from tests.broker.rdkafka_group import RdkafkaGroup
 from tests.broker.servers import Broker, broker
 from tests.record.raw import RawMember, await_coordinator, consumer_protocol, create_topics, join
 from tests.record.session import ClientError
@@ -176,13 +176,13 @@ def test_data_of_a_custom_assignor_refuses(server: Broker, tmp_path: Path) -> No
     member.close()
 
 
-def test_librdkafka_with_cooperative_sticky_is_refused(server: Broker) -> None:
+def test_librdkafka_with_cooperative_sticky_is_refused(server: Broker, tmp_path: Path) -> None:
     """Its leaders give members back what they have sent, from the second rebalance on."""
     with Wire(server.version, server.bootstrap) as wire:
         create_topics(wire, {"rd": 6})
         await_coordinator(wire)
     where = ("-b", server.bootstrap)
-    group = RdkafkaGroup(server.bootstrap, "rd", "rd", 6)
+    group = LibraryGroup("librdkafka", server.bootstrap, "rd", "rd", 6, tmp_path / "rd.log")
     group.start(["a"], "cooperative-sticky")
     (plan,) = kgroup("plan", "consumer-protocol", "rd", *where)
     assert _verdicts(plan)["user-data"] == "unknown"

@@ -119,13 +119,15 @@ class ForetoldGroup:
         }
         assert foretold.keys() == found.keys()
         if any(_LEFT_TO_CHANCE in warning for plan in plans for warning in plan["warnings"]):
-            assert sorted(map(len, foretold.values())) == sorted(map(len, found.values()))
+            sizes = [sorted(map(len, each.values())) for each in (foretold, found)]
+            assert sizes[0] == sizes[1], f"foretold {foretold}, found {found}"
             return
         unsure = {
             each["client_id"] for plan in plans for each in plan["members"] if each["depends_on_id"]
         }
         sure = found.keys() - unsure
-        assert {name: foretold[name] for name in sure} == {name: found[name] for name in sure}
+        same = all(foretold[name] == found[name] for name in sure)
+        assert same, f"foretold {foretold}, found {found}, not determined {unsure}"
         self.foretold += len(sure)
 
     def _settled(self) -> Assignment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from base64 import b64decode
 from collections import defaultdict
@@ -63,8 +64,9 @@ def _bytes(text: str) -> bytes:
 
 @cache
 def recorded() -> list[Line]:
-    files = sorted(FOLDER.glob("*members*.jsonl"))
-    rows = [json.loads(line) for path in files for line in path.read_text("utf-8").splitlines()]
+    texts = [path.read_bytes() for path in sorted(FOLDER.glob("members-*.jsonl"))]
+    texts.append(gzip.decompress((FOLDER / "live-members.jsonl.gz").read_bytes()))
+    rows = [json.loads(line) for text in texts for line in text.splitlines()]
     return [
         Line(row["library"].lower(), row["strategy"], row.get("client_id") or "mine", row)
         for row in rows

@@ -127,4 +127,3 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
 
 def _label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-

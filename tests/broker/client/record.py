@@ -9,6 +9,7 @@ libraries takes the place of what was there.
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 import tempfile
@@ -29,7 +30,7 @@ from tests.record.session import Session, session
 from tests.record.wire import Wire
 from tests.waiting import until_steady
 
-FILE = Path(__file__).parents[2] / "data" / "clients" / "live-members.jsonl"
+FILE = Path(__file__).parents[2] / "data" / "clients" / "live-members.jsonl.gz"
 BROKERS = ("3.9.2", "4.3.1")
 TOPICS = {"zoo": 3, "ant": 4, "Mole": 2}
 ONE_TOPIC = "ant"
@@ -230,7 +231,9 @@ def lines_of(case: Case, strategy: str, server: Broker, start: Start) -> Iterato
 def record(libraries: Sequence[str]) -> None:
     """Record what members of these libraries send, or of all."""
     known = (
-        [json.loads(line) for line in FILE.read_text("utf-8").splitlines()] if FILE.exists() else []
+        list(map(json.loads, gzip.decompress(FILE.read_bytes()).splitlines()))
+        if FILE.exists()
+        else []
     )
     lines = [line for line in known if libraries and line["library"] not in libraries]
     for version in BROKERS:
@@ -246,7 +249,8 @@ def record(libraries: Sequence[str]) -> None:
                     for strategy in case.strategies:
                         print(version, *case[:2], case.protocol_version, strategy, flush=True)
                         lines.extend(lines_of(case, strategy, server, start))
-    FILE.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    FILE.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, StoredOffset
@@ -45,7 +46,7 @@ def show_offsets(
         for group_id, ats in reading.absent.items()
         for topic, partition in ats
     ]
-    rows.sort(key=lambda row: (row.group_id, row.topic, row.partition))
+    rows.sort(key=attrgetter("group_id", "topic", "partition"))
     return Report(tuple(rows), reading.problems, reading.notes)
 
 

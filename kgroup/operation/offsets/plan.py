@@ -208,15 +208,16 @@ def make_plan(
         for at, target in sorted(targets[group_id].items()):
             before, after, log = now.get(at), target.offset, logs.get(at, _UNKNOWN)
             row = _row(group_id, at, before, target, log, times, sizes)
-            keys = ((group_id, None, None), (group_id, *at))
-            if active and row.result is Result.PLANNED and not active.isdisjoint(keys):
-                row = row.ended(Result.REFUSED)
-            elif row.result is Result.PLANNED and after is not None and log.mark in GONE:
-                problems.append(gone(group_id, at, log.mark))
-                row = row.ended(Result.REFUSED)
-            rows.append(row)
             if row.result is Result.PLANNED:
-                of_group.append(OffsetChange(*at, before, after))
+                keys = ((group_id, None, None), (group_id, *at)) if active else ()
+                if not active.isdisjoint(keys):
+                    row = row.ended(Result.REFUSED)
+                elif after is not None and log.mark in GONE:
+                    problems.append(gone(group_id, at, log.mark))
+                    row = row.ended(Result.REFUSED)
+                else:
+                    of_group.append(OffsetChange(*at, before, after))
+            rows.append(row)
         if of_group:
             changes[group_id] = tuple(of_group)
     return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))

@@ -78,9 +78,7 @@ def _aligned(texts: Sequence[str], *, right: bool) -> tuple[str, ...]:
 
     widths = [cell_len(text) for text in texts]
     gaps = [" " * (max(widths) - width) for width in widths]
-    return tuple(
-        gap + text if right else text + gap for gap, text in zip(gaps, texts, strict=True)
-    )
+    return tuple(gap + text if right else text + gap for gap, text in zip(gaps, texts, strict=True))
 
 
 def rich_table(

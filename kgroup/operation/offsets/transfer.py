@@ -79,7 +79,7 @@ def plan_transfer(
         targets,
         logs=logs.ranges,
         problems=(
-            *active_groups(store, targets.keys()),
+            *active_groups(store, [each for each, of_group in targets.items() if of_group]),
             *reading.problems,
             *nothing,
             *not_committed(targets, topics, group_ids),

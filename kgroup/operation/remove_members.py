@@ -10,7 +10,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import Result, failed
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import ClusterSource, GroupSource, MemberRemover, Question
+from kgroup.source.base import GroupSource, MemberRemover, Question
 
 __all__ = ["LiveGroups", "RemovedMember", "carry_out_removal", "plan_removal"]
 
@@ -65,8 +65,6 @@ def plan_removal(
         if every or each.member_id in member_ids or each.instance_id in instance_ids
     )
     problems = [*missing, *reading.problems]
-    if isinstance(source, ClusterSource):
-        source.view(())  # for the cluster's id, by which plans and questions name it
     if group is not None and rows and group.type not in _REMOVABLE:
         rows = tuple(replace(row, result=Result.REFUSED) for row in rows)
         text = f"Only a member itself leaves a {group.type} group: stop it, or let its session end."

@@ -161,12 +161,12 @@ def test_a_consumer_of_librdkafka_goes_on_where_offsets_were_imported(
     """By epochs of leaders too, which only some versions of OffsetCommit carry."""
     server, _ = live
     wanted = {0: 7, 1: 0, 2: 12}
-    path = tmp_path / "plan.json"
+    path = tmp_path / "plan.jsonl"
     rows = [
         StoredOffset("rdkafka", "orders", partition, offset, 0 if offset else None, "imported")
         for partition, offset in wanted.items()
     ]
-    path.write_text(dumps({"data": [asdict(row) for row in rows]}))
+    path.write_text("".join(dumps(asdict(row)) + "\n" for row in rows))
     with Cluster(server.bootstrap, of_silence=True) as store:
         changed(store, plan_transfer(OffsetFile(path), store, store))
         there = store.read_offsets(["rdkafka"]).offsets["rdkafka"]

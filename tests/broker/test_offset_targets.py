@@ -176,7 +176,7 @@ def test_a_consumer_of_librdkafka_goes_on_where_offsets_were_imported(
     options = {"bootstrap.servers": server.bootstrap, "group.id": "rdkafka", "log_level": 0}
     with closing(Consumer(options | {"auto.offset.reset": "error"})) as consumer:
         consumer.subscribe(["orders"])
-        read: dict[int, list[int]] = {0: [], 1: []}
+        read: dict[int | None, list[int | None]] = {0: [], 1: []}
 
         def is_read() -> bool:
             message = consumer.poll(0.2)

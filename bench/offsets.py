@@ -1,9 +1,9 @@
 """Offsets of many groups from Kafka to databases and back, beside Kafka's own CSV plans.
 
 The peer is `kafka-consumer-groups --reset-offsets` with the same groups, which knows Kafka and
-files: `--to-current --export` for what reads, `--from-file --execute` for what writes. Two sides are
-compared behind an export of each; offsets that go to another place take both. All processes are
-whole ones.
+files: `--to-current --export` for what reads, `--from-file --execute` for what writes. Two sides
+are compared behind an export of each; offsets that go to another place take both. All processes
+are whole ones.
 """
 
 from collections.abc import Iterator

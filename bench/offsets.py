@@ -1,12 +1,15 @@
 """Offsets of many groups from Kafka to databases and back, beside Kafka's own CSV plans.
 
-The peer is `kafka-consumer-groups --reset-offsets` with the same groups: `--to-current --export`
-for what reads, `--from-file --execute` for what writes. All processes are whole ones.
+The peer is `kafka-consumer-groups --reset-offsets` with the same groups, which knows Kafka and
+files: `--to-current --export` for what reads, `--from-file --execute` for what writes. Two sides
+are compared behind an export of each; offsets that go to another place take both. All processes
+are whole ones.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from bench.live import TOOL, cluster
 from bench.measure import KGROUP, Measurement, kafka_tool, measure, median, print_heads, print_row
@@ -16,6 +19,13 @@ __all__ = ["bench"]
 
 GROUPS = 1_000
 PARTITIONS = 100
+
+
+class Peer(NamedTuple):
+    """What Kafka's tool needs for the same."""
+
+    what: str
+    seconds: float
 
 
 def bench(runs: int) -> None:
@@ -31,39 +41,47 @@ def bench(runs: int) -> None:
             f"A broker on loopback with {GROUPS:,} groups, each with {PARTITIONS} committed "
             "partitions and no members; databases on loopback.\n"
         )
-        print_heads("job", "seconds", "offsets a second", "Kafka's tool, s", "times as fast")
+        print_heads(
+            "job", "seconds", "offsets a second", "Kafka's tool, s", "times as fast", "beside"
+        )
         peer = ["--bootstrap-server", bootstrap, "--reset-offsets", "--all-groups", "--all-topics"]
         export = measure(kafka_tool(TOOL, *peer, "--to-current", "--export", "--dry-run"))
+        read = Peer("export", export.wall)
         where = ["-b", bootstrap]
         saved = folder / "all.json"
         _job(
-            "export to JSON",
-            runs,
-            [["offsets", "export", *where, "--all", "-f", str(saved)]],
-            export,
+            "export to JSON", runs, [["offsets", "export", *where, "--all", "-f", str(saved)]], read
         )
         plan, shifted = folder / "plan.csv", folder / "shifted.csv"
         measure([*KGROUP, "offsets", "export", *where, "--all", "-f", str(plan)])
         shifted.write_text(_shifted(plan.read_text()))
         command = [*peer, "--from-file", str(shifted), "--execute"]
-        imported = measure(kafka_tool(TOOL, *command))
-        _print("import to Kafka", list(_imports(runs, [plan, shifted], where, folder)), imported)
+        written = Peer("--from-file", measure(kafka_tool(TOOL, *command)).wall)
+        compared = Peer("two exports", 2 * read.seconds)
+        moved = Peer("export and --from-file", read.seconds + written.seconds)
+        _print("import to Kafka", list(_imports(runs, [plan, shifted], where, folder)), written)
+        _job(
+            "diff of Kafka and a file",
+            runs,
+            [["offsets", "diff", "kafka", str(saved), "--all", *where]],
+            compared,
+        )
         for name, url in (("SQLite", str(folder / "o.db")), ("PostgreSQL", server.url())):
             store = f"sql:{url}"
             both = ["--all", *where, "--execute", "--yes"]
-            _copies(f"copy from Kafka to {name}", runs, ["kafka", store], both, folder, export)
+            _copies(f"copy from Kafka to {name}", runs, ["kafka", store], both, folder, moved)
             _job(
                 f"diff of Kafka and {name}",
                 runs,
                 [["offsets", "diff", "kafka", store, "--all", *where]],
-                export,
+                compared,
             )
             taken = []
             for run in range(runs):  # as long as nothing differs nothing would be written
                 list(_imports(1, [plan], where, folder, f"{name}-{run}"))
                 backup = ["--backup", str(folder / f"back-{name}-{run}.json")]
                 taken.append(measure([*KGROUP, "offsets", "copy", store, "kafka", *both, *backup]))
-            _print(f"copy from {name} to Kafka", taken, imported)
+            _print(f"copy from {name} to Kafka", taken, written)
 
 
 def _imports(
@@ -78,7 +96,7 @@ def _imports(
 
 
 def _copies(
-    job: str, runs: int, stores: list[str], options: list[str], folder: Path, peer: Measurement
+    job: str, runs: int, stores: list[str], options: list[str], folder: Path, peer: Peer
 ) -> None:
     """Copy everything into an empty table, again and again."""
     taken = []
@@ -91,18 +109,19 @@ def _copies(
     _print(job, taken, peer)
 
 
-def _job(job: str, runs: int, commands: list[list[str]], peer: Measurement) -> None:
+def _job(job: str, runs: int, commands: list[list[str]], peer: Peer) -> None:
     _print(job, [measure([*KGROUP, *each]) for _ in range(runs) for each in commands], peer)
 
 
-def _print(job: str, taken: list[Measurement], peer: Measurement) -> None:
+def _print(job: str, taken: list[Measurement], peer: Peer) -> None:
     our = median(taken)
     print_row(
         job,
         f"{our.wall:.2f}",
         f"{GROUPS * PARTITIONS / our.wall:,.0f}",
-        f"{peer.wall:.1f}",
-        f"{peer.wall / our.wall:.0f}",
+        f"{peer.seconds:.1f}",
+        f"{peer.seconds / our.wall:.0f}",
+        peer.what,
     )
 
 

@@ -3,16 +3,17 @@
 The partition is computed from the name; its leader is the coordinator.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
+from kgroup.protocol.message.primitives import no_string
 from kgroup.source.base import CoordinatorSource, GroupSource
 
 __all__ = [
@@ -94,9 +95,11 @@ def locate(
             for what the source knows, or else Kafka's default.
 
     Raises:
+        UsageError: a name that none can be.
         InputError: the source has nothing to read.
         BrokerError: no broker answers.
     """
+    _check(group_ids)
     if partition_count is None and isinstance(source, CoordinatorSource):
         return _locate_live(group_ids, source)
     reading = source.read(group_ids) if source else None
@@ -165,8 +168,10 @@ def locate_transactions(
             else Kafka's default.
 
     Raises:
+        UsageError: an id that none can be.
         BrokerError: no broker answers.
     """
+    _check(transactional_ids)
     placements = source.placements(transactional_ids, transactional=True) if source else {}
     rows, problems = [], []
     for name in dict.fromkeys(transactional_ids):
@@ -188,6 +193,13 @@ def locate_transactions(
     else:
         notes = () if partition_count else (_default_count("__transaction_state"),)
     return Report(tuple(rows), errors=tuple(problems), notes=notes)
+
+
+def _check(names: Iterable[str]) -> None:
+    """See that the protocol can carry names; where they lie would be computed for any text."""
+    for name in names:
+        if (reason := no_string(name)) is not None:
+            raise UsageError(f"{name[:80]!r}: {reason}")
 
 
 def _found(at: Placement) -> dict[str, Any]:

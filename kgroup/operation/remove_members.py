@@ -150,8 +150,10 @@ def _not_there(
 ) -> Iterable[Problem]:
     ids = {each.member_id for each in group.members}
     instances = {each.instance_id for each in group.members}
+    is_hidden = group.type is GroupType.CLASSIC and ids and instances == {None}
+    hidden = ", as far as is known: brokers before 2.4 tell of no instances" if is_hidden else ""
     for kind, wanted, known in (("member", member_ids, ids), ("instance", instance_ids, instances)):
         for name in wanted:
             if name not in known:
-                reason = f"The group has no {kind} {name!r}."
+                reason = f"The group has no {kind} {name!r}{hidden if kind == 'instance' else ''}."
                 yield Problem(ProblemKind.NOT_FOUND, reason, group_id=group.group_id)

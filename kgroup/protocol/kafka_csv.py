@@ -66,7 +66,7 @@ def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, S
     may_be_head = True
     for number, line in enumerate(contents.split("\n"), 1):
         text = line.removesuffix("\r")
-        if not text.strip() or _EMPTY.fullmatch(text):
+        if not text.strip() or (text.startswith("Warn") and _EMPTY.fullmatch(text)):
             continue
         is_head = may_be_head and _HEAD.fullmatch(text.replace('"', "").strip().lower())
         may_be_head = False
@@ -127,8 +127,10 @@ def _quoted(text: str) -> str:
 
 def _number(text: str, most: int, where: str, what: str) -> int:
     digits = text.strip()
-    if digits.isascii() and digits.isdigit() and len(digits) < 20 and int(digits) <= most:
-        return int(digits)
+    if digits.isdecimal() and digits.isascii() and len(digits) < 20:
+        number = int(digits)
+        if number <= most:
+            return number
     raise InputError(
         f"{where}: {what}: expected a whole number from 0 to {most}, found {text[:80]!r}"
     )

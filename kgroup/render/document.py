@@ -13,7 +13,7 @@ What each command's rows hold is written down in ``docs/output.md``. A change th
 away, or gives one another meaning, raises `SCHEMA_VERSION`; a new field does not.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from kgroup.render.cell import HARMFUL
@@ -22,19 +22,36 @@ __all__ = ["SCHEMA_VERSION", "document", "json_on_terminal", "json_rows"]
 
 SCHEMA_VERSION = 1
 
+_ROWS_PER_BLOCK = 1000
+
 
 def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
-    """Write dataclasses, or what else orjson takes, as JSON lines."""
-    import orjson
+    """Write dataclasses, or what else msgspec takes, as JSON lines.
 
-    for row in rows:
+    Returns:
+        Blocks of whole lines: one of many where all rows are there, one of each row as it comes
+        else.
+    """
+    import msgspec
+
+    encoder = msgspec.json.Encoder()
+    for block in _blocks(rows):
         try:
-            yield orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-        except orjson.JSONEncodeError:
+            yield encoder.encode_lines(block)
+        except UnicodeEncodeError:
             # A file's name need not be UTF-8; Python has lone surrogates then, to be escaped.
             import json
 
-            yield json.dumps(row, default=asdict, separators=(",", ":")).encode() + b"\n"
+            for row in block:
+                yield json.dumps(row, default=asdict, separators=(",", ":")).encode() + b"\n"
+
+
+def _blocks(rows: Iterable[object]) -> Iterator[Sequence[object]]:
+    if isinstance(rows, list | tuple):
+        for start in range(0, len(rows), _ROWS_PER_BLOCK):
+            yield rows[start : start + _ROWS_PER_BLOCK]
+    else:
+        yield from ([row] for row in rows)
 
 
 def json_on_terminal(text: bytes | memoryview) -> str:

@@ -59,24 +59,26 @@ def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool
     """
     lines: list[Row] = [[column.title for column in columns]] if headers else []
     lines += rows
-    aligned = [
-        _aligned(texts, right=column.kind in RIGHT)
-        for column, texts in zip(columns, zip(*lines, strict=True), strict=False)
-    ]
-    gap = " " * _GAP
-    return "".join(f"{gap.join(line).rstrip()}\n" for line in zip(*aligned, strict=True))
+    fields, aligned = [], []
+    for column, texts in zip(columns, zip(*lines, strict=True), strict=False):
+        right = column.kind in RIGHT
+        if all(map(str.isascii, texts)):
+            fields.append(f"%{'' if right else '-'}{max(map(len, texts))}s")
+            aligned.append(texts)
+        else:
+            fields.append("%s")
+            aligned.append(_aligned(texts, right=right))
+    layout = (" " * _GAP).join(fields)
+    return "".join([f"{(layout % line).rstrip()}\n" for line in zip(*aligned, strict=True)])
 
 
-def _aligned(texts: Sequence[str], *, right: bool) -> list[str]:
+def _aligned(texts: Sequence[str], *, right: bool) -> tuple[str, ...]:
     """Fill up the texts of a column to the width of the widest."""
-    if all(map(str.isascii, texts)):
-        width = max(map(len, texts))
-        return [text.rjust(width) if right else text.ljust(width) for text in texts]
     from rich.cells import cell_len  # some characters take two cells of a terminal, or none
 
     widths = [cell_len(text) for text in texts]
     gaps = [" " * (max(widths) - width) for width in widths]
-    return [gap + text if right else text + gap for gap, text in zip(gaps, texts, strict=True)]
+    return tuple(gap + text if right else text + gap for gap, text in zip(gaps, texts, strict=True))
 
 
 def rich_table(

@@ -8,6 +8,7 @@ import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ class OffsetFile:
                 )
                 offsets.setdefault(row.group_id, []).append(offset)
         for of_group in offsets.values():
-            of_group.sort(key=lambda each: (each.topic, each.partition))
+            of_group.sort(key=attrgetter("topic", "partition"))
         return OffsetReading(
             {group_id: tuple(offsets[group_id]) for group_id in sorted(offsets)},
             absent={group_id: tuple(sorted(absent[group_id])) for group_id in sorted(absent)},

@@ -7,6 +7,7 @@ with --execute: which APIs it sends then, and for which groups, is compared with
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,7 @@ def test_what_is_written(watched: Watched, cli: Cli, name: str, tmp_path: Path) 
     planned = cli(*words)
     sent = watched.proxy.requests[start:]
     assert planned.status == 0, planned.err
+    assert re.search(r"nothing was changed in the cluster [\w.:]+ \(id [\w-]+\);", planned.err)
     flaws = [why_not_harmless(request, version) for request in sent]
     assert (len(flaws) > 0, [flaw for flaw in flaws if flaw]) == (True, [])
     assert watched.offsets(cli) == before

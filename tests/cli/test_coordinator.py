@@ -92,3 +92,11 @@ def test_ids_that_could_be_taken_for_none(cli: Cli) -> None:
         result = cli("coordinator", "--offsets-partitions", "50", "--", group_id)
         assert result.out.splitlines()[0].startswith("group_id")
         assert result.out.splitlines()[1].startswith(f"{shown} ")
+
+
+@pytest.mark.parametrize("options", [(), ("--type", "transaction"), ("--sample",)])
+def test_names_that_are_too_long_for_the_protocol(cli: Cli, options: tuple[str, ...]) -> None:
+    assert cli("coordinator", "x" * 32_767, *options).status == 0
+    result = cli("coordinator", "x" * 32_766 + "ä", *options)
+    assert result.status == 2
+    assert "expected 32,767 bytes at most, which Kafka's protocol can carry, fou" in result.err

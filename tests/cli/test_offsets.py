@@ -16,6 +16,7 @@ import pytest
 from kgroup.cli.option.execution import Execution
 from kgroup.cli.option.store import Store as ChosenStore
 from kgroup.cli.output.form import Output
+from kgroup.errors import ProblemKind
 from kgroup.model.log_range import LogRange
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import OffsetChange
@@ -190,6 +191,8 @@ def test_active_groups_are_refused(cli: Cli) -> None:
         ("diff sample file: --all", "file: expected a path, found an empty text"),
         ("diff sample snapshot:~nobody-of-this-name/x --all", "found none for ~nobody-of-this-"),
         ("diff kafka-1:9092 sample --all", "kafka-1:9092: expected kafka:…, zookeeper:…, sql:…"),
+        ("copy kafak sql:o.db --all", "found no such file; did you mean kafka?"),
+        ("copy kafak:h:1 sql:o.db --all", "found no such file; did you mean kafka:h:1?"),
         ("copy zookeeper sample --all", "zookeeper: expected kafka:…, zookeeper:…, sql:…"),
         (
             "copy sample /nosuch/new.json --all --execute",
@@ -280,6 +283,16 @@ def test_a_plan_of_a_removal(cli: Cli) -> None:
     assert cli("members", "remove", "--sample", "invoice-batch", "--all").status == 3
 
 
+def test_no_heads_stand_over_nothing_of_which_something_is_told(cli: Cli) -> None:
+    missing = cli("members", "remove", "--sample", "order-service", "--instance", "x")
+    assert (missing.status, missing.out) == (3, "")
+    same = cli("offsets", "diff", "sample", "sample", "--group", "order-service")
+    assert (same.status, same.out) == (0, "")
+    assert same.err == "kgroup: note: no offset differs, of 6 partitions\n"
+    asked = cli("offsets", "diff", "sample", "sample", "--all", "--columns", "topic")
+    assert asked.out == "topic\n", "who chose columns counts on them"
+
+
 def test_whom_to_remove_has_to_be_said(cli: Cli) -> None:
     for options in ((), ("--all", "--member", "m")):
         result = cli("members", "remove", "--sample", "order-service", *options)
@@ -331,6 +344,18 @@ def test_where_nothing_was_committed_nothing_is_saved(
     assert store.deleted == ["idle"]
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
+
+
+def test_a_backup_of_a_change_that_failed_does_not_stay(tmp_path: Path) -> None:
+    store = Store({"g": {("t", 0): 1}})
+    backup = tmp_path / "before.json"
+    plan = plan_transfer(Store({"g": {("t", 0): 2}}), store, None)
+    for kind, stays in ((ProblemKind.CHANGED, False), (ProblemKind.UNKNOWN_END, True)):
+        store.refuses = (Problem(kind, "A reason.", group_id="g"),)
+        Execution(True, True, backup).run(
+            "offsets copy", plan, store, ChosenStore(), Output("json", (), True)
+        )
+        assert backup.exists() == stays
 
 
 class Interrupted(Store):

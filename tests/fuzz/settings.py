@@ -421,7 +421,7 @@ def _offset_files() -> Sequence[bytes]:
 def _plans() -> Sequence[bytes]:
     """Plans in each form, which may be taken for files of offsets."""
     plan = plan_deletion(_recorded_groups(), ("order-service",)).rows
-    lines = list(json_rows(plan))
+    lines = b"".join(json_rows(plan)).splitlines(keepends=True)
     sheet = plan_sheet(plan)
     return [
         b"".join(lines),

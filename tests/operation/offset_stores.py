@@ -143,5 +143,5 @@ def _group(group_id: str, members: int) -> Group:
         group_id,
         GroupType.CLASSIC,
         state,
-        members=tuple(Member(f"m-{n}", "c", "/h") for n in range(members)),
+        members=tuple(Member(f"m-{n}", None, "c", "/h") for n in range(members)),
     )

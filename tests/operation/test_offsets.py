@@ -315,6 +315,18 @@ def test_active_groups_are_left_alone() -> None:
     assert cluster.written == ["idle"]
 
 
+def test_active_groups_of_which_nothing_would_be_changed_are_no_error() -> None:
+    """Nor are those that have none of the topics; others are, for all that they have."""
+    offsets = {"g": COMMITTED, "h": COMMITTED, "i": {("other", 0): 1}}
+    cluster = Cluster(offsets, RANGES, dict.fromkeys(offsets, 1))
+    plan = plan_transfer(Store(offsets), cluster, cluster, topics={"orders": None})
+    assert {row.result for row in plan.rows} == {Result.UNCHANGED}
+    assert plan.report.exit_status is ExitStatus.DONE
+    assert plan.notes == ("groups with members of which nothing would be changed: g, h",)
+    plan = plan_transfer(Store({**offsets, "h": {("orders", 0): 41}}), cluster, cluster)
+    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.ACTIVE, "h")]
+
+
 def test_times_of_records() -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
     to = ResetTo(Goal.OFFSET, 45)

@@ -85,6 +85,18 @@ def test_members_go_by_both_their_ids() -> None:
     assert done.exit_status is ExitStatus.DONE
 
 
+def test_instances_may_not_be_known() -> None:
+    """Brokers before 2.4 have static members, but do not tell of them."""
+    for members, text in (
+        ((PLAIN, OTHER), "'i-2', as far as is known: brokers before 2.4 tell of no instances."),
+        ((PLAIN, STATIC), "The group has no instance 'i-2'."),
+    ):
+        plan = plan_removal(Live(*members), "g", [], ["i-2"])  # type: ignore[arg-type]
+        (problem,) = plan.errors
+        assert problem.reason.endswith(text)
+        assert plan.exit_status is ExitStatus.NOT_FOUND
+
+
 def test_who_is_there_still_was_not_removed() -> None:
     cluster = Live(PLAIN, OTHER, stubborn={"p-2": Problem(ProblemKind.DENIED, "p-2: No.", "g")})
     plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]

@@ -296,7 +296,7 @@ def _check_json(rows: Rows) -> None:
     objects = [
         assignment.assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows
     ]
-    found = [json.loads(line) for line in json_rows(objects)]
+    found = [json.loads(line) for line in b"".join(json_rows(objects)).splitlines()]
     whole = b"".join(document("list", json_rows(objects), []))
     assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found
     _harmless(json_on_terminal(whole))

@@ -83,3 +83,12 @@ def test_json_on_a_terminal_is_the_same_and_harmless(texts: list[str]) -> None:
     shown = json_on_terminal(lines)
     assert [json.loads(line) for line in shown.split("\n")[:-1]] == texts
     assert not HARMFUL.search(shown.replace("\n", ""))
+
+
+def test_rows_that_are_there_are_written_in_blocks_and_others_as_they_come() -> None:
+    rows = list(range(2001))
+    blocks = list(json_rows(rows))
+    assert len(blocks) < 10
+    assert [json.loads(line) for line in b"".join(blocks).splitlines()] == rows
+    coming = json_rows(iter(rows))
+    assert [next(coming), next(coming)] == [b"0\n", b"1\n"]

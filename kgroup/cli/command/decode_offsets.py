@@ -114,7 +114,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     "--parquet",
     metavar="FILE",
     type=NEW_FILE,
-    help="Write a Parquet file, and nothing to standard output.",
+    help="Write a Parquet file, replacing one that exists, and nothing to standard output.",
 )
 @click.option("--snapshot", hidden=True, expose_value=False, callback=_refuse_snapshot)
 @output_options

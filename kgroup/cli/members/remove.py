@@ -97,7 +97,7 @@ def command(
                 report = carry_out_removal(found, plan, reason)
             with telling_results(report):
                 return show(name, report, output, removal_sheet)
-    status = show(name, plan, output, removal_sheet)
-    if not is_empty:
-        warn(planned(found.store_name if isinstance(found, MemberRemover) else None))
-    return status
+        status = show(name, plan, output, removal_sheet)
+        if not is_empty:  # while the cluster is open: closed, it does not know its id any more
+            warn(planned(found.store_name if isinstance(found, MemberRemover) else None))
+        return status

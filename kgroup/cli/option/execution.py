@@ -88,7 +88,7 @@ class Execution:
             InputError: what was there could not be saved; nothing was changed.
             KgroupError: somebody was asked and did not say yes; likewise.
         """
-        from kgroup.operation.offsets.plan import carry_out
+        from kgroup.operation.offsets.plan import Result, carry_out
         from kgroup.render.group.offset_plan import counted, plan_text
         from kgroup.render.group.offsets import plan_sheet
         from kgroup.source.base import WritableOffsetStore
@@ -108,7 +108,7 @@ class Execution:
         warn_notes(plan.notes)  # of another cluster's file, say
         text = partial(plan_text, plan.rows, "table", headers=True)
         self.ask(text, _question(plan, store.store_name))
-        saved = None
+        saved = file = None
         if before := plan.backup:
             file = self._save(before, store.store_name)
             undo = _undo(file, chosen, {each.group_id for each in before})
@@ -123,6 +123,11 @@ class Execution:
                 lambda group_id: done.update({group_id: None}),
                 cluster,
             )
+        if file is not None and all(
+            row.result in (Result.UNCHANGED, Result.REFUSED) for row in report.data
+        ):
+            file.unlink(missing_ok=True)
+            warn(f"note: nothing was changed; {file} is removed again")
         with telling_results(report):
             return _show(command, report, output)
 

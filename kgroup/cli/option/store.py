@@ -266,12 +266,16 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
         return _beside(connection, text, names)
     if not text:
         raise click.UsageError("expected a store, found an empty text")
+    from difflib import get_close_matches
+
     path = _path(text, text)
     is_there = os.path.exists(path)  # not Path's, which raises for names too long
-    if (colon or text in _KINDS) and not is_there:
+    close = get_close_matches(kind, (*_KINDS, "sample"), 1, 0.75)
+    if (colon or close) and not is_there:
+        meant = f"; did you mean {close[0]}{colon}{rest}?" if close and close[0] != kind else ""
         raise click.UsageError(
             f"{text}: expected {', '.join(f'{kind}:…' for kind in _KINDS)}, sample, or the path of "
-            "a file; found no such file"
+            f"a file; found no such file{meant}"
         )
     return Store(file=path)
 

@@ -194,6 +194,12 @@ def show(
 
         lines = json_rows(map(row, report.data) if row else report.data)
         write(lines if output.form == "jsonl" else document(command, lines, report.errors))
+    elif (
+        output.form == "table"
+        and not (report.data or output.columns)
+        and (report.errors or report.notes)
+    ):
+        pass  # heads over nothing say less than what is told below
     elif page is not None and output.form not in ("csv", "tsv") and not output.columns:
         write(page(report.data, output.form, headers=output.headers, terminal=is_terminal()))
     else:

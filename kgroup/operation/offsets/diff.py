@@ -91,7 +91,9 @@ def diff_offsets(
     missing = {each.group_id for each in problems} - {row.group_id for row in rows}
     problems = tuple(each for each in problems if each.group_id is None or each.group_id in missing)
     verdict = ExitStatus.PROBLEM if rows else outcome((*a, *b), problems)
-    return Report(rows, problems, (*one.notes, *other.notes), verdict)
+    is_same = verdict is ExitStatus.DONE and bool(a)
+    same = (f"no offset differs, of {len(a)} partitions",) if is_same else ()
+    return Report(rows, problems, (*one.notes, *other.notes, *same), verdict)
 
 
 def _in_range(log: NextRecordSource, positions: Collection[Position]) -> set[Position]:

@@ -13,7 +13,7 @@ from kgroup.model.log_range import GONE, LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_same
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, first_names
 from kgroup.source.base import GroupRemover, GroupSource, Question, WritableOffsetStore
 from kgroup.source.offset_change import At
 from kgroup.value_class import value_class
@@ -191,7 +191,7 @@ def make_plan(
         times: of the first records at or behind offsets, by topic, partition and offset, likewise.
         sizes: bytes of partitions, likewise.
         problems: what is missing from the targets, and groups, or partitions of them, that are
-            active: they stay as they are.
+            active: they stay as they are. That is no problem where nothing is to be changed.
         notes: what was assumed for them.
     """
     problems = list(problems)
@@ -200,6 +200,7 @@ def make_plan(
         for each in problems
         if each.kind is ProblemKind.ACTIVE
     }
+    idle = {name for name, *_ in active if name is not None and targets.get(name)}
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
     for group_id in sorted(targets):
@@ -208,17 +209,27 @@ def make_plan(
         for at, target in sorted(targets[group_id].items()):
             before, after, log = now.get(at), target.offset, logs.get(at, _UNKNOWN)
             row = _row(group_id, at, before, target, log, times, sizes)
-            keys = ((group_id, None, None), (group_id, *at))
-            if active and row.result is Result.PLANNED and not active.isdisjoint(keys):
-                row = row.ended(Result.REFUSED)
-            elif row.result is Result.PLANNED and after is not None and log.mark in GONE:
-                problems.append(gone(group_id, at, log.mark))
-                row = row.ended(Result.REFUSED)
-            rows.append(row)
             if row.result is Result.PLANNED:
-                of_group.append(OffsetChange(*at, before, after))
+                keys = ((group_id, None, None), (group_id, *at)) if active else ()
+                if not active.isdisjoint(keys):
+                    row = row.ended(Result.REFUSED)
+                    idle.discard(group_id)
+                elif after is not None and log.mark in GONE:
+                    problems.append(gone(group_id, at, log.mark))
+                    row = row.ended(Result.REFUSED)
+                else:
+                    of_group.append(OffsetChange(*at, before, after))
+            rows.append(row)
         if of_group:
             changes[group_id] = tuple(of_group)
+    if idle:
+        problems = [
+            each
+            for each in problems
+            if each.kind is not ProblemKind.ACTIVE or each.group_id not in idle
+        ]
+        names = first_names(sorted(idle))
+        notes = (*notes, f"groups with members of which nothing would be changed: {names}")
     return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from operator import attrgetter
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, StoredOffset
@@ -38,14 +39,17 @@ def show_offsets(
     """
     reading = read_stored(store, group_ids, regex)
     rows = [
-        stored(group_id, each) for group_id, offsets in reading.offsets.items() for each in offsets
+        stored(group_id, each)
+        for group_id, offsets in sorted(reading.offsets.items())
+        for each in offsets
     ]
-    rows += [
-        StoredOffset(group_id, topic, partition, None)
-        for group_id, ats in reading.absent.items()
-        for topic, partition in ats
-    ]
-    rows.sort(key=lambda row: (row.group_id, row.topic, row.partition))
+    if reading.absent:
+        rows += [
+            StoredOffset(group_id, topic, partition, None)
+            for group_id, ats in reading.absent.items()
+            for topic, partition in ats
+        ]
+        rows.sort(key=attrgetter("group_id", "topic", "partition"))
     return Report(tuple(rows), reading.problems, reading.notes)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from kgroup.errors import ProblemKind
 from kgroup.model.log_range import LogReading
-from kgroup.model.offset import StoreName
+from kgroup.model.offset import CommittedOffset, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
@@ -59,12 +59,13 @@ def plan_transfer(
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
-            if is_chosen((each.topic, each.partition), topics):
+            topic, partition = at = each.topic, each.partition
+            if is_chosen(at, topics):
                 epoch = each.leader_epoch if leader_epochs else None
                 text = each.metadata if metadata else None
-                is_kept = epoch == each.leader_epoch and text == each.metadata
-                offset = each if is_kept else replace(each, leader_epoch=epoch, metadata=text)
-                of_group[each.topic, each.partition] = Target(offset)
+                when = each.commit_timestamp_ms
+                offset = CommittedOffset(topic, partition, each.committed_offset, epoch, text, when)
+                of_group[at] = Target(offset)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(new_id or group_id, {})
         of_group.update({at: Target(None) for at in ats if is_chosen(at, topics)})
@@ -78,7 +79,7 @@ def plan_transfer(
         targets,
         logs=logs.ranges,
         problems=(
-            *active_groups(store, targets.keys()),
+            *active_groups(store, [each for each, of_group in targets.items() if of_group]),
             *reading.problems,
             *nothing,
             *not_committed(targets, topics, group_ids),

@@ -35,6 +35,7 @@ def java_long(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+@lru_cache(4096)  # the same names come by the hundred thousand
 def no_string(text: str) -> str | None:
     """Say why a text cannot be a string of a message; None where it can.
 

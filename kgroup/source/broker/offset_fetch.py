@@ -4,6 +4,7 @@ Many groups go into one request, and answers are read while brokers work on the 
 """
 
 from collections.abc import Collection, Mapping
+from operator import attrgetter
 from typing import Any
 
 from kafka.protocol.consumer.group import OffsetFetchRequest
@@ -156,5 +157,5 @@ def _offsets(answer: Any) -> tuple[CommittedOffset, ...] | Refusal:
                 )
             elif each.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):  # none, says 0.8
                 return Refusal(each.error_code)
-    offsets.sort(key=lambda offset: (offset.topic, offset.partition))
+    offsets.sort(key=attrgetter("topic", "partition"))
     return tuple(offsets)

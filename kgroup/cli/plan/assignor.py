@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.plan import habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_strategies
 from kgroup.errors import ExitStatus
@@ -88,12 +87,9 @@ def command(
     cooperative one, and back, a group goes in two rolling restarts; how many others take hangs on
     what members support already.
     """
-    check_diagram(output, diagram=diagram)
     from kgroup.operation.plan.assignor import plan_assignor
     from kgroup.operation.plan.running import plan_each
 
-    name = "plan assignor"
     make = partial(plan_assignor, strategy=strategy, told=settings, habits=habits, library=client)
-    with documented(name, output), source.that_has(groups).open() as opened:
-        report = plan_each(opened, groups, make, habits)
-    return show_plans(name, report, output, diagram=diagram)
+    plans = partial(plan_each, group_ids=groups, make=make, habits=habits)
+    return write_plans("plan assignor", source.that_has(groups), plans, output, diagram=diagram)

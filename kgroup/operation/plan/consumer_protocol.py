@@ -14,7 +14,7 @@ from shlex import quote
 from kgroup.errors import UsageError
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.assignor import CLASSES
-from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, read_coordinator
+from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, read_brokers
 from kgroup.operation.plan.forecast import (
     Habits,
     Move,
@@ -67,9 +67,7 @@ def plan_consumer_protocol(
         raise UsageError(f"expected a strategy ({', '.join(CLASSES)}), found {assignor!r}")
     running.check_coordinated("a classic or consumer group")
     group = running.group
-    change = ProtocolChange(
-        running, read_coordinator(source, group), back, stops, assignor, library
-    )
+    change = ProtocolChange(running, read_brokers(source, group), back, stops, assignor, library)
     plan = Plan(
         group.group_id,
         Target.CONSUMER_PROTOCOL,
@@ -146,7 +144,7 @@ def _step(
 
 def _way_back(change: ProtocolChange) -> str:
     """Say how to go back, for which the policy is to let groups go the other way, too."""
-    policy = change.coordinator.policy
+    policy = change.brokers.policy
     stopped = "stop all members, and start them with the settings that they had before"
     if change.back:
         text = "Restart the members one after another with the settings that they had before."
@@ -219,7 +217,7 @@ def _others_step(change: ProtocolChange, names: Sequence[str], habits: Habits) -
         "for every member.",
     ]
     if any(change.running.by_name[each].instance_id for each in names):
-        session_ms = change.coordinator.number(CONSUMER_SESSION)
+        session_ms = change.brokers.number(CONSUMER_SESSION)
         see.append(
             "A static member that stops keeps its partitions until it is back, at most for the "
             f"session timeout of the broker ({CONSUMER_SESSION}"

@@ -14,7 +14,8 @@ from math import lcm
 from shlex import quote
 
 from kgroup.errors import InputError, NotFoundError, UsageError
-from kgroup.model.group import Group, GroupType
+from kgroup.model.group import Broker, Group, GroupType
+from kgroup.operation.plan.coordinator import kafka_tool
 from kgroup.operation.plan.forecast import (
     Habits,
     forecast,
@@ -182,7 +183,7 @@ def _plan(
         )
     preconditions = [
         running.rests,
-        _more(topic, before, count, is_told=told is not None),
+        _more(group.coordinator, topic, before, count, is_told=told is not None),
         _keys(topic, before, count),
         _joined(running, topic, before),
         _reset(reset),
@@ -259,7 +260,9 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> For
 # --- preconditions --------------------------------------------------------------------------------
 
 
-def _more(topic: str, before: int, count: int, *, is_told: bool) -> Precondition:
+def _more(
+    broker: Broker | None, topic: str, before: int, count: int, *, is_told: bool
+) -> Precondition:
     text = f"{topic} has fewer than {count} partitions."
     if count < before:
         return Precondition(
@@ -276,7 +279,7 @@ def _more(topic: str, before: int, count: int, *, is_told: bool) -> Precondition
         text,
         Verdict.UNKNOWN,
         f"{before} are assigned, and this source does not tell more",
-        f"kafka-topics --bootstrap-server HOST:PORT --describe --topic {quote(topic)}",
+        kafka_tool(broker, "kafka-topics", "--describe", "--topic", quote(topic)),
     )
 
 
@@ -418,8 +421,11 @@ def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
         0,
         f"Give {topic} {count} partitions, once for all groups",
         commands=(
-            "kafka-topics --bootstrap-server HOST:PORT --alter "
-            f"--topic {quote(topic)} --partitions {count}",
+            kafka_tool(
+                running.group.coordinator,
+                "kafka-topics",
+                *("--alter", "--topic", quote(topic), "--partitions", str(count)),
+            ),
         ),
         see=(
             seen,

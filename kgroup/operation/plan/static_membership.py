@@ -13,6 +13,7 @@ from dataclasses import replace
 from shlex import quote
 
 from kgroup.model.group import Member
+from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.forecast import (
     Habits,
     forecast,
@@ -24,18 +25,15 @@ from kgroup.operation.plan.instance_id import proposed
 from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Setting, Target
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.operation.plan.static_conditions import (
-    GROUP_SESSION,
     INSTANCE_ID,
     SESSION,
     broker_version,
-    brokers_of,
     client_version,
     lasting_ids,
     restart_time,
     seconds,
     session_of_group,
     session_of_members,
-    told_session_ms,
     unique_ids,
 )
 from kgroup.simulation.client.config import ClientConfig
@@ -75,14 +73,14 @@ def plan_static_membership(
     running.check_coordinated(_STATIC)
     members = running.by_name
     ids, made_of = proposed(members, template)
-    brokers = brokers_of(running, source)
+    brokers = read_brokers(source, running.group)
     needed_ms = -(-_MARGIN * habits.restart_ms // _STEP_MS) * _STEP_MS
     sessions = {
         name: max(needed_ms, each.session_timeout_ms or _DEFAULT_SESSION_MS)
         for name, each in members.items()
         if _is_classic(running.scenario.members[name])
     }
-    told_ms = told_session_ms(brokers)
+    told_ms = brokers.session_ms
     brokers_ms = max(needed_ms, told_ms or _DEFAULT_SESSION_MS)
     of_brokers = {name for name in members if name not in sessions}
     preconditions = [
@@ -93,7 +91,7 @@ def plan_static_membership(
         lasting_ids(members),
         restart_time(habits, is_measured=is_measured),
         *([session_of_members(max(sessions.values()), brokers)] if sessions else []),
-        *([session_of_group(running, told_ms, brokers_ms, brokers)] if of_brokers else []),
+        *([session_of_group(running, brokers_ms, brokers)] if of_brokers else []),
     ]
     plan = Plan(
         running.group.group_id,
@@ -140,7 +138,7 @@ def plan_static_membership(
                 f"Let the brokers give the group a session of {seconds(brokers_ms)}.",
                 *step.actions,
             ),
-            commands=(_configure_group(running.group.group_id, brokers_ms),),
+            commands=(brokers.configure(running.group.group_id, brokers_ms),),
         )
     longest_ms = _longest(sessions, brokers_ms, of_brokers)
     moves = [
@@ -329,13 +327,6 @@ def _expected(running: RunningGroup, ids: Mapping[str, str]) -> Expected:
 
 def _remove(group_id: str, instance_id: str) -> str:
     return f"kgroup members remove {quote(group_id)} --instance {quote(instance_id)} --execute"
-
-
-def _configure_group(group_id: str, session_ms: int) -> str:
-    return (
-        "kafka-configs --bootstrap-server HOST:PORT --alter --entity-type groups --entity-name "
-        f"{quote(group_id)} --add-config {GROUP_SESSION}={session_ms}"
-    )
 
 
 def _longest(sessions: Mapping[str, int], brokers_ms: int, of_brokers: Collection[str]) -> int:

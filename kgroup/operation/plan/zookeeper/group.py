@@ -15,6 +15,7 @@ from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import BrokerNode
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.commit import kafka_offsets
+from kgroup.operation.plan.coordinator import UNKNOWN_ADDRESS
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup, plan_all
 from kgroup.operation.plan.zookeeper.setting import configured
@@ -28,7 +29,6 @@ __all__ = ["OldGroup", "Places", "plan_old", "read_old"]
 _OFFSETS_TOPIC = "__consumer_offsets"
 _MADE_ID = re.compile(r".+-\d{13}-[0-9a-f]{1,8}")
 """An id that its consumer has made: its host, when it began, and what tells it from others."""
-_UNKNOWN_ADDRESS = "HOST:PORT"
 _ENOUGH_BROKERS = 3
 """A client that knows some of them learns of the others."""
 
@@ -55,7 +55,7 @@ class Places:
     @property
     def copy(self) -> OffsetCopy | None:
         """The copy from ZooKeeper to Kafka; None where it is not known where both are."""
-        if _UNKNOWN_ADDRESS in (self.zookeeper, self.kafka):
+        if UNKNOWN_ADDRESS in (self.zookeeper, self.kafka):
             return None
         return OffsetCopy(f"zookeeper:{self.zookeeper}", f"kafka:{self.kafka}")
 
@@ -101,7 +101,7 @@ class OldGroup:
         """Where both stores are."""
         hosts = [f"{each.host}:{each.port}" for each in self.brokers if each.host and each.port]
         servers = ",".join(hosts[:_ENOUGH_BROKERS])
-        return Places(self.address or _UNKNOWN_ADDRESS, servers or _UNKNOWN_ADDRESS)
+        return Places(self.address or UNKNOWN_ADDRESS, servers or UNKNOWN_ADDRESS)
 
     @property
     def storage(self) -> tuple[CommitStore, Precondition]:

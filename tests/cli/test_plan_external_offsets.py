@@ -51,7 +51,7 @@ def test_what_is_not_for_a_tool_is_told(
     stop = cli("plan", "apply", path, "--step", "2", "--execute")
     assert stop.status == 0
     assert "step 2 for order-service copies no offsets" in stop.err
-    assert "Stop all members. Stop them in order" in stop.err
+    assert "Stop all members. Stop all members in order" in stop.err
     assert cli("plan", "apply", path, "--step", "1", "--sample", "--execute").status == 0
     running = cli("plan", "apply", path, "--step", "3", "--sample", "--execute")
     assert (running.status, "stop its members first" in running.err) == (4, True)

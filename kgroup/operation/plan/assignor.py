@@ -34,6 +34,7 @@ from kgroup.operation.plan.plan import (
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.stop import how_to_stop, removal
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 
@@ -337,12 +338,6 @@ def _restart(
 def _stopped(
     running: RunningGroup, scenario: Scenario, lists: _Lists, strategy: str, habits: Habits
 ) -> Move:
-    group_id = quote(running.group.group_id)
-    static = any(each.instance_id for each in running.group.members)
-    stay = ""
-    if static:
-        stay = ": static members stay until their sessions have expired, or the command below, run "
-        stay += "before any is started, removes them"
     alone = dict.fromkeys(lists, (strategy,))
     title = f"Stop the whole group, and start it with {strategy}"
     step = replace(
@@ -357,12 +352,8 @@ def _stopped(
             LIBRDKAFKA,
         ),
         restarted=tuple(lists),
-        actions=(
-            "Stop all members in order, so that what they have read is committed.",
-            f"Wait until kgroup describe {group_id} shows it Empty{stay}.",
-            "Start all members.",
-        ),
-        commands=(f"kgroup members remove {group_id} --all --execute",) if static else (),
+        actions=(*how_to_stop(running.group), "Start all members."),
+        commands=removal(running.group),
         back="Stop the group again, and start it with the list that it had before.",
     )
     plans = {name: _listing(scenario.members[name], alone[name]) for name in lists}

@@ -27,6 +27,7 @@ from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Targe
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.stop import how_to_stop, removal
 from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.source.base import GroupSource
 
@@ -258,11 +259,6 @@ def _back_step(change: ProtocolChange, habits: Habits) -> PlanStep:
 def _stopped(change: ProtocolChange, habits: Habits) -> Move:
     group_id = quote(change.group.group_id)
     names = tuple(change.running.by_name)
-    static = any(each.instance_id for each in change.group.members)
-    stay = ""
-    if static:
-        stay = ": static members stay until their sessions have expired, or the command below, run "
-        stay += "before any is started, removes them"
     step = _step(
         change,
         names,
@@ -272,16 +268,8 @@ def _stopped(change: ProtocolChange, habits: Habits) -> Move:
     )
     step = replace(
         step,
-        actions=(
-            "Stop all members in order, so that what they have read is committed.",
-            f"Wait until kgroup describe {group_id} shows it Empty{stay}.",
-            "Start all members.",
-            *change.about_session,
-        ),
-        commands=(
-            *((f"kgroup members remove {group_id} --all --execute",) if static else ()),
-            *change.session_commands,
-        ),
+        actions=(*how_to_stop(change.group), "Start all members.", *change.about_session),
+        commands=(*removal(change.group), *change.session_commands),
         back="Stop the group again, and start it with the settings that it had before.",
     )
     return stopped_group(step, change.scenario, change.plans(names), habits)

@@ -37,6 +37,7 @@ from kgroup.operation.plan.plan import (
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.stop import how_to_stop, removal, seen_stopped
 from kgroup.operation.report import first_names
 from kgroup.simulation.scenario.scenario import KeptIn, MemberPlan, Scenario
 from kgroup.source.base import GroupSource, OffsetTable
@@ -326,19 +327,12 @@ class _Way:
     def stopped(self, goal: KeptIn) -> list[Move]:
         """Stop all members, copy, and start them."""
         group_id, scenario, habits = self._group_id, self.scenario, self.habits
-        is_static = any(each.instance_id for each in self.running.group.members)
         stop = PlanStep(
             0,
             "Stop all members",
-            actions=(
-                "Stop them in order, so that each finishes what it processes and commits it, and "
-                "see that nothing starts them again.",
-                *(["Static members stay until they are removed, or missed."] if is_static else []),
-            ),
-            commands=(f"kgroup members remove {quote(group_id)} --all --execute",)
-            if is_static
-            else (),
-            see=(f"kgroup describe {group_id} shows it Empty.",),
+            actions=how_to_stop(self.running.group),
+            commands=removal(self.running.group),
+            see=(f"{seen_stopped(self.running.group)}.",),
             back="Start them as they were.",
             expected=Expected(state=GroupState.EMPTY),
         )

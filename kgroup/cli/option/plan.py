@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
-__all__ = ["CONSUMER_CONFIG_OPTION", "habit_options", "write_old_plans", "write_plans"]
+__all__ = [
+    "CONSUMER_CONFIG_OPTION",
+    "DIAGRAM_OPTION",
+    "habit_options",
+    "write_old_plans",
+    "write_plans",
+]
 
 CONSUMER_CONFIG_OPTION = click.option(
     "--consumer-config",
@@ -89,8 +95,12 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="Of everything that chance decides in the forecast.",
         ),
-        click.option("--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."),
     )
+
+
+DIAGRAM_OPTION = click.option(
+    "--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."
+)
 
 
 def _consumer_config(path: Path | None) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options, parsed
-from kgroup.cli.option.plan import habit_options, write_plans
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.form import Output
@@ -62,6 +62,7 @@ def _parse_version(text: str) -> tuple[int, ...]:
     help="Version of it that the members will have.",
 )
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     groups: Sequence[str],

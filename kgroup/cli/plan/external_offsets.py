@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.plan import habit_options, write_plans
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.store import SqlNames, planned_copy, planned_table, table_options
 from kgroup.cli.option.suggestion import suggest_groups
@@ -44,6 +44,7 @@ __all__ = ["command"]
 @source_options(required=True)
 @table_options
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     groups: Sequence[str],

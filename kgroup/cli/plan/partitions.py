@@ -9,7 +9,7 @@ import click
 
 from kgroup.cli.option.common import ID, examples, output_options, parsed
 from kgroup.cli.option.parameter import parse_some_time
-from kgroup.cli.option.plan import habit_options, write_plans
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.form import Output
@@ -60,6 +60,7 @@ def _parse_growth(text: str) -> tuple[str, int]:
     help="What members have for metadata.max.age.ms: how often they look for partitions.",
 )
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     growth: tuple[str, int],

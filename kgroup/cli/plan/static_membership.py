@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, given_options, output_options
-from kgroup.cli.option.plan import habit_options, write_plans
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.form import Output
@@ -44,6 +44,7 @@ __all__ = ["command"]
 )
 @click.option("--back", is_flag=True, help="Plan the way back to dynamic members.")
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     groups: Sequence[str],

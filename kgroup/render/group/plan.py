@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kgroup.operation.plan.plan import Forecast, Plan, PlanStep, Setting
 from kgroup.operation.plan.verify import StepCheck
@@ -15,6 +15,7 @@ __all__ = [
     "checks_sheet",
     "checks_text",
     "diagram_text",
+    "forecasts_sheet",
     "plans_text",
     "steps_sheet",
 ]
@@ -50,7 +51,7 @@ _FORECASTS = (
     Column("most at one", Kind.NUMBER, ""),
     Column("read again", Kind.NUMBER, ""),
     Column("skipped", Kind.NUMBER, ""),
-    Column("failed", Kind.TEXT, ""),
+    Column("failed", Kind.NUMBER, ""),
 )
 
 
@@ -120,8 +121,12 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
         return
     yield "\n"
     yield from title_text("Forecast", form, level=3, terminal=terminal)
-    forecasts = Sheet(_FORECASTS, list(_forecasts(plan))).without_blank()
+    forecasts = forecasts_sheet(_forecasts(plan))
     yield from sheet_text(forecasts, form, headers=headers, terminal=terminal)
+    if said := list(_said(plan)):
+        yield "\n"
+        parts = Sheet(_PARTS, said)
+        yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     if plan.assumed:
         yield "\n"
         assumed = Sheet(_ASSUMED, [(each,) for each in plan.assumed])
@@ -159,14 +164,30 @@ def _setting(setting: Setting) -> str:
     return f"{of}{setting.name}={setting.after}{was}"
 
 
-def _forecasts(plan: Plan) -> Iterator[tuple[object, ...]]:
+def _forecasts(plan: Plan) -> Iterator[tuple[str, Forecast]]:
     for step in plan.steps:
         if step.forecast is not None:
-            yield _forecast(f"step {step.number}", step.forecast)
+            yield f"step {step.number}", step.forecast
     if plan.forecast is not None and len(plan.steps) > 1:
-        yield _forecast("all steps", plan.forecast)
+        yield "all steps", plan.forecast
     if plan.naive is not None:
-        yield _forecast(f"without the plan: {plan.naive.text}", plan.naive.forecast)
+        yield "without the plan", plan.naive.forecast
+
+
+def forecasts_sheet(forecasts: Iterable[tuple[str, Forecast]]) -> Sheet:
+    """Make a row for each of what was simulated, which are named."""
+    rows = [_forecast(of, each) for of, each in forecasts]
+    return Sheet(_FORECASTS, rows).without_blank()
+
+
+def _said(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Say what has no place in rows of numbers: what else would be done, and whose programs end."""
+    if plan.naive is not None:
+        yield "without the plan", f"{plan.naive.text}."
+    for of, each in _forecasts(plan):
+        if each.failed:
+            ended = ", ".join(f"{name}: {error}" for name, error in each.failed.items())
+            yield of, f"Programs end: {ended}."
 
 
 def _forecast(of: str, forecast: Forecast) -> tuple[object, ...]:
@@ -180,7 +201,7 @@ def _forecast(of: str, forecast: Forecast) -> tuple[object, ...]:
         forecast.most_partitions,
         forecast.read_again,
         forecast.skipped,
-        ", ".join(f"{name}: {error}" for name, error in forecast.failed.items()) or None,
+        len(forecast.failed) or None,
     )
 
 

@@ -1,0 +1,120 @@
+"""`kgroup plan` without a target: which ones there are, and which make sense for groups."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgroup.cli.lazy_group import DefaultCommand, meant
+from kgroup.cli.option.common import ID, check_all, examples, given_options, output_options
+from kgroup.cli.option.plan import habit_options
+from kgroup.cli.option.source import Source, missing_source, source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import documented, show
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus, ProblemKind
+
+if TYPE_CHECKING:
+    from kgroup.operation.plan.advice import GroupAdvice
+    from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.report import Report
+
+__all__ = ["command"]
+
+_OWN = ("every", "lists", "form", "columns", "no_headers")
+"""Options that the commands of targets do not have, or that are of this output alone."""
+
+
+@click.command(
+    "plan",
+    cls=DefaultCommand,
+    epilog=examples(
+        "kgroup plan --list",
+        "kgroup plan order-service --sample",
+        "kgroup plan --all --sample",
+        "kgroup plan billing -b kafka-1:9092 --restart-time 40s",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@click.option("--list", "lists", is_flag=True, help="Name every target in a line.")
+@click.option("--all", "every", is_flag=True, help="Every group.")
+@source_options(required=False)
+@habit_options
+@output_options
+def command(
+    groups: Sequence[str],
+    lists: bool,
+    every: bool,
+    source: Source,
+    habits: "Habits",
+    output: Output,
+) -> ExitStatus:
+    """Tell which migrations make sense for groups, and what each would save.
+
+    The simulator plays a rolling restart of the group as it is, and as it would be. Each target
+    that makes sense comes with the command that plans it.
+    """
+    from kgroup.cli.command.plan import COMMANDS
+    from kgroup.operation.plan.advice import advise, every_target
+    from kgroup.render.group import advice as render
+
+    if lists:
+        given = [text for name, text in given_options().items() if name not in _OWN]
+        if groups or every or given:
+            raise click.UsageError("--list names all targets; leave out groups and what is of them")
+        return show("plan", every_target(), output, render.targets_sheet)
+    check_all(groups, None, every=every)
+    text = meant(groups[0], COMMANDS) if groups else None
+    if source == Source():
+        raise click.UsageError(text) if text else missing_source()
+    if not (groups or every):
+        raise click.UsageError("which groups? Name them, or choose --all; --list names targets")
+    source = source.that_has(groups)
+    with documented("plan", output), source.open(of_silence=every) as opened:
+        report = advise(
+            opened,
+            groups,
+            habits,
+            options=_typed_options(),
+            zookeeper=None if source.zookeeper is None else str(source.zookeeper),
+        )
+    if text is not None:
+        report = _explained(report, groups[0], text)
+    return show("plan", report, output, render.advice_sheet, render.advice_text)
+
+
+def _explained(report: "Report[GroupAdvice]", first: str, text: str) -> "Report[GroupAdvice]":
+    """Say what may have been meant, where there is no group of that name."""
+    return replace(
+        report,
+        errors=tuple(
+            replace(each, reason=f"{each.reason} {text}")
+            if each.group_id == first and each.kind is ProblemKind.NOT_FOUND
+            else each
+            for each in report.errors
+        ),
+    )
+
+
+def _typed_options() -> Sequence[str]:
+    """Give the options that the command of a target is to have too, as they were typed.
+
+    Settings of a connection may have passwords: of these only the names are given.
+    """
+    ctx = click.get_current_context()
+    assert isinstance(ctx.command, DefaultCommand)
+    typed: Mapping[str, Any] = ctx.command.typed(ctx)
+    words: list[str] = []
+    for option in ctx.command.params:
+        name = option.name or ""
+        if not isinstance(option, click.Option) or name in _OWN or name not in typed:
+            continue
+        if option.is_flag:
+            words.append(option.opts[0])
+            continue
+        values = typed[name] if option.multiple else [typed[name]]
+        for value in values:
+            shown = f"{value.partition('=')[0]}=..." if name == "overrides" else value
+            words += (option.opts[0], shown)
+    return words

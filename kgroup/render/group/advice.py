@@ -91,5 +91,5 @@ def _proposal(proposal: Proposal, form: str, *, headers: bool, terminal: bool) -
     yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     compared = [each for each in (proposal.now, proposal.then) if each is not None]
     if compared:
-        sheet = forecasts_sheet([(each.text, each.forecast) for each in compared])
+        sheet = forecasts_sheet(compared)
         yield from sheet_text(sheet, form, headers=headers, terminal=terminal)

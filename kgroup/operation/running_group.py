@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.errors import InputError, NotFoundError
+from kgroup.errors import NotFoundError, UnfitError
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupType, Member, MemberState
 from kgroup.model.offset import CommitStore
@@ -66,12 +66,12 @@ def scenario_of(
     """Make it of a group that was read; otherwise like `group_as_it_is`."""
     group_id = found.group_id
     if not found.members:
-        raise InputError(
+        raise UnfitError(
             f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
             group_id=group_id,
         )
     if found.type not in _SIMULATED:
-        raise InputError(
+        raise UnfitError(
             f"group {group_id}: expected a group of type {' or '.join(_SIMULATED)}, found "
             f"{found.type}",
             group_id=group_id,

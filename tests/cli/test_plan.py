@@ -44,7 +44,7 @@ def test_a_plan_is_a_page(cli: Cli) -> None:
     assert (
         "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeSticky" in out
     )
-    assert "without the plan: One rolling restart" in out
+    assert "without the plan  One rolling restart, with cooperative-sticky alone." in out
 
 
 def test_a_plan_says_what_it_assumes_and_no_file_of_a_scenario(cli: Cli) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import computed_as, strategies
-from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
@@ -124,7 +124,7 @@ def group_spec(
     group = before_rebalance(found, notes)
     protocol = _protocol(group)
     if not group.members:
-        raise InputError(
+        raise UnfitError(
             f"group {group_id}: expected members that subscribe, found none (state "
             f"{_known(group.state)}){advice.members}",
             group_id=group_id,
@@ -221,14 +221,14 @@ def _lags(
 
 def _protocol(group: Group) -> str:
     if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
-        raise InputError(
+        raise UnfitError(
             f"group {group.group_id}: expected members of protocol type 'consumer', found "
             f"{group.protocol_type!r} (protocol {_known(group.assignor)}); what they assign are "
             f"no partitions. Sent by its members: {_sizes(group.members)}",
             group_id=group.group_id,
         )
     if group.type is GroupType.STREAMS:
-        raise InputError(
+        raise UnfitError(
             f"group {group.group_id} is a streams group; its tasks are not assigned here",
             group_id=group.group_id,
         )

@@ -16,7 +16,15 @@ from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import CLASSES
 from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.forecast import Habits, forecast, rolling_restart, stopped_group
-from kgroup.operation.plan.plan import Forecast, Plan, PlanStep, Precondition, Target, Verdict
+from kgroup.operation.plan.plan import (
+    Compared,
+    Forecast,
+    Plan,
+    PlanStep,
+    Precondition,
+    Target,
+    Verdict,
+)
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup, read_running
@@ -30,23 +38,13 @@ from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.source.base import GroupSource, Question
 
-__all__ = ["Compared", "GroupAdvice", "ListedTarget", "Proposal", "advise", "every_target"]
+__all__ = ["GroupAdvice", "ListedTarget", "Proposal", "advise", "every_target"]
 
 _ENOUGH = 0.9
 """Of the time for which partitions stop now: what saves less than a tenth is not worth a change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """Something that happens to a group, and what it costs.
-
-    Attributes:
-        text: what happens.
-        forecast: by the simulator.
-    """
-
-    text: str
-    forecast: Forecast
+_AS_NOW = "A rolling restart stops partitions for as long as now. "
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +217,7 @@ class _Advisor:
             f"a rolling restart with {COOPERATIVE_STICKY}",
             self._restarted_later(running.scenario, plans),
         )
-        if then.forecast.stopped_ms > _ENOUGH * now.forecast.stopped_ms:
+        if _stops_as_long(now, then):
             yield (
                 f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: a rolling restart would stop partitions "
                 f"for as long as with {strategy}."
@@ -257,6 +255,7 @@ class _Advisor:
             None,
             "The broker assigns, and nobody waits for all others to join again"
             f"{begun}. "
+            + (_AS_NOW if _stops_as_long(now, then) else "")
             + (f"To be looked at first: {', '.join(unknown)}." if unknown else "All is ready."),
             self._command(running.group.group_id, target),
             now,
@@ -309,6 +308,8 @@ class _Advisor:
                 found.append(f"{plan.target}: {plan.summary}")
             else:
                 command = self._command(row.group_id, plan.target)
+                other = "" if plan.naive is None else f" Without the plan: {plan.naive.text}."
+                why = f"{why} {plan.summary}{other}"
                 found.append(Proposal(plan.target, None, why, command, *_of_plan(plan)))
         return _summed(row, found)
 
@@ -336,13 +337,14 @@ def _restarted(scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habi
     ]
 
 
+def _stops_as_long(now: Compared, then: Compared) -> bool:
+    return then.forecast.stopped_ms > _ENOUGH * now.forecast.stopped_ms
+
+
 def _of_plan(plan: Plan) -> tuple[Compared | None, Compared | None]:
     if plan.naive is None or plan.forecast is None:
         return None, None
-    return (
-        Compared(f"without the plan: {plan.naive.text}", plan.naive.forecast),
-        Compared("the plan", plan.forecast),
-    )
+    return Compared("without the plan", plan.naive.forecast), Compared("the plan", plan.forecast)
 
 
 def _refuted(preconditions: Sequence[Precondition]) -> str | None:

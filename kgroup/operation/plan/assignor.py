@@ -13,7 +13,7 @@ from dataclasses import replace
 from shlex import quote
 
 from kgroup.assignor.strategy import strategies
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import UnfitError, UsageError
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.forecast import (
     Habits,
@@ -91,7 +91,7 @@ def plan_assignor(
             f"expected a strategy ({', '.join(strategies('classic'))}), found {strategy!r}"
         )
     if group.type is not GroupType.CLASSIC:
-        raise InputError(
+        raise UnfitError(
             f"group {group.group_id}: expected a classic group, whose members assign, found one of "
             f"type {group.type}",
             group_id=group.group_id,
@@ -123,7 +123,7 @@ def plan_assignor(
         tuple(preconditions),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     if set(lists.values()) == {(strategy,)}:
         return replace(plan, summary=f"Nothing is to be done: every member has {strategy} alone.")
     if stops:
@@ -132,13 +132,11 @@ def plan_assignor(
         moves = _bounces(running, scenario, lists, strategy, habits, library)
     steps, total = forecast(scenario, moves, habits)
     count = "one rolling restart" if len(moves) == 1 else f"{len(moves)} rolling restarts"
-    return replace(
-        plan,
-        summary=f"From {now} to {strategy} "
-        + ("with the group stopped." if stops else f"in {count}."),
-        steps=steps,
-        forecast=total,
-        naive=None if len(moves) == 1 and not stops else _naive(scenario, lists, strategy, habits),
+    return plan.carried_out(
+        f"From {now} to {strategy} " + ("with the group stopped." if stops else f"in {count}."),
+        steps,
+        total,
+        None if len(moves) == 1 and not stops else _naive(scenario, lists, strategy, habits),
     )
 
 

@@ -83,14 +83,10 @@ def plan_consumer_protocol(
         return plan
     plan = replace(plan, preconditions=tuple(conditions(change, library, version)))
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     steps, total = forecast(change.scenario, _moves(change, habits), habits)
-    return replace(
-        plan,
-        summary=_summary(change),
-        steps=steps,
-        forecast=total,
-        naive=None if stops else _naive(change, habits),
+    return plan.carried_out(
+        _summary(change), steps, total, None if stops else _naive(change, habits)
     )
 
 

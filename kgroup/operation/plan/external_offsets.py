@@ -137,7 +137,7 @@ def plan_external_offsets(
         _preconditions(running, table, stores, to_kafka=to_kafka, rolling=rolling),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     if found := _reached(stores, to_kafka=to_kafka):
         return replace(plan, summary=found)
     way = _Way(running, _as_it_is(running, source, stores, to_kafka=to_kafka), copy, habits)
@@ -146,12 +146,11 @@ def plan_external_offsets(
     moves += way.rolling(goal) if rolling else way.stopped(goal)
     steps, total = forecast(way.scenario, moves, habits)
     what = "From the table to Kafka" if to_kafka else "From Kafka to the table"
-    return replace(
-        plan,
-        summary=f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
-        steps=steps,
-        forecast=total,
-        naive=way.naive(goal),
+    return plan.carried_out(
+        f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
+        steps,
+        total,
+        way.naive(goal),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from math import lcm
 from shlex import quote
 
-from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.group import Broker, Group, GroupType
 from kgroup.operation.plan.coordinator import kafka_tool
 from kgroup.operation.plan.forecast import (
@@ -176,7 +176,7 @@ def _plan(
     running.check_coordinated("a classic or consumer group")
     before = scenario.topics.get(topic)
     if not before:
-        raise InputError(
+        raise UnfitError(
             f"group {group.group_id}: expected members that read {topic}, found "
             f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}",
             group_id=group.group_id,
@@ -203,7 +203,7 @@ def _plan(
     if before == count:
         return replace(plan, summary=f"Nothing is to be done: {topic} has {count} partitions.")
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     moves = [topic_grows(_grow(running, topic, count), scenario, topic, count, habits)]
     if reset != "earliest":
         plans = {
@@ -219,12 +219,8 @@ def _plan(
             f"Step {len(moves)} at once, with {_RESET}=latest, at the worst time",
             _at_worst(scenario, topic, count, habits),
         )
-    return replace(
-        plan,
-        summary=f"{topic} gets {count - before} more partitions. " + _SUMMARIES[reset],
-        steps=steps,
-        forecast=total,
-        naive=naive,
+    return plan.carried_out(
+        f"{topic} gets {count - before} more partitions. " + _SUMMARIES[reset], steps, total, naive
     )
 
 

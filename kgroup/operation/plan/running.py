@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.errors import ExitStatus, InputError, NotFoundError, UsageError
+from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group
@@ -86,7 +86,7 @@ class RunningGroup:
             InputError: its members live on ZooKeeper.
         """
         if self.group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-            raise InputError(
+            raise UnfitError(
                 f"group {self.group.group_id}: expected {expected}, found one of type "
                 f"{self.group.type}",
                 group_id=self.group.group_id,
@@ -197,22 +197,24 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
     """Make plans, each for a group.
 
     Returns:
-        The plans; groups for which there is none are problems. The verdict is one where a
-        precondition is refuted.
+        The plans; groups for which there is none are problems. Where each has a plan, the verdict
+        is a problem if one cannot be carried out so.
     """
     plans: list[Plan] = []
     problems: list[Problem] = []
     notes: list[str] = []
+    all_planned = True
     for group_id in dict.fromkeys(group_ids):
         try:
             report = plan(group_id)
         except (NotFoundError, InputError) as error:
             reason = str(error).removeprefix(f"group {group_id}: ")
             problems.append(Problem(error.kind, reason, group_id=group_id))
+            all_planned = False
             continue
         plans += report.data
         problems += report.errors
         notes += [each for each in report.notes if each not in notes]
-    is_refuted = any(each.is_refuted for each in plans) and not problems
-    verdict = ExitStatus.PROBLEM if is_refuted else None
+    is_sound = all(each.is_sound for each in plans)
+    verdict = ExitStatus.PROBLEM if all_planned and not is_sound else None
     return Report(tuple(plans), tuple(problems), tuple(notes), verdict)

@@ -104,7 +104,7 @@ def plan_static_membership(
         tuple(preconditions),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     settings = _settings(members, ids, sessions)
     grows = bool(of_brokers) and (told_ms or _DEFAULT_SESSION_MS) < needed_ms
     if not settings and not grows:
@@ -149,14 +149,13 @@ def plan_static_membership(
     _, naive = forecast(
         before, [rolling_restart(PlanStep(0, ""), before, before.members, habits)], habits
     )
-    return replace(
-        plan,
-        summary="Every member gets a name of its own. From then on a restart within "
+    return plan.carried_out(
+        "Every member gets a name of its own. From then on a restart within "
         f"{seconds(longest_ms)} moves nothing, and what a member reads waits for it: compare step "
         "2 with a restart as members are now.",
-        steps=steps,
-        forecast=total,
-        naive=NaiveWay("Each rolling restart, as members are now", naive),
+        steps,
+        total,
+        NaiveWay("Each rolling restart, as members are now", naive),
     )
 
 
@@ -180,7 +179,7 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
         (running.rests,),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     if not static:
         return replace(plan, summary="Nothing is to be done: no member is static.")
     scenario = running.scenario
@@ -212,12 +211,11 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
     left = rolling_restart(PlanStep(0, ""), scenario, plans, habits)
     left = replace(left, duration_ms=left.duration_ms + scenario.settles_ms)
     _, naive = forecast(scenario, [left], habits)
-    return replace(
-        plan,
-        summary="Members leave again when they stop, and others take over.",
-        steps=steps,
-        forecast=total,
-        naive=NaiveWay("Restarts alone: what each was stays until its session is over", naive),
+    return plan.carried_out(
+        "Members leave again when they stop, and others take over.",
+        steps,
+        total,
+        NaiveWay("Restarts alone: what each was stays until its session is over", naive),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kgroup.operation.plan.plan import Forecast, Plan, PlanStep, Setting
+from kgroup.operation.plan.plan import Compared, Forecast, Plan, PlanStep, Setting
 from kgroup.operation.plan.verify import StepCheck
 from kgroup.render.cell import Column, Kind, age, mermaid_label, visible
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
@@ -22,8 +22,8 @@ __all__ = [
 
 STEP_COLUMNS = (
     Column("group_id", Kind.NAME, "id of the group"),
-    Column("step", Kind.NUMBER, "number of the step"),
-    Column("title", Kind.TEXT, "what is done"),
+    Column("step", Kind.NUMBER, "number of the step; none where the plan has no steps"),
+    Column("title", Kind.TEXT, "what is done, or why nothing is"),
     Column("restarted", Kind.NUMBER, "members that are restarted"),
     Column("rebalances", Kind.NUMBER, "generations or epochs that come"),
     Column("moved", Kind.NUMBER, "how often a partition changes its owner"),
@@ -71,24 +71,17 @@ _CHECKED = (
 
 
 def steps_sheet(plans: Sequence[Plan]) -> Sheet:
-    """Make a row for each step of each plan."""
-    return Sheet(
-        STEP_COLUMNS,
-        [
-            (
-                plan.group_id,
-                step.number,
-                step.title,
-                len(step.restarted),
-                *(
-                    getattr(step.forecast, column.name, None) if step.forecast else None
-                    for column in STEP_COLUMNS[4:]
-                ),
-            )
-            for plan in plans
-            for step in plan.steps
-        ],
-    )
+    """Make a row for each step of each plan, and one that says why a plan has none."""
+    return Sheet(STEP_COLUMNS, [row for plan in plans for row in _rows(plan)])
+
+
+def _rows(plan: Plan) -> Iterator[tuple[object, ...]]:
+    names = [column.name for column in STEP_COLUMNS[4:]]
+    if not plan.steps:
+        yield plan.group_id, None, plan.summary, None, *(None for _ in names)
+    for step in plan.steps:
+        numbers = (getattr(step.forecast, name, None) for name in names)
+        yield plan.group_id, step.number, step.title, len(step.restarted), *numbers
 
 
 def plans_text(plans: Sequence[Plan], form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
@@ -164,19 +157,19 @@ def _setting(setting: Setting) -> str:
     return f"{of}{setting.name}={setting.after}{was}"
 
 
-def _forecasts(plan: Plan) -> Iterator[tuple[str, Forecast]]:
+def _forecasts(plan: Plan) -> Iterator[Compared]:
     for step in plan.steps:
         if step.forecast is not None:
-            yield f"step {step.number}", step.forecast
+            yield Compared(f"step {step.number}", step.forecast)
     if plan.forecast is not None and len(plan.steps) > 1:
-        yield "all steps", plan.forecast
+        yield Compared("all steps", plan.forecast)
     if plan.naive is not None:
-        yield "without the plan", plan.naive.forecast
+        yield Compared("without the plan", plan.naive.forecast)
 
 
-def forecasts_sheet(forecasts: Iterable[tuple[str, Forecast]]) -> Sheet:
-    """Make a row for each of what was simulated, which are named."""
-    rows = [_forecast(of, each) for of, each in forecasts]
+def forecasts_sheet(compared: Iterable[Compared]) -> Sheet:
+    """Make a row for each thing that was simulated."""
+    rows = [_forecast(each.text, each.forecast) for each in compared]
     return Sheet(_FORECASTS, rows).without_blank()
 
 
@@ -184,10 +177,10 @@ def _said(plan: Plan) -> Iterator[tuple[str, str]]:
     """Say what has no place in rows of numbers: what else would be done, and whose programs end."""
     if plan.naive is not None:
         yield "without the plan", f"{plan.naive.text}."
-    for of, each in _forecasts(plan):
-        if each.failed:
-            ended = ", ".join(f"{name}: {error}" for name, error in each.failed.items())
-            yield of, f"Programs end: {ended}."
+    for each in _forecasts(plan):
+        if failed := each.forecast.failed:
+            ended = ", ".join(f"{name}: {error}" for name, error in failed.items())
+            yield each.text, f"Programs end: {ended}."
 
 
 def _forecast(of: str, forecast: Forecast) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.errors import InputError
+from kgroup.errors import UnfitError
 from kgroup.model.group import Group, GroupType
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
@@ -227,7 +227,7 @@ def read_old(
     """
     reading, found = find_group(source, group_id)
     if found.type is not GroupType.ZOOKEEPER or reading.view is None:
-        raise InputError(
+        raise UnfitError(
             f"group {group_id}: expected consumers that live on ZooKeeper, found a group of type "
             f"{found.type}",
             group_id=group_id,

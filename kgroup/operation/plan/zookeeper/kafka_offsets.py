@@ -62,7 +62,7 @@ def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
         tuple(_preconditions(old, running, store, storage)),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     if store is CommitStore.KAFKA:
         return replace(plan, summary="Nothing is to be done: members commit to Kafka alone.")
     scenario = running.scenario
@@ -78,7 +78,7 @@ def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
             "already."
         )
     naive = _naive(scenario, habits) if store is CommitStore.ZOOKEEPER else None
-    return replace(plan, summary=summary, steps=steps, forecast=total, naive=naive)
+    return plan.carried_out(summary, steps, total, naive)
 
 
 def _preconditions(

@@ -57,7 +57,7 @@ def plan_new_consumer(old: OldGroup, habits: Habits) -> Plan:
         summary = f"{text}nobody on ZooKeeper."
         return replace(plan, summary=summary, preconditions=(_alone(old),))
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     scenario = None if old.running is None else old.running.scenario
     strategy = "range"
     if scenario is not None and scenario.start is not None:

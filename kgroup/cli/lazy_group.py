@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
             help=text,
             callback=_show_help,
             invoke_without_command=True,
-            subcommand_metavar="COMMAND [ARGS]...",
+            subcommand_metavar="COMMAND [ARGS]..." + (" | [GROUP...]" if default else ""),
             epilog=f"Run '{path} COMMAND --help' for the options and examples of a command.",
             **options,
         )
@@ -74,6 +74,21 @@ class LazyGroup(click.Group):
         command = import_module(f"kgroup.cli.{self.table[cmd_name][0]}").command
         assert isinstance(command, click.Command)
         return command
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of a line that names no command, and the commands."""
+        default = self.default_command()
+        if default is None:
+            super().format_options(ctx, formatter)
+        else:
+            default.format_options(ctx, formatter)
+            self.format_commands(ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples of such a line, and where help of commands is."""
+        if (default := self.default_command()) is not None:
+            default.format_epilog(ctx, formatter)
+        super().format_epilog(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands from the table."""

@@ -39,7 +39,7 @@ from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
-from kgroup.operation.plan.plan import Compared, Plan
+from kgroup.operation.plan.plan import Plan
 from kgroup.operation.plan.verify import StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.report import Report
@@ -124,7 +124,6 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     simulation.scenario_sheet: ShippedScenario,
     advice.advice_sheet: GroupAdvice,
     advice.targets_sheet: ListedTarget,
-    plan.forecasts_sheet: Compared,
     plan.steps_sheet: Plan,
     plan.checks_sheet: StepCheck,
     zookeeper.consumer_sheet: RegisteredConsumer,

@@ -1,7 +1,6 @@
 """`kgroup plan` without a target: which ones there are, and which make sense for groups."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,9 +15,8 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, ProblemKind
 
 if TYPE_CHECKING:
-    from kgroup.operation.plan.advice import GroupAdvice
+    from kgroup.model.problem import Problem
     from kgroup.operation.plan.forecast import Habits
-    from kgroup.operation.report import Report
 
 __all__ = ["command"]
 
@@ -79,22 +77,13 @@ def command(
             options=_typed_options(),
             zookeeper=None if source.zookeeper is None else str(source.zookeeper),
         )
-    if text is not None:
-        report = _explained(report, groups[0], text)
+        if text and any(_is_missing(each, groups[0]) for each in report.errors):
+            raise click.UsageError(text)
     return show("plan", report, output, render.advice_sheet, render.advice_text)
 
 
-def _explained(report: "Report[GroupAdvice]", first: str, text: str) -> "Report[GroupAdvice]":
-    """Say what may have been meant, where there is no group of that name."""
-    return replace(
-        report,
-        errors=tuple(
-            replace(each, reason=f"{each.reason} {text}")
-            if each.group_id == first and each.kind is ProblemKind.NOT_FOUND
-            else each
-            for each in report.errors
-        ),
-    )
+def _is_missing(problem: "Problem", group_id: str) -> bool:
+    return problem.group_id == group_id and problem.kind is ProblemKind.NOT_FOUND
 
 
 def _typed_options() -> Sequence[str]:

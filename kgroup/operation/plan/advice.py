@@ -28,6 +28,7 @@ from kgroup.operation.plan.plan import (
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup, read_running
+from kgroup.operation.plan.static_conditions import seconds
 from kgroup.operation.plan.static_membership import plan_static_membership
 from kgroup.operation.plan.zookeeper.group import read_old
 from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
@@ -42,9 +43,6 @@ __all__ = ["GroupAdvice", "ListedTarget", "Proposal", "advise", "every_target"]
 
 _ENOUGH = 0.9
 """Of the time for which partitions stop now: what saves less than a tenth is not worth a change."""
-
-
-_AS_NOW = "A rolling restart stops partitions for as long as now. "
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +217,8 @@ class _Advisor:
         )
         if _stops_as_long(now, then):
             yield (
-                f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: a rolling restart would stop partitions "
-                f"for as long as with {strategy}."
+                f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; moved are "
+                f"{then.forecast.moved} in the place of {now.forecast.moved}."
             )
             return
         yield Proposal(
@@ -255,7 +253,7 @@ class _Advisor:
             None,
             "The broker assigns, and nobody waits for all others to join again"
             f"{begun}. "
-            + (_AS_NOW if _stops_as_long(now, then) else "")
+            + (f"In all, {_stops(now, then)}. " if _stops_as_long(now, then) else "")
             + (f"To be looked at first: {', '.join(unknown)}." if unknown else "All is ready."),
             self._command(running.group.group_id, target),
             now,
@@ -339,6 +337,13 @@ def _restarted(scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habi
 
 def _stops_as_long(now: Compared, then: Compared) -> bool:
     return then.forecast.stopped_ms > _ENOUGH * now.forecast.stopped_ms
+
+
+def _stops(now: Compared, then: Compared) -> str:
+    return (
+        f"a rolling restart would stop partitions for {seconds(then.forecast.stopped_ms)} together,"
+        f" and does for {seconds(now.forecast.stopped_ms)} now"
+    )
 
 
 def _of_plan(plan: Plan) -> tuple[Compared | None, Compared | None]:

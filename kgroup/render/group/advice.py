@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
-from kgroup.render.cell import Column, Kind, visible
-from kgroup.render.group.plan import forecasts_sheet
+from kgroup.operation.plan.plan import Compared
+from kgroup.render.cell import Column, Kind, age, visible
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 
 __all__ = ["ADVICE_COLUMNS", "TARGET_COLUMNS", "advice_sheet", "advice_text", "targets_sheet"]
@@ -33,6 +33,16 @@ ADVICE_COLUMNS = (
     Column("read_again_then", Kind.NUMBER, "with it"),
     Column("skipped_now", Kind.NUMBER, "records that nobody reads without it"),
     Column("skipped_then", Kind.NUMBER, "with it"),
+)
+_FORECASTS = (
+    Column("of", Kind.TEXT, ""),
+    Column("rebalances", Kind.NUMBER, ""),
+    Column("moved", Kind.NUMBER, ""),
+    Column("stopped", Kind.NUMBER, ""),
+    Column("longest stop", Kind.NUMBER, ""),
+    Column("all stops", Kind.NUMBER, ""),
+    Column("read again", Kind.NUMBER, ""),
+    Column("skipped", Kind.NUMBER, ""),
 )
 _PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
 
@@ -91,5 +101,20 @@ def _proposal(proposal: Proposal, form: str, *, headers: bool, terminal: bool) -
     yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     compared = [each for each in (proposal.now, proposal.then) if each is not None]
     if compared:
-        sheet = forecasts_sheet(compared)
+        sheet = Sheet(_FORECASTS, [_row(each) for each in compared])
         yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+
+
+def _row(compared: Compared) -> tuple[object, ...]:
+    found = compared.forecast
+    longest_ms = found.longest_stop_ms
+    return (
+        compared.text,
+        found.rebalances,
+        found.moved,
+        found.stopped,
+        None if longest_ms is None else age(longest_ms),
+        age(found.stopped_ms),
+        found.read_again,
+        found.skipped,
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from kgroup.operation.plan.plan import Compared, Forecast, Plan, PlanStep, Setting
+from kgroup.operation.plan.plan import Compared, Plan, PlanStep, Setting
 from kgroup.operation.plan.verify import StepCheck
 from kgroup.render.cell import Column, Kind, age, mermaid_label, visible
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
@@ -15,7 +15,6 @@ __all__ = [
     "checks_sheet",
     "checks_text",
     "diagram_text",
-    "forecasts_sheet",
     "plans_text",
     "steps_sheet",
 ]
@@ -114,8 +113,8 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
         return
     yield "\n"
     yield from title_text("Forecast", form, level=3, terminal=terminal)
-    forecasts = forecasts_sheet(_forecasts(plan))
-    yield from sheet_text(forecasts, form, headers=headers, terminal=terminal)
+    forecasts = Sheet(_FORECASTS, [_forecast(each) for each in _forecasts(plan)])
+    yield from sheet_text(forecasts.without_blank(), form, headers=headers, terminal=terminal)
     if said := list(_said(plan)):
         yield "\n"
         parts = Sheet(_PARTS, said)
@@ -167,12 +166,6 @@ def _forecasts(plan: Plan) -> Iterator[Compared]:
         yield Compared("without the plan", plan.naive.forecast)
 
 
-def forecasts_sheet(compared: Iterable[Compared]) -> Sheet:
-    """Make a row for each thing that was simulated."""
-    rows = [_forecast(each.text, each.forecast) for each in compared]
-    return Sheet(_FORECASTS, rows).without_blank()
-
-
 def _said(plan: Plan) -> Iterator[tuple[str, str]]:
     """Say what has no place in rows of numbers: what else would be done, and whose programs end."""
     if plan.naive is not None:
@@ -183,10 +176,11 @@ def _said(plan: Plan) -> Iterator[tuple[str, str]]:
             yield each.text, f"Programs end: {ended}."
 
 
-def _forecast(of: str, forecast: Forecast) -> tuple[object, ...]:
+def _forecast(compared: Compared) -> tuple[object, ...]:
+    forecast = compared.forecast
     longest_ms = forecast.longest_stop_ms
     return (
-        of,
+        compared.text,
         forecast.rebalances,
         forecast.moved,
         forecast.stopped,

@@ -65,15 +65,15 @@ def scenario_of(
 ) -> Report[Scenario]:
     """Make it of a group that was read; otherwise like `group_as_it_is`."""
     group_id = found.group_id
-    if not found.members:
-        raise UnfitError(
-            f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
-            group_id=group_id,
-        )
     if found.type not in _SIMULATED:
         raise UnfitError(
             f"group {group_id}: expected a group of type {' or '.join(_SIMULATED)}, found "
             f"{found.type}",
+            group_id=group_id,
+        )
+    if not found.members:
+        raise UnfitError(
+            f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
             group_id=group_id,
         )
     report = group_spec(source, reading, found, advice=advice)

@@ -27,7 +27,15 @@ from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import ClusterSource, GroupSource, Question, Reading
 
-__all__ = ["NO_ADVICE", "Advice", "before_rebalance", "find_group", "group_spec", "read_group"]
+__all__ = [
+    "NO_ADVICE",
+    "Advice",
+    "before_rebalance",
+    "find_group",
+    "group_spec",
+    "protocol_of",
+    "read_group",
+]
 
 
 class Advice(NamedTuple):
@@ -122,7 +130,7 @@ def group_spec(
     group_id = found.group_id
     notes = list(reading.notes)
     group = before_rebalance(found, notes)
-    protocol = _protocol(group)
+    protocol = protocol_of(group)
     if not group.members:
         raise UnfitError(
             f"group {group_id}: expected members that subscribe, found none (state "
@@ -219,7 +227,12 @@ def _lags(
     return lags, (*committing.problems, *ends.problems)
 
 
-def _protocol(group: Group) -> str:
+def protocol_of(group: Group) -> str:
+    """Return by which protocol a group's members assign partitions.
+
+    Raises:
+        InputError: what they assign are no partitions, or not here.
+    """
     if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
         raise UnfitError(
             f"group {group.group_id}: expected members of protocol type 'consumer', found "

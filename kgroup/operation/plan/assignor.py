@@ -34,7 +34,7 @@ from kgroup.operation.plan.plan import (
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup
-from kgroup.operation.plan.stop import how_to_stop, removal
+from kgroup.operation.plan.stop import how_to_stop, removal, started_with
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 
@@ -96,6 +96,8 @@ def plan_assignor(
             f"type {group.type}",
             group_id=group.group_id,
         )
+    if running.is_stopped:
+        return _start(running, strategy, library)
     assert running.scenario.start is not None
     now = running.scenario.start.protocol
     told = _by_name(running, told)
@@ -138,6 +140,35 @@ def plan_assignor(
         total,
         None if len(moves) == 1 and not stops else _naive(scenario, lists, strategy, habits),
     )
+
+
+def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
+    """Plan for a group that is stopped: it has the strategy that its members come with."""
+    group = running.group
+    preconditions = [running.rests]
+    if strategy == COOPERATIVE_STICKY:
+        preconditions.append(_version(running, library))
+    if library == LIBRDKAFKA:
+        preconditions.append(_of_librdkafka(strategy, {}))
+    plan = Plan(
+        group.group_id,
+        Target.ASSIGNOR,
+        strategy,
+        "",
+        group.type,
+        group.assignor,
+        (),
+        tuple(preconditions),
+    )
+    if plan.is_refuted:
+        return plan.refused()
+    step = started_with(
+        f"{strategy} alone",
+        (Setting(None, STRATEGY, None, configured_strategies((strategy,), library)),),
+        (f"kgroup describe {quote(group.group_id)} shows the strategy {strategy}.",),
+        Expected(GroupType.CLASSIC, strategy, members=1),
+    )
+    return plan.carried_out("The group is stopped, so that no restart is needed.", (step,))
 
 
 def _by_name(running: RunningGroup, told: _Lists) -> _Lists:
@@ -224,6 +255,8 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
         if each.subscription is not None and each.subscription.owned is None
     ]
     check = "Look at the version of kafka-clients that each of them is built with."
+    if running.is_stopped:
+        return Precondition("client-version", text, Verdict.UNKNOWN, None, check)
     if not old:
         found = "subscriptions tell what members own, as they do since 2.4"
         return Precondition("client-version", text, Verdict.VERIFIED, found)

@@ -27,7 +27,7 @@ from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Targe
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup
-from kgroup.operation.plan.stop import how_to_stop, removal
+from kgroup.operation.plan.stop import how_to_stop, removal, started_with
 from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.source.base import GroupSource
 
@@ -79,14 +79,28 @@ def plan_consumer_protocol(
         running.planned_members,
         (running.rests,),
     )
-    if not change.moved:
+    if not (change.moved or running.is_stopped):
         return plan
     plan = replace(plan, preconditions=tuple(conditions(change, library, version)))
     if plan.is_refuted:
         return plan.refused()
+    if running.is_stopped:
+        summary = "The group is stopped, so that no restart is needed."
+        return plan.carried_out(summary, (_start(change),))
     steps, total = forecast(change.scenario, _moves(change, habits), habits)
     return plan.carried_out(
         _summary(change), steps, total, None if stops else _naive(change, habits)
+    )
+
+
+def _start(change: ProtocolChange) -> PlanStep:
+    assignor = change.assignor or (None if change.back else change.default)
+    type_ = GroupType.CLASSIC if change.back else GroupType.CONSUMER
+    return started_with(
+        f"the {change.protocol} protocol",
+        tuple(replace(each, before=None) for each in change.settings(())),
+        (f"kgroup describe {quote(change.group.group_id)} shows the type {change.protocol}.",),
+        Expected(type_, assignor, members=1, protocol=None if change.back else "consumer"),
     )
 
 

@@ -140,12 +140,17 @@ def plan_external_offsets(
         return plan.refused()
     if found := _reached(stores, to_kafka=to_kafka):
         return replace(plan, summary=found)
+    if running.is_stopped:
+        copy, rolling = replace(copy, creates_table=not stores.is_there), False
     way = _Way(running, _as_it_is(running, source, stores, to_kafka=to_kafka), copy, habits)
     goal = KeptIn.KAFKA if to_kafka else KeptIn.EXTERNAL
-    moves = [] if stores.is_there else [way.first_copy()]
+    moves = [] if stores.is_there or running.is_stopped else [way.first_copy()]
     moves += way.rolling(goal) if rolling else way.stopped(goal)
-    steps, total = forecast(way.scenario, moves, habits)
     what = "From the table to Kafka" if to_kafka else "From Kafka to the table"
+    if running.is_stopped:
+        steps = tuple(replace(each.step, number=n) for n, each in enumerate(moves, 1))
+        return plan.carried_out(f"{what}, as the group is stopped.", steps)
+    steps, total = forecast(way.scenario, moves, habits)
     return plan.carried_out(
         f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
         steps,
@@ -233,6 +238,11 @@ def _known(running: RunningGroup, known: Mapping[At, int], where: str) -> Precon
     code, text = "known-offsets", f"{where[0].upper()}{where[1:]} has an offset of each partition."
     assert running.scenario.start is not None
     owned = {at for each in running.scenario.start.members.values() for at in each.owned}
+    if running.is_stopped:
+        if known:
+            return Precondition(code, text, Verdict.VERIFIED, f"{len(known)} partitions")
+        check = "Members begin where auto.offset.reset says."
+        return Precondition(code, text, Verdict.UNKNOWN, "it has none at all", check)
     missing = sorted(owned - known.keys())
     if not missing:
         return Precondition(code, text, Verdict.VERIFIED, f"{len(owned)} partitions")
@@ -324,7 +334,7 @@ class _Way:
         return copied_offsets(step, None)
 
     def stopped(self, goal: KeptIn) -> list[Move]:
-        """Stop all members, copy, and start them."""
+        """Stop all members, unless nobody is there, copy, and start them."""
         group_id, scenario, habits = self._group_id, self.scenario, self.habits
         stop = PlanStep(
             0,
@@ -349,11 +359,13 @@ class _Way:
         start = self._restart(goal, f"Start all members with the version that {_CALLED[goal]}")
         start = replace(start, back=self._back(goal))
         plans = self._plans(goal)
-        return [
-            stopped_members(stop, scenario, habits),
+        copied_and_started = [
             copied_offsets(last, goal),
             started_group(start, scenario, plans, habits),
         ]
+        if self.running.is_stopped:
+            return copied_and_started
+        return [stopped_members(stop, scenario, habits), *copied_and_started]
 
     def rolling(self, goal: KeptIn) -> list[Move]:
         """Restart members twice: both versions of each round understand each other."""
@@ -414,12 +426,14 @@ class _Way:
             settings,
             _SEEKS[offsets],
             see=(
-                f"kgroup describe {self._group_id} shows it stable, and every member with another "
-                "id.",
+                f"kgroup describe {self._group_id} shows it stable"
+                + ("." if self.running.is_stopped else ", and every member with another id."),
                 f"{comparison}: {seen[offsets]}",
             ),
             expected=Expected(
-                self.running.group.type, is_restarted=True, members=len(self.running.by_name)
+                self.running.group.type,
+                is_restarted=not self.running.is_stopped,
+                members=len(self.running.by_name) or 1,
             ),
         )
 

@@ -174,6 +174,8 @@ def _plan(
     """
     group, scenario = running.group, running.scenario
     running.check_coordinated("a classic or consumer group")
+    if running.is_stopped:
+        return _of_stopped(running, topic, count, told, reset)
     before = scenario.topics.get(topic)
     if not before:
         raise UnfitError(
@@ -224,6 +226,66 @@ def _plan(
     )
 
 
+def _of_stopped(
+    running: RunningGroup, topic: str, count: int, told: int | None, reset: str | None
+) -> Plan:
+    """Plan for a group that nobody is in, as far as it has read the topic.
+
+    Raises:
+        InputError: it has not.
+    """
+    group = running.group
+    committed = [each.partition for each in group.offsets if each.topic == topic]
+    if not committed:
+        raise UnfitError(
+            f"group {group.group_id}: expected members that read {topic}, or commits of it, found "
+            "neither",
+            group_id=group.group_id,
+        )
+    before = told or max(committed) + 1
+    plan = Plan(
+        group.group_id,
+        Target.PARTITIONS,
+        f"{topic}={count}",
+        "",
+        group.type,
+        group.assignor,
+        (),
+        (
+            running.rests,
+            _more(
+                group.coordinator,
+                topic,
+                before,
+                count,
+                is_told=told is not None,
+                known="known by commits",
+            ),
+            _keys(topic, before, count),
+        ),
+    )
+    if before == count:
+        return replace(plan, summary=f"Nothing is to be done: {topic} has {count} partitions.")
+    if plan.is_refuted:
+        return plan.refused()
+    step = replace(
+        _grow(running, topic, count),
+        number=1,
+        title=f"Give {topic} {count} partitions, once for all groups, and start the members",
+        actions=("Run the commands below before the first member starts.",),
+        see=(f"kgroup describe {quote(group.group_id)} shows owners of all {count} partitions.",),
+        expected=Expected(members=1, partitions={topic: count}),
+    )
+    if reset != "earliest":
+        begin = _begin_at_first(group.group_id, topic, before, count)
+        step = replace(step, commands=(*step.commands, begin))
+    return plan.carried_out(
+        "The group is stopped, so that no restart is needed: members begin new partitions at "
+        "their first record.",
+        (step,),
+    )
+
+
 _SUMMARIES = {
     "earliest": "Members begin them at their first record, and skip nothing.",
     "latest": "Members would skip what is written there before they own them, and nothing would "
@@ -257,7 +319,13 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> For
 
 
 def _more(
-    broker: Broker | None, topic: str, before: int, count: int, *, is_told: bool
+    broker: Broker | None,
+    topic: str,
+    before: int,
+    count: int,
+    *,
+    is_told: bool,
+    known: str = "assigned",
 ) -> Precondition:
     text = f"{topic} has fewer than {count} partitions."
     if count < before:
@@ -274,7 +342,7 @@ def _more(
         "more-partitions",
         text,
         Verdict.UNKNOWN,
-        f"{before} are assigned, and this source does not tell more",
+        f"{before} are {known}, and this source does not tell more",
         kafka_tool(broker, "kafka-topics", "--describe", "--topic", quote(topic)),
     )
 
@@ -369,7 +437,6 @@ def _restart(
     running: RunningGroup, topic: str, before: int, count: int, reset: str | None, habits: Habits
 ) -> PlanStep:
     group_id = quote(running.group.group_id)
-    new = f"{topic}:{','.join(map(str, range(before, count)))}"
     members = tuple(running.scenario.members)
     return PlanStep(
         0,
@@ -379,8 +446,7 @@ def _restart(
         (
             how_to_restart(habits, len(members)),
             f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "
-            f"run kgroup offsets reset {group_id} --topic {quote(new)} --uncommitted --to-earliest "
-            "--execute, and start it.",
+            f"run {_begin_at_first(running.group.group_id, topic, before, count)}, and start it.",
         ),
         see=(
             f"kgroup describe {group_id} shows every member with another id, and the lag stays as "
@@ -391,9 +457,17 @@ def _restart(
     )
 
 
+def _begin_at_first(group_id: str, topic: str, before: int, count: int) -> str:
+    """Give the command by which a stopped group begins new partitions at their first record."""
+    new = f"{topic}:{','.join(map(str, range(before, count)))}"
+    return (
+        f"kgroup offsets reset {quote(group_id)} --topic {quote(new)} --uncommitted --to-earliest "
+        "--execute"
+    )
+
+
 def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
     group_id = quote(running.group.group_id)
-    config = next(iter(running.scenario.members.values())).config
     leader = next(
         (
             name
@@ -403,9 +477,10 @@ def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
         None,
     )
     if running.group.type is GroupType.CLASSIC:
+        ages_ms = [each.config.metadata_max_age_ms for each in running.scenario.members.values()]
         who = "The group's leader" + ("" if leader is None else f" ({leader})")
         seen = (
-            f"{who} looks for new partitions every {config.metadata_max_age_ms / 1000:g} s "
+            f"{who} looks for new partitions every {max(ages_ms, default=0) / 1000:g} s "
             f"({_MAX_AGE}); until then nobody reads them. Then all members join again."
         )
     else:

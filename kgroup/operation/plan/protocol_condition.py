@@ -40,6 +40,12 @@ def conditions(
         version: that they will have; likewise.
     """
     yield change.running.rests
+    if change.running.is_stopped:
+        if not change.back:
+            yield _support(change)
+            yield _known_assignor(change)
+            yield _client_version(library, version)
+        return
     yield Precondition(
         "protocol-type",
         "Members are consumers: protocol type consumer.",
@@ -176,10 +182,10 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
         return Precondition(code, text, Verdict.UNKNOWN, change.brokers.why, check)
     found = f"group.consumer.assignors is {', '.join(known)} on {change.brokers.name}"
     if wanted is None:
-        text = f"The broker assigns, by {change.default}, in the place of {change.now}."
+        text = f"The broker assigns, by {change.default}{_in_the_place_of(change)}."
         return Precondition(code, text, Verdict.VERIFIED, found)
     text = f"The broker has the assignor {wanted}"
-    text += "." if wanted == change.now else f", in the place of {change.now}."
+    text += "." if wanted == change.now else f"{_in_the_place_of(change)}."
     if wanted in known:
         return Precondition(code, text, Verdict.VERIFIED, found)
     if any("." in each for each in known):
@@ -190,6 +196,10 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
         "are answered UNSUPPORTED_ASSIGNOR."
     )
     return Precondition(code, text, Verdict.REFUTED, found, check)
+
+
+def _in_the_place_of(change: ProtocolChange) -> str:
+    return f", in the place of {change.now}" if change.now else ""
 
 
 def _user_data(change: ProtocolChange, library: str | None) -> Precondition:

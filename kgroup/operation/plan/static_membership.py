@@ -71,6 +71,8 @@ def plan_static_membership(
         UsageError: the template is none.
     """
     running.check_coordinated(_STATIC)
+    if running.is_stopped:
+        return _of_stopped(running, None)
     members = running.by_name
     ids, made_of = proposed(members, template)
     brokers = read_brokers(source, running.group)
@@ -166,6 +168,8 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
         InputError: the group's members cannot be static.
     """
     running.check_coordinated(_STATIC)
+    if running.is_stopped:
+        return _of_stopped(running, "back")
     group_id = running.group.group_id
     static = {name: each.instance_id for name, each in running.by_name.items() if each.instance_id}
     plan = Plan(
@@ -216,6 +220,28 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
         steps,
         total,
         NaiveWay("Restarts alone: what each was stays until its session is over", naive),
+    )
+
+
+def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
+    """Say what is to be done while nobody is there to have a name."""
+    group = running.group
+    if goal is None:
+        what = (
+            f"give each of its programs a {INSTANCE_ID} of its own before it starts, and a "
+            f"{SESSION} that is longer than a restart. Names are proposed when members are there"
+        )
+    else:
+        what = f"take {INSTANCE_ID} out of the settings of its programs before they start"
+    return Plan(
+        group.group_id,
+        Target.STATIC_MEMBERSHIP,
+        goal,
+        f"The group is stopped, so that no restart is needed: {what}.",
+        group.type,
+        group.assignor,
+        (),
+        (running.rests,),
     )
 
 

@@ -1,12 +1,13 @@
-"""How a whole group is stopped: what steps say of it, whatever they do then."""
+"""How a whole group is stopped, and started when it is: what steps say, whatever they do then."""
 
 from __future__ import annotations
 
 from shlex import quote
 
 from kgroup.model.group import Group
+from kgroup.operation.plan.plan import Expected, PlanStep, Setting
 
-__all__ = ["how_to_stop", "removal", "seen_stopped"]
+__all__ = ["how_to_stop", "removal", "seen_stopped", "started_with"]
 
 
 def how_to_stop(group: Group) -> tuple[str, ...]:
@@ -35,3 +36,27 @@ def seen_stopped(group: Group) -> str:
     """Say where it is seen; of a group without commits nothing is left then."""
     shown = f"kgroup describe {quote(group.group_id)} shows it Empty"
     return shown if group.offsets else f"{shown}, or no longer: it has no commits that stay"
+
+
+def started_with(
+    what: str, settings: tuple[Setting, ...], see: tuple[str, ...], expected: Expected
+) -> PlanStep:
+    """Give the step of a group that is stopped: its programs are configured, and start.
+
+    Args:
+        what: they have then, after "Start the members with".
+        settings: that they are to have.
+        see: what is to be seen then.
+        expected: likewise.
+    """
+    return PlanStep(
+        1,
+        f"Start the members with {what}",
+        settings=settings,
+        actions=(
+            "Configure every program before the first one starts; the order does not matter.",
+        ),
+        see=see,
+        back="Stop all members, and start them with the settings that they had before.",
+        expected=expected,
+    )

@@ -117,9 +117,9 @@ def test_groups_on_zookeeper_can_leave_it() -> None:
     assert found.command == f"kgroup plan kafka-offsets {GROUP} --zookeeper zk-1:2181"
     # The recorded brokers are of 0.8, where Java's consumer finds no coordinator.
     assert any(each.startswith("new-consumer: not now.") for each in row.reasons)
-    gone = advised(source(stopped(*IDS)), GROUP)
-    (why,) = [each for each in gone.reasons if each.startswith("kafka-offsets: ")]
-    assert "kgroup offsets copy" in why
+    gone = proposed(advised(source(stopped(*IDS)), GROUP))[Target.KAFKA_OFFSETS]
+    assert "no restart is needed" in gone.why
+    assert gone.then is None
 
 
 def test_groups_that_are_not_there() -> None:

@@ -92,6 +92,14 @@ class OldGroup:
         return {(each.topic, each.partition): each.committed_offset for each in self.group.offsets}
 
     @property
+    def is_same(self) -> bool:
+        """Whether Kafka has the commits that ZooKeeper has."""
+        kafka = self.kafka
+        return kafka is not None and all(
+            kafka.get(at) == offset for at, offset in self.zookeeper.items()
+        )
+
+    @property
     def planned_members(self) -> tuple[PlannedMember, ...]:
         """The members as a plan keeps them."""
         return () if self.running is None else self.running.planned_members

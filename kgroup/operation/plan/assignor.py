@@ -127,7 +127,7 @@ def plan_assignor(
     if plan.is_refuted:
         return plan.refused()
     if set(lists.values()) == {(strategy,)}:
-        return replace(plan, summary=f"Nothing is to be done: every member has {strategy} alone.")
+        return replace(plan, summary=_reached(running, strategy, told))
     if stops:
         moves = [_stopped(running, scenario, lists, strategy, habits)]
     else:
@@ -139,6 +139,17 @@ def plan_assignor(
         steps,
         total,
         None if len(moves) == 1 and not stops else _naive(scenario, lists, strategy, habits),
+    )
+
+
+def _reached(running: RunningGroup, strategy: str, told: _Lists) -> str:
+    """Say that the group has its strategy; the last restart may be left where others are listed."""
+    if told.keys() >= running.by_name.keys():
+        return f"Nothing is to be done: every member has {strategy} alone."
+    return (
+        f"Nothing is to be done if every member has {strategy} alone: the group uses it already. "
+        "Where members list others too, as after the first of two restarts, say it with --settings "
+        f"{strategy},OTHER: the last restart is left then."
     )
 
 

@@ -141,15 +141,18 @@ def plan_external_offsets(
     if found := _reached(stores, to_kafka=to_kafka):
         return replace(plan, summary=found)
     if running.is_stopped:
-        copy, rolling = replace(copy, creates_table=not stores.is_there), False
+        copy = replace(copy, creates_table=not stores.is_there)
     way = _Way(running, _as_it_is(running, source, stores, to_kafka=to_kafka), copy, habits)
     goal = KeptIn.KAFKA if to_kafka else KeptIn.EXTERNAL
-    moves = [] if stores.is_there or running.is_stopped else [way.first_copy()]
-    moves += way.rolling(goal) if rolling else way.stopped(goal)
     what = "From the table to Kafka" if to_kafka else "From Kafka to the table"
     if running.is_stopped:
+        moves = way.copied_and_started(goal)
+        if stores.stored and stores.stored == stores.committed:
+            del moves[0]
         steps = tuple(replace(each.step, number=n) for n, each in enumerate(moves, 1))
         return plan.carried_out(f"{what}, as the group is stopped.", steps)
+    moves = [] if stores.is_there else [way.first_copy()]
+    moves += way.rolling(goal) if rolling else way.stopped(goal)
     steps, total = forecast(way.scenario, moves, habits)
     return plan.carried_out(
         f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
@@ -334,8 +337,7 @@ class _Way:
         return copied_offsets(step, None)
 
     def stopped(self, goal: KeptIn) -> list[Move]:
-        """Stop all members, unless nobody is there, copy, and start them."""
-        group_id, scenario, habits = self._group_id, self.scenario, self.habits
+        """Stop all members, copy, and start them."""
         stop = PlanStep(
             0,
             "Stop all members",
@@ -345,6 +347,11 @@ class _Way:
             back="Start them as they were.",
             expected=Expected(state=GroupState.EMPTY),
         )
+        return [stopped_members(stop, self.scenario, self.habits), *self.copied_and_started(goal)]
+
+    def copied_and_started(self, goal: KeptIn) -> list[Move]:
+        """Copy the offsets of members that are stopped, and start them."""
+        group_id = self._group_id
         to = "the table" if goal is KeptIn.EXTERNAL else "Kafka"
         last = PlanStep(
             0,
@@ -358,14 +365,10 @@ class _Way:
         )
         start = self._restart(goal, f"Start all members with the version that {_CALLED[goal]}")
         start = replace(start, back=self._back(goal))
-        plans = self._plans(goal)
-        copied_and_started = [
+        return [
             copied_offsets(last, goal),
-            started_group(start, scenario, plans, habits),
+            started_group(start, self.scenario, self._plans(goal), self.habits),
         ]
-        if self.running.is_stopped:
-            return copied_and_started
-        return [stopped_members(stop, scenario, habits), *copied_and_started]
 
     def rolling(self, goal: KeptIn) -> list[Move]:
         """Restart members twice: both versions of each round understand each other."""

@@ -203,7 +203,7 @@ def _plan(
         tuple(preconditions),
     )
     if before == count:
-        return replace(plan, summary=f"Nothing is to be done: {topic} has {count} partitions.")
+        return replace(plan, summary=_reached(group, topic, count))
     if plan.is_refuted:
         return plan.refused()
     moves = [topic_grows(_grow(running, topic, count), scenario, topic, count, habits)]
@@ -224,6 +224,17 @@ def _plan(
     return plan.carried_out(
         f"{topic} gets {count - before} more partitions. " + _SUMMARIES[reset], steps, total, naive
     )
+
+
+def _reached(group: Group, topic: str, count: int) -> str:
+    """Say that the topic has its partitions, of which the group may not know yet."""
+    text = f"Nothing is to be done: {topic} has {count} partitions"
+    owned = {at.partition for m in group.members for at in m.assignment or () if at.topic == topic}
+    if len(owned) == count:
+        return f"{text}."
+    is_classic = group.type is GroupType.CLASSIC
+    when = f"when its leader has looked ({_MAX_AGE})" if is_classic else "with its next heartbeats"
+    return f"{text}. The group owns {len(owned)} of them yet, and is given the others {when}."
 
 
 def _of_stopped(

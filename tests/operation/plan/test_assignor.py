@@ -73,6 +73,19 @@ def test_forecasts_of_steps_are_those_of_the_whole() -> None:
     assert found.steps[0].forecast.rebalances == 6
 
 
+def test_a_group_that_stands_between_both_restarts() -> None:
+    """It uses the new strategy, and only its members know whether they list others still."""
+    group = group_of(strategy="cooperative-sticky")
+    unknown = plan(group, "cooperative-sticky")
+    assert unknown.steps == ()
+    assert "--settings cooperative-sticky,OTHER" in unknown.summary
+    told = {"": ("cooperative-sticky", "range"), "a": ("cooperative-sticky",)}
+    (step,) = plan(group, "cooperative-sticky", told).steps
+    assert step.restarted == ("b", "c")
+    alone = plan(group, "cooperative-sticky", {"": ("cooperative-sticky",)})
+    assert alone.summary == "Nothing is to be done: every member has cooperative-sticky alone."
+
+
 def test_who_lists_the_strategy_already_is_restarted_once() -> None:
     told = {"": ("range", "cooperative-sticky")}
     found = plan(group_of(), "cooperative-sticky", told)

@@ -158,6 +158,13 @@ def test_what_is_reached_is_said() -> None:
     assert found.data[0].summary.startswith("Nothing is to be done")
 
 
+def test_a_group_that_does_not_know_yet_of_new_partitions() -> None:
+    """Somebody has added them, and its members own four of six."""
+    cluster = FakeCluster(two(), topics={"orders": 6})
+    (plan,) = plan_partitions(cluster, "orders", 6, ("billing",), Habits()).data
+    assert "owns 4 of them yet" in plan.summary
+
+
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 def test_kafkas_own_topics_are_refused(topic: str) -> None:
     with pytest.raises(UsageError, match="expected a topic of programs"):

@@ -8,12 +8,11 @@ the one with most votes; each votes for the first of its list), KIP-429; of libr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from shlex import quote
 
-from kgroup.assignor.strategy import strategies
-from kgroup.errors import UnfitError, UsageError
+from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.forecast import (
     Habits,
@@ -33,10 +32,12 @@ from kgroup.operation.plan.plan import (
     Target,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.running import RunningGroup, plan_each
 from kgroup.operation.plan.stop import how_to_stop, removal, started_with
+from kgroup.operation.report import Report, first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
+from kgroup.source.base import GroupSource
 
 __all__ = [
     "CLASSES",
@@ -45,6 +46,8 @@ __all__ = [
     "configured_strategies",
     "one_by_one",
     "plan_assignor",
+    "plan_assignors",
+    "strategy_named",
 ]
 
 STRATEGY = "partition.assignment.strategy"
@@ -67,6 +70,55 @@ _Lists = Mapping[str, tuple[str, ...]]
 """What members support, by name, in their order of preference."""
 
 
+def strategy_named(text: str) -> str:
+    """Give a strategy by its name, or by its class.
+
+    Raises:
+        UsageError: there is no such strategy.
+    """
+    by_class = {class_: name for name, class_ in CLASSES.items()}
+    name = by_class.get(text, text)
+    if name not in CLASSES:
+        raise UsageError(f"expected a strategy ({', '.join(CLASSES)}) or its class, found {text!r}")
+    return name
+
+
+def plan_assignors(
+    source: GroupSource,
+    group_ids: Collection[str],
+    strategy: str,
+    told: _Lists,
+    habits: Habits,
+    library: str | None = None,
+) -> Report[Plan]:
+    """Plan for each of these groups, with what is said of members that are of it.
+
+    Arguments as of `plan_assignor`.
+
+    Raises:
+        NotFoundError: somebody says something of a member that no group has.
+    """
+    groups: dict[str, list[str]] = {text: [] for text in told if text}
+
+    def make(running: RunningGroup) -> Plan:
+        own = {text: names for text, names in told.items() if not text or running.has(text)}
+        for text in own.keys() & groups.keys():
+            groups[text].append(running.group.group_id)
+        return plan_assignor(running, strategy, own, habits, library)
+
+    report = plan_each(source, group_ids, make, habits)
+    unused = [text for text, found in groups.items() if not found]
+    if unused and report.data:
+        raise NotFoundError(
+            f"--settings: expected members of {first_names([*dict.fromkeys(group_ids)])}, found "
+            f"none that is called {first_names([repr(each) for each in unused])}"
+        )
+    if len(group_ids) == 1:
+        return report
+    notes = (f"--settings of {text} is of {first_names(found)}" for text, found in groups.items())
+    return replace(report, notes=(*report.notes, *notes))
+
+
 def plan_assignor(
     running: RunningGroup, strategy: str, told: _Lists, habits: Habits, library: str | None = None
 ) -> Plan:
@@ -82,14 +134,9 @@ def plan_assignor(
 
     Raises:
         InputError: the group is none whose members assign.
-        UsageError: there is no such strategy.
         NotFoundError: somebody says something of a member that is not there.
     """
     group = running.group
-    if strategy not in strategies("classic"):
-        raise UsageError(
-            f"expected a strategy ({', '.join(strategies('classic'))}), found {strategy!r}"
-        )
     if group.type is not GroupType.CLASSIC:
         raise UnfitError(
             f"group {group.group_id}: expected a classic group, whose members assign, found one of "

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
 
-from kgroup.errors import UsageError
 from kgroup.model.group import GroupType
-from kgroup.operation.plan.assignor import CLASSES
+from kgroup.operation.plan.assignor import strategy_named
 from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, read_brokers
 from kgroup.operation.plan.forecast import (
     Habits,
@@ -64,8 +63,8 @@ def plan_consumer_protocol(
         InputError: the group's members live on ZooKeeper.
         UsageError: there is no such strategy.
     """
-    if back and assignor is not None and assignor not in CLASSES:
-        raise UsageError(f"expected a strategy ({', '.join(CLASSES)}), found {assignor!r}")
+    if back and assignor is not None:
+        assignor = strategy_named(assignor)
     running.check_coordinated("a classic or consumer group")
     group = running.group
     change = ProtocolChange(running, read_brokers(source, group), back, stops, assignor, library)

@@ -101,17 +101,24 @@ class RunningGroup:
                 group_id=self.group.group_id,
             )
 
+    def has(self, text: str) -> bool:
+        """Tell whether a member is called so; see `named`."""
+        return bool(self._called(text))
+
+    def _called(self, text: str) -> Sequence[str]:
+        return [
+            name
+            for name, each in self.by_name.items()
+            if text in (name, each.member_id, each.instance_id, each.client_id)
+        ]
+
     def named(self, text: str) -> str:
         """Find a member's name by its name, member id, client id or instance id.
 
         Raises:
             NotFoundError: no member, or several, are called so.
         """
-        found = [
-            name
-            for name, each in self.by_name.items()
-            if text in (name, each.member_id, each.instance_id, each.client_id)
-        ]
+        found = self._called(text)
         if len(found) == 1:
             return found[0]
         what = f"{len(found)} that are called {text!r}" if found else repr(text)

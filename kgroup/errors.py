@@ -10,6 +10,7 @@ from enum import IntEnum
 from kgroup.word import Word
 
 __all__ = [
+    "AbsentTableError",
     "BrokerError",
     "BusyError",
     "ExitStatus",
@@ -184,6 +185,18 @@ class InputError(KgroupError):
     """A file, a stream or an answer that cannot be used at all."""
 
     kind = ProblemKind.UNREADABLE
+
+
+class AbsentTableError(InputError):
+    """A table, or the file of its database, that is not there.
+
+    Attributes:
+        what: was expected, without what to do.
+    """
+
+    def __init__(self, what: str, advice: str, *, path: str | None = None) -> None:
+        super().__init__(f"{what}; {advice}", path=path)
+        self.what = what
 
 
 class UnfitError(InputError):

@@ -84,6 +84,17 @@ def test_a_plan_has_no_password(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mo
     assert goal(None) == goal("profile") == "sql"
 
 
+def test_a_step_before_makes_what_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    """`plan apply` has no --create-table to be named."""
+    path = tmp_path / "plan.json"
+    path.write_text(cli(*NAME, "--sql", tmp_path / "x.db", "-o", "json").out)
+    applied = cli("plan", "apply", path, "--step", "3", "--sample")
+    assert (applied.status, "an earlier step of the plan makes it" in applied.err) == (1, True)
+    verified = cli("plan", "verify", path, "--step", "3", "--sample")
+    assert (verified.status, "an earlier step of the plan makes it" in verified.out) == (5, True)
+    assert "--create-table" not in applied.err + verified.out
+
+
 def test_which_database_must_be_said(cli: Cli) -> None:
     result = cli(*NAME)
     assert (result.status, "which database?" in result.err) == (2, True)

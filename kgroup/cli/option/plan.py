@@ -11,7 +11,7 @@ import click
 
 from kgroup.cli.option.common import PATH, add_options, parsed
 from kgroup.cli.option.parameter import parse_duration, parse_some_time
-from kgroup.cli.option.source import Source
+from kgroup.cli.option.source import Source, sample_cluster
 from kgroup.cli.output.context import documented, flush, show, warn_notes, warn_of, write
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -180,6 +180,8 @@ def write_old_plans(
         from kgroup.operation.plan.zookeeper.group import plan_old
 
         address = None if source.zookeeper is None else str(source.zookeeper)
-        return plan_old(opened, groups, _consumer_config(consumer_config), address, make)
+        settings = _consumer_config(consumer_config)
+        with sample_cluster(source) as cluster:
+            return plan_old(opened, groups, settings, address, make, cluster)
 
     return write_plans(command, source, made, output, diagram=diagram)

@@ -8,7 +8,7 @@ import click
 from kgroup.cli.lazy_group import DefaultCommand, meant
 from kgroup.cli.option.common import ID, check_all, examples, given_options, output_options
 from kgroup.cli.option.plan import habit_options
-from kgroup.cli.option.source import Source, missing_source, source_options
+from kgroup.cli.option.source import Source, missing_source, source_options, with_sample_zookeeper
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
@@ -55,6 +55,7 @@ def command(
     """
     from kgroup.cli.command.plan import COMMANDS
     from kgroup.operation.plan.advice import advise, every_target
+    from kgroup.operation.report import Report
     from kgroup.render.group import advice as render
 
     if lists:
@@ -68,17 +69,23 @@ def command(
         raise click.UsageError(text) if text else missing_source()
     if not (groups or every):
         raise click.UsageError("which groups? Name them, or choose --all; --list names targets")
-    source = source.that_has(groups)
-    with documented("plan", output), source.open(of_silence=every) as opened:
-        report = advise(
-            opened,
-            groups,
-            habits,
-            options=_typed_options(),
-            zookeeper=None if source.zookeeper is None else str(source.zookeeper),
-        )
-        if text and any(_is_missing(each, groups[0]) for each in report.errors):
-            raise click.UsageError(text)
+    sources = [source.that_has(groups)]
+    if every and (zookeeper := with_sample_zookeeper(source)) is not source:
+        sources.append(zookeeper)
+    reports = []
+    with documented("plan", output):
+        for each in sources:
+            address = None if each.zookeeper is None else str(each.zookeeper)
+            with each.open(of_silence=every) as opened:
+                found = advise(opened, groups, habits, options=_typed_options(), zookeeper=address)
+            reports.append(found)
+    report = Report(
+        tuple(row for each in reports for row in each.data),
+        tuple(problem for each in reports for problem in each.errors),
+        tuple(note for each in reports for note in each.notes),
+    )
+    if text and any(_is_missing(each, groups[0]) for each in report.errors):
+        raise click.UsageError(text)
     return show("plan", report, output, render.advice_sheet, render.advice_text)
 
 

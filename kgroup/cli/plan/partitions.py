@@ -10,7 +10,7 @@ import click
 from kgroup.cli.option.common import ID, examples, output_options, parsed
 from kgroup.cli.option.parameter import parse_some_time
 from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
-from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.source import Source, source_options, with_sample_zookeeper
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -81,6 +81,7 @@ def command(
     from kgroup.operation.plan.partitions import plan_partitions
 
     topic, count = growth
+    zookeeper = with_sample_zookeeper(source)
     plans = partial(
         plan_partitions,
         topic=topic,
@@ -89,5 +90,6 @@ def command(
         habits=habits,
         reset=reset,
         max_age_ms=metadata_max_age,
+        zookeeper=None if zookeeper is source else zookeeper.open_snapshot(),
     )
     return write_plans("plan partitions", source.that_has(groups), plans, output, diagram=diagram)

@@ -9,9 +9,11 @@ where `auto.offset.reset` says).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import lcm
 from shlex import quote
+from typing import NamedTuple
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.group import Broker, Group, GroupType
@@ -70,6 +72,7 @@ def plan_partitions(
     *,
     reset: str | None = None,
     max_age_ms: int = 300_000,
+    zookeeper: GroupSource | None = None,
 ) -> Report[Plan]:
     """Plan to give a topic more partitions, for the groups that read it.
 
@@ -81,6 +84,7 @@ def plan_partitions(
         habits: of the groups' programs.
         reset: what members have for `auto.offset.reset`; None where nobody says it.
         max_age_ms: what they have for `metadata.max.age.ms`.
+        zookeeper: where else groups may read it; None: only the source is looked at.
 
     Returns:
         A plan for each group; groups that cannot be planned for are problems.
@@ -100,9 +104,10 @@ def plan_partitions(
     notes: tuple[str, ...] = ()
     away: tuple[str, ...] = ()
     if not group_ids:
-        group_ids, away, notes = _readers(source, topic)
-    if not group_ids and told is None:
-        raise NotFoundError(f"topic {topic}: expected groups that read it, found none")
+        found = _readers(source, topic, zookeeper)
+        if told is None and not (found.group_ids or found.old):
+            raise NotFoundError(f"topic {topic}: expected groups that read it, found none")
+        group_ids, away, notes = found.group_ids, found.away, tuple(_remarks(found, topic))
     report = plan_each(
         source,
         group_ids,
@@ -132,23 +137,51 @@ def _told_count(source: GroupSource, topic: str) -> int | None:
     return len(found.partitions)
 
 
-def _readers(
-    source: GroupSource, topic: str
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Name the groups whose members read a topic, those that are to come back; and remark."""
+class _Readers(NamedTuple):
+    """Who reads a topic.
+
+    Attributes:
+        group_ids: groups with members that read it.
+        away: without members, and with commits of it.
+        old: whose members live on ZooKeeper.
+        problems: what could not be read.
+    """
+
+    group_ids: tuple[str, ...]
+    away: tuple[str, ...]
+    old: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def _readers(source: GroupSource, topic: str, zookeeper: GroupSource | None) -> _Readers:
     reading = source.read(None, _QUESTION)
-    groups = reading.image.groups.values()
-    readers = tuple(each.group_id for each in groups if _is_read(each, topic))
-    away = tuple(
-        each.group_id
-        for each in groups
-        if not each.members and topic in {offset.topic for offset in each.offsets}
+    groups = [*reading.image.groups.values()]
+    if zookeeper is not None:
+        groups += zookeeper.read(None, _QUESTION).image.groups.values()
+    old = [each for each in groups if each.type is GroupType.ZOOKEEPER]
+    groups = [each for each in groups if each.type is not GroupType.ZOOKEEPER]
+    return _Readers(
+        tuple(each.group_id for each in groups if _is_read(each, topic)),
+        tuple(
+            each.group_id
+            for each in groups
+            if not each.members and topic in {offset.topic for offset in each.offsets}
+        ),
+        tuple(each.group_id for each in old if _is_read(each, topic)),
+        tuple(each.reason for each in reading.problems),
     )
-    notes = []
-    if not readers:
-        notes.append(f"no group has members that read {topic}")
-    notes += [each.reason for each in reading.problems]
-    return readers, away, tuple(notes)
+
+
+def _remarks(found: _Readers, topic: str) -> Iterator[str]:
+    if not (found.group_ids or found.old):
+        yield f"no group has members that read {topic}"
+    if found.old:
+        yield (
+            f"by way of ZooKeeper {topic} is read by {first_names(found.old)}: their consumers see "
+            "new partitions at once, and skip what is written there before they have rebalanced, "
+            "unless they have auto.offset.reset=smallest"
+        )
+    yield from found.problems
 
 
 def _is_read(group: Group, topic: str) -> bool:

@@ -10,6 +10,7 @@ from enum import IntEnum
 from kgroup.word import Word
 
 __all__ = [
+    "AbsentTableError",
     "BrokerError",
     "BusyError",
     "ExitStatus",
@@ -17,6 +18,7 @@ __all__ = [
     "KgroupError",
     "NotFoundError",
     "ProblemKind",
+    "UnfitError",
     "UnknownGroupError",
     "UsageError",
 ]
@@ -126,6 +128,7 @@ class ProblemKind(Word):
         "unknown-end",
         "A change that was sent, and no answer came to tell whether it was carried out: look.",
     )
+    UNFIT = ("unfit", "A group of a type, or without members, for which this is not made.")
     BUSY = ("busy", "A warehouse that another process is changing.")
     FAILED = ("failed", "What ended the command and is none of the others; the reason tells.")
     MORE = (
@@ -145,6 +148,7 @@ _STATUSES: Mapping[ProblemKind, ExitStatus] = {
     ProblemKind.NOT_A_SEGMENT: ExitStatus.FAILED,
     ProblemKind.OTHER_TOPIC: ExitStatus.FAILED,
     ProblemKind.BAD_SPEC: ExitStatus.FAILED,
+    ProblemKind.UNFIT: ExitStatus.FAILED,
 }
 """Of kinds that say that something holds nothing at all; the others may stand for a part of it."""
 
@@ -181,6 +185,24 @@ class InputError(KgroupError):
     """A file, a stream or an answer that cannot be used at all."""
 
     kind = ProblemKind.UNREADABLE
+
+
+class AbsentTableError(InputError):
+    """A table, or the file of its database, that is not there.
+
+    Attributes:
+        what: was expected, without what to do.
+    """
+
+    def __init__(self, what: str, advice: str, *, path: str | None = None) -> None:
+        super().__init__(f"{what}; {advice}", path=path)
+        self.what = what
+
+
+class UnfitError(InputError):
+    """A group that can be read, and is none of those that are expected."""
+
+    kind = ProblemKind.UNFIT
 
 
 class BusyError(KgroupError):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.errors import InputError, NotFoundError
+from kgroup.errors import NotFoundError, UnfitError
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupType, Member, MemberState
 from kgroup.model.offset import CommitStore
@@ -65,15 +65,15 @@ def scenario_of(
 ) -> Report[Scenario]:
     """Make it of a group that was read; otherwise like `group_as_it_is`."""
     group_id = found.group_id
-    if not found.members:
-        raise InputError(
-            f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
-            group_id=group_id,
-        )
     if found.type not in _SIMULATED:
-        raise InputError(
+        raise UnfitError(
             f"group {group_id}: expected a group of type {' or '.join(_SIMULATED)}, found "
             f"{found.type}",
+            group_id=group_id,
+        )
+    if not found.members:
+        raise UnfitError(
+            f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
             group_id=group_id,
         )
     report = group_spec(source, reading, found, advice=advice)
@@ -85,7 +85,7 @@ def scenario_of(
         return Report((_watched(scenario),), report.errors, tuple(notes))
     notes = list(report.notes)
     group = before_rebalance(found, [])
-    names = member_names(spec.members_as_sent)
+    names = member_names(group.members)
     known = {names[member.member_id]: member for member in group.members}
     topics = {name: topic.partitions for name, topic in spec.topics.items()}
     is_consumer_group = spec.protocol == "consumer"
@@ -202,14 +202,26 @@ def _start(
     )
 
 
-def member_names(members: Sequence[MemberSpec | Member]) -> Mapping[str, str]:
-    """Name members by their instances or clients, where these tell them apart; by id."""
+def member_names(members: Sequence[Member]) -> Mapping[str, str]:
+    """Name members, by ids, by what outlives a restart, as their ids do not.
+
+    These are instances, or clients, or clients with hosts, whichever tells them apart first, and
+    else clients with hosts and numbers, in the group's order. Where members have no client ids, as
+    on ZooKeeper, their ids are their names.
+    """
     ids = [each.member_id for each in members]
-    for names in ([each.instance_id for each in members], [each.client_id for each in members]):
-        told = [name for name in names if name]
-        if len(set(told)) == len(ids):
-            return dict(zip(ids, told, strict=True))
-    return dict(zip(ids, ids, strict=True))
+    clients = [each.client_id for each in members if each.client_id]
+    if len(clients) == len(ids):
+        hosts = [(each.client_host or "unknown").lstrip("/") for each in members]
+        places = [f"{client}@{host}" for client, host in zip(clients, hosts, strict=True)]
+        numbered = [f"{place}#{places[:n].count(place) + 1}" for n, place in enumerate(places)]
+    else:
+        places, numbered = [], ids
+    instances = [each.instance_id for each in members if each.instance_id]
+    for names in (instances, clients, places, numbered):
+        if len(set(names)) == len(ids):
+            break
+    return dict(zip(ids, names, strict=True))
 
 
 def _started(group: Group, member: Member) -> StartMember:

@@ -32,8 +32,8 @@ RIGHT = (Kind.NUMBER, Kind.DURATION, Kind.AGE)
 _FOLDED = (Kind.TEXT, Kind.NAME)
 _ENDING = 6
 """Characters of a shortened id behind the gap: ids of members differ at their ends."""
-_PIECE_ENDS = re.compile(r"(?<=[-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
-"""Where a text may be folded: behind what separates words, and between humps."""
+_PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
+"""Where a word may be folded: behind what separates parts of it, and between humps."""
 _STYLES = {
     "Stable": "green",
     "Empty": "cyan",
@@ -200,7 +200,13 @@ def _folded(text: str, width: int) -> str:
     """Fold a text between its pieces, and those that are longer than a line anywhere."""
     from rich.cells import cell_len
 
-    return text if cell_len(text) <= width else _lines(_PIECE_ENDS.split(text), width)
+    return text if cell_len(text) <= width else _lines(_pieces(text), width)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Take a text apart; options of commands stay whole."""
+    for word in re.findall(r"[^ ]+ *| +", text):
+        yield from [word] if word.startswith("-") else _PIECE_ENDS.split(word)
 
 
 def _lines(pieces: Iterable[str], width: int) -> str:

@@ -133,7 +133,7 @@ class Fleet:
     def grow(self, command: str, partitions: int) -> None:
         """Give the topic more partitions by Kafka's own tool, and let records come to them."""
         tool, *arguments = shlex.split(command.replace("HOST:PORT", self._server.bootstrap))
-        assert tool == "kafka-topics"
+        assert tool == "kafka-topics.sh"
         run_java(self._server.version, "org.apache.kafka.tools.TopicCommand", arguments)
         before, self.partitions = self.partitions, partitions
         self._clients.call("flow", topic=self.topic, partitions=partitions, first=before, rate=RATE)

@@ -18,6 +18,8 @@ def _below(group: LazyGroup, words: tuple[str, ...] = ()) -> dict[str, click.Com
         command = group.get_command(click.Context(group), name)
         assert command is not None
         if isinstance(command, LazyGroup):
+            if (default := command.default_command()) is not None:
+                found[" ".join((*words, name))] = default
             found |= _below(command, (*words, name))
         else:
             found[" ".join((*words, name))] = command

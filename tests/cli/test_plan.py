@@ -44,7 +44,7 @@ def test_a_plan_is_a_page(cli: Cli) -> None:
     assert (
         "partition.assignment.strategy=org.apache.kafka.clients.consumer.CooperativeSticky" in out
     )
-    assert "without the plan: One rolling restart" in out
+    assert "without the plan  One rolling restart, with cooperative-sticky alone." in out
 
 
 def test_a_plan_says_what_it_assumes_and_no_file_of_a_scenario(cli: Cli) -> None:
@@ -96,6 +96,31 @@ def test_a_group_that_is_not_there(cli: Cli) -> None:
     assert [each["group_id"] for each in rows(found.out)] == ["payment-service"]
     assert [each["kind"] for each in json.loads(found.out)["errors"]] == ["not-found"]
     ended(cli, 3, "plan", "assignor", "sticky", "nosuch", "--sample")
+
+
+def test_what_is_said_of_a_member_that_nobody_is(cli: Cli) -> None:
+    found = ended(cli, 3, *STICKY, "--settings", "nobody=range")
+    assert "found none that is called 'nobody'" in found.err
+
+
+def test_programs_that_would_end_are_told_at_once(cli: Cli) -> None:
+    line = ("plan", "consumer-protocol", "payment-service", "--sample", "--assignor", "nope")
+    found = ended(cli, 5, *line, "-o", "json")
+    (plan,) = rows(found.out)
+    assert "UNSUPPORTED_ASSIGNOR" in plan["summary"]
+    assert set(plan["forecast"]["failed"].values()) == {"UNSUPPORTED_ASSIGNOR"}
+
+
+def test_a_refused_plan_has_a_row(cli: Cli) -> None:
+    found = ended(cli, 5, *STICKY, "--settings", "roundrobin", "-o", "csv")
+    (row,) = csv.DictReader(io.StringIO(found.out))
+    assert (row["group_id"], row["step"]) == ("payment-service", "")
+    assert "Every member supports range" in row["title"]
+
+
+def test_groups_that_are_read_by_way_of_zookeeper_are_named(cli: Cli) -> None:
+    found = ended(cli, 0, "plan", "partitions", "clicks=8", "--sample")
+    assert "by way of ZooKeeper clicks is read by click-stats" in found.err
 
 
 def test_a_plan_that_cannot_be_carried_out(cli: Cli) -> None:

@@ -13,6 +13,14 @@ from tests.cli.conftest import Cli
 COMMITS = ("plan", "kafka-offsets", "--sample")
 
 
+@pytest.mark.parametrize("target", ["kafka-offsets", "new-consumer"])
+def test_a_group_that_is_in_kafka_alone(cli: Cli, target: str) -> None:
+    found = cli("plan", target, "order-service", "--sample")
+    assert (found.status, "found the group in Kafka alone" in found.err) == (1, True)
+    missing = cli("plan", target, "nosuch", "--sample")
+    assert (missing.status, "does not exist" in missing.err) == (3, True)
+
+
 def test_where_members_commit_is_read_from_their_settings(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "consumer.properties"
     path.write_text("offsets.storage = kafka \nrebalance.backoff.ms=100\n")
@@ -51,7 +59,7 @@ def test_groups_elsewhere_than_in_zookeeper(cli: Cli) -> None:
     assert found.status == 2
     assert "expected a source that has nodes of ZooKeeper: choose --zookeeper" in found.err
     found = cli(*COMMITS, "order-service")
-    assert (found.status, found.out) == (3, "")
+    assert (found.status, found.out) == (1, "")
     found = cli(*COMMITS, "stock-sync", "nobody")
     assert found.status == 4
     assert "stock-sync: kafka-offsets" in found.out

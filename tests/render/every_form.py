@@ -38,6 +38,7 @@ from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset
+from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
 from kgroup.operation.plan.plan import Plan
 from kgroup.operation.plan.verify import StepCheck
 from kgroup.operation.remove_members import RemovedMember
@@ -47,7 +48,16 @@ from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.cell import HARMFUL, Column, cell
 from kgroup.render.document import document, json_on_terminal, json_rows
-from kgroup.render.group import assignment, finding, group, offsets, plan, simulation, zookeeper
+from kgroup.render.group import (
+    advice,
+    assignment,
+    finding,
+    group,
+    offsets,
+    plan,
+    simulation,
+    zookeeper,
+)
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
 from kgroup.render.group.offset_plan import plan_text
@@ -112,6 +122,8 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     assignment.bounces_sheet: Bounce,
     simulation.events_sheet: Simulation,
     simulation.scenario_sheet: ShippedScenario,
+    advice.advice_sheet: GroupAdvice,
+    advice.targets_sheet: ListedTarget,
     plan.steps_sheet: Plan,
     plan.checks_sheet: StepCheck,
     zookeeper.consumer_sheet: RegisteredConsumer,
@@ -206,6 +218,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     simulation.scenarios_text: (ShippedScenario, simulation.scenarios_text),
     simulation.grid_text: (Simulation, _simulation_grids),
     simulation.diagram_text: (Simulation, _diagrams),
+    advice.advice_text: (GroupAdvice, advice.advice_text),
     plan.plans_text: (Plan, plan.plans_text),
     plan.checks_text: (StepCheck, plan.checks_text),
     plan.diagram_text: (Plan, _plan_diagrams),

@@ -16,6 +16,7 @@ from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset, Result
+from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
 from kgroup.operation.plan.plan import Plan, Target, Verdict
 from kgroup.operation.plan.verify import Progress, StepCheck
 from kgroup.operation.remove_members import RemovedMember
@@ -47,6 +48,8 @@ ROOTS = (
     RemovedMember,
     Plan,
     StepCheck,
+    GroupAdvice,
+    ListedTarget,
 )
 
 
@@ -80,6 +83,7 @@ def test_every_set_of_columns_has_its_table() -> None:
         "group.simulation",
         "group.offsets",
         "group.plan",
+        "group.advice",
     ):
         module = f"kgroup.render.{part}"
         sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}

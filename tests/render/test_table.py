@@ -164,6 +164,16 @@ def test_texts_are_folded_behind_what_separates_words() -> None:
     ]
 
 
+def test_options_of_commands_are_not_folded_apart() -> None:
+    rows = [["b", "ask.sh --bootstrap-server HOST:PORT", "1"]]
+    lines = bare(rich_table(NAMES, rows, headers=False, terminal_width=30))
+    assert [line.split() for line in lines] == [
+        ["b", "ask.sh", "1"],
+        ["--bootstrap-server", "HOST:"],
+        ["PORT"],
+    ]
+
+
 def test_names_keep_twice_the_room_of_other_texts() -> None:
     lines = bare(rich_table(NAMES, [["n" * 40, "t" * 40, "1"]], terminal_width=37))
     assert lines[1].split() == ["n" * 20, "t" * 10, "1"]

@@ -37,6 +37,11 @@ command = LazyGroup(
     the simulator of what each step costs. 'kgroup plan verify' compares a saved plan (-o json) with
     the group, and 'kgroup plan apply' copies offsets, with --execute, where a step does. All else
     sends nothing to anybody but requests that read.
+
+    Without a target, 'kgroup plan GROUP...' tells which of them make sense for groups, and what
+    each would save; 'kgroup plan --list' names them all. A group with the name of a target stands
+    behind the options and two dashes: 'kgroup plan --sample -- assignor'.
     """,
     COMMANDS,
+    "plan.advice",
 )

@@ -11,7 +11,7 @@ import click
 
 from kgroup.cli.option.common import PATH, add_options, parsed
 from kgroup.cli.option.parameter import parse_duration, parse_some_time
-from kgroup.cli.option.source import Source
+from kgroup.cli.option.source import Source, sample_cluster
 from kgroup.cli.output.context import documented, flush, show, warn_notes, warn_of, write
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.plan import Plan
     from kgroup.operation.plan.zookeeper.group import OldGroup
     from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
 __all__ = [
     "CONSUMER_CONFIG_OPTION",
-    "check_diagram",
+    "DIAGRAM_OPTION",
     "habit_options",
-    "show_old_plans",
-    "show_plans",
+    "write_old_plans",
+    "write_plans",
 ]
 
 CONSUMER_CONFIG_OPTION = click.option(
@@ -94,8 +95,12 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="Of everything that chance decides in the forecast.",
         ),
-        click.option("--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."),
     )
+
+
+DIAGRAM_OPTION = click.option(
+    "--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."
+)
 
 
 def _consumer_config(path: Path | None) -> Mapping[str, str]:
@@ -113,40 +118,30 @@ def _consumer_config(path: Path | None) -> Mapping[str, str]:
     return {each.key: each.value.strip(JAVA_BLANK) for each in read_properties(path)}
 
 
-def show_old_plans(
+def write_plans(
     command: str,
-    make: Callable[[OldGroup], Plan],
-    groups: Sequence[str],
     source: Source,
-    consumer_config: Path | None,
+    make: Callable[[GroupSource], Report[Plan]],
     output: Output,
     *,
     diagram: bool,
 ) -> ExitStatus:
-    """Plan for groups on ZooKeeper, and write the plans.
+    """Make plans of what a source says, and write them in the form that the user chose, or drawn.
 
     Args:
         command: name for the JSON document.
-        make: makes a plan for one of them.
-        groups: names.
-        source: where they are.
-        consumer_config: file with settings of their members; None: nobody tells them.
+        source: of groups.
+        make: plans for them.
         output: form, columns and heads.
-        diagram: draw the plans.
+        diagram: draw them.
+
+    Raises:
+        UsageError: click's, of a drawing in another form.
     """
-    check_diagram(output, diagram=diagram)
-    from kgroup.operation.plan.zookeeper.group import plan_old
-
-    with documented(command, output):
-        settings = _consumer_config(consumer_config)
-        address = None if source.zookeeper is None else str(source.zookeeper)
-        with source.open() as opened:
-            report = plan_old(opened, groups, settings, address, make)
-    return show_plans(command, report, output, diagram=diagram)
-
-
-def show_plans(command: str, report: Report[Plan], output: Output, *, diagram: bool) -> ExitStatus:
-    """Write plans in the form that the user chose, or their diagrams."""
+    if diagram and (output.form != "table" or output.columns):
+        raise click.UsageError("--diagram is a drawing; leave it out, or -o and --columns")
+    with documented(command, output), source.open() as opened:
+        report = make(opened)
     from kgroup.render.group import plan as render
 
     if not diagram:
@@ -159,11 +154,34 @@ def show_plans(command: str, report: Report[Plan], output: Output, *, diagram: b
     return report.exit_status
 
 
-def check_diagram(output: Output, *, diagram: bool) -> None:
-    """Refuse a drawing in another form.
+def write_old_plans(
+    command: str,
+    source: Source,
+    groups: Sequence[str],
+    make: Callable[[OldGroup], Plan],
+    consumer_config: Path | None,
+    output: Output,
+    *,
+    diagram: bool,
+) -> ExitStatus:
+    """Do the same for groups on ZooKeeper.
 
-    Raises:
-        UsageError: click's.
+    Args:
+        command: name for the JSON document.
+        source: of groups.
+        groups: names.
+        make: makes a plan for one of them.
+        consumer_config: file with settings of their members; None: nobody tells them.
+        output: form, columns and heads.
+        diagram: draw the plans.
     """
-    if diagram and (output.form != "table" or output.columns):
-        raise click.UsageError("--diagram is a drawing; leave it out, or -o and --columns")
+
+    def made(opened: GroupSource) -> Report[Plan]:
+        from kgroup.operation.plan.zookeeper.group import plan_old
+
+        address = None if source.zookeeper is None else str(source.zookeeper)
+        settings = _consumer_config(consumer_config)
+        with sample_cluster(source) as cluster:
+            return plan_old(opened, groups, settings, address, make, cluster)
+
+    return write_plans(command, source, made, output, diagram=diagram)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Source",
     "missing_source",
+    "sample_cluster",
     "source_of",
     "source_options",
     "with_sample_zookeeper",
@@ -165,6 +166,18 @@ def with_sample_zookeeper(source: Source) -> Source:
     from kgroup.sample import sample_log_dir, sample_zookeeper
 
     return Source(snapshot=sample_zookeeper()) if source.paths == (sample_log_dir(),) else source
+
+
+@contextmanager
+def sample_cluster(source: Source) -> "Iterator[GroupSource | None]":
+    """Open the sample's log directory, beside the sample's ZooKeeper; None beside any other."""
+    from kgroup.sample import sample_log_dir, sample_zookeeper
+
+    if source.snapshot != sample_zookeeper():
+        yield None
+        return
+    with Source(paths=(sample_log_dir(),)).open(in_rounds=True) as cluster:
+        yield cluster
 
 
 def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:

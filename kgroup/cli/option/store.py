@@ -15,6 +15,7 @@ from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection
 from kgroup.cli.option.parameter import parse_topics
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
+from kgroup.errors import AbsentTableError, InputError, UsageError
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -154,7 +155,6 @@ class Store:
             InputError: a file that has the URL cannot be read.
             UsageError: nobody says which database, or something is not as it should be.
         """
-        from kgroup.errors import UsageError
         from kgroup.source.config.profile import config_file, read_sql_profile
         from kgroup.source.sql.layout import renamed
         from kgroup.source.sql.setting import parse_sql_profile, sql_settings
@@ -301,8 +301,11 @@ def open_copied(
 ) -> "Iterator[tuple[AnyStore, AnyStore]]":
     """Open these; errors as of `Store.open`."""
     first, second = copied_stores(copy, source, sql)
-    with first.open(group_ids) as origin, second.open(group_ids) as goal:
-        yield origin, goal
+    try:
+        with first.open(group_ids) as origin, second.open(group_ids) as goal:
+            yield origin, goal
+    except AbsentTableError as error:
+        raise InputError(f"{error.what}; an earlier step of the plan makes it") from None
 
 
 def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Store:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_strategies
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from kgroup.operation.plan.forecast import Habits
@@ -25,16 +24,19 @@ def _parse_settings(
     ctx: click.Context, param: click.Parameter, values: Sequence[str]
 ) -> Mapping[str, tuple[str, ...]]:
     """Read what members support: MEMBER=STRATEGY,…, or only strategies, of every member."""
-    from kgroup.assignor.strategy import strategies
+    from kgroup.operation.plan.assignor import CLASSES, strategy_named
 
-    known = strategies("classic")
     told: dict[str, tuple[str, ...]] = {}
     for text in values:
         member, equals, rest = text.rpartition("=")
-        names = tuple(each.strip() for each in rest.split(","))
-        if (equals and not member) or not set(names) <= set(known):
+        try:
+            names = tuple(strategy_named(each.strip()) for each in rest.split(","))
+        except UsageError:
+            names = ()
+        if (equals and not member) or not names:
             raise click.BadParameter(
-                f"expected MEMBER=STRATEGY,… with strategies of {', '.join(known)}, found {text!r}",
+                f"expected MEMBER=STRATEGY,… with strategies of {', '.join(CLASSES)}, found "
+                f"{text!r}",
                 ctx,
                 param,
             )
@@ -71,6 +73,7 @@ def _parse_settings(
     "cannot mix strategies.",
 )
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     strategy: str,
@@ -84,16 +87,18 @@ def command(
 ) -> ExitStatus:
     """Move groups to another strategy of their members.
 
-    STRATEGY is range, roundrobin, sticky or cooperative-sticky. From an eager strategy to the
-    cooperative one, and back, a group goes in two rolling restarts; how many others take hangs on
-    what members support already.
+    STRATEGY is range, roundrobin, sticky or cooperative-sticky, or its class. From an eager
+    strategy to the cooperative one, and back, a group goes in two rolling restarts; how many others
+    take hangs on what members support already.
     """
-    check_diagram(output, diagram=diagram)
-    from kgroup.operation.plan.assignor import plan_assignor
-    from kgroup.operation.plan.running import plan_each
+    from kgroup.operation.plan.assignor import plan_assignors, strategy_named
 
-    name = "plan assignor"
-    make = partial(plan_assignor, strategy=strategy, told=settings, habits=habits, library=client)
-    with documented(name, output), source.that_has(groups).open() as opened:
-        report = plan_each(opened, groups, make, habits)
-    return show_plans(name, report, output, diagram=diagram)
+    plans = partial(
+        plan_assignors,
+        group_ids=groups,
+        strategy=strategy_named(strategy),
+        told=settings,
+        habits=habits,
+        library=client,
+    )
+    return write_plans("plan assignor", source.that_has(groups), plans, output, diagram=diagram)

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options, parsed
-from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.plan import Plan
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
 __all__ = ["command"]
 
@@ -60,6 +62,7 @@ def _parse_version(text: str) -> tuple[int, ...]:
     help="Version of it that the members will have.",
 )
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     groups: Sequence[str],
@@ -78,14 +81,12 @@ def command(
     Members are restarted one after another with group.protocol=consumer, and the group reads on.
     The broker that coordinates it is asked whether it lets the group go.
     """
-    check_diagram(output, diagram=diagram)
     if client_version is not None and client is None:
         raise click.UsageError("--client-version is of a library: say which with --client")
     from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
     from kgroup.operation.plan.running import plan_each
 
-    name = "plan consumer-protocol"
-    with documented(name, output), source.that_has(groups).open() as opened:
+    def plans(opened: "GroupSource") -> "Report[Plan]":
         make = partial(
             plan_consumer_protocol,
             source=opened,
@@ -96,5 +97,7 @@ def command(
             library=client,
             version=client_version,
         )
-        report = plan_each(opened, groups, make, habits)
-    return show_plans(name, report, output, diagram=diagram)
+        return plan_each(opened, groups, make, habits)
+
+    name = "plan consumer-protocol"
+    return write_plans(name, source.that_has(groups), plans, output, diagram=diagram)

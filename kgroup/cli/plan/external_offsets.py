@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.store import SqlNames, planned_copy, planned_table, table_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.plan import Plan
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
 __all__ = ["command"]
 
@@ -42,6 +44,7 @@ __all__ = ["command"]
 @source_options(required=True)
 @table_options
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     groups: Sequence[str],
@@ -60,23 +63,20 @@ def command(
     stopped while offsets are copied, or goes in two rolling restarts. A plan has no password: it
     names the database as sql, that of $KGROUP_SQL_URL or of the profile, where its URL has one.
     """
-    check_diagram(output, diagram=diagram)
     from kgroup.operation.plan.external_offsets import plan_external_offsets
     from kgroup.operation.plan.running import plan_each
 
+    def plans(opened: "GroupSource") -> "Report[Plan]":
+        make = partial(
+            plan_external_offsets,
+            source=opened,
+            table=planned_table(source, sql, names),
+            copy=planned_copy(sql, names),
+            habits=habits,
+            to_kafka=to_kafka,
+            rolling=rolling,
+        )
+        return plan_each(opened, groups, make, habits)
+
     name = "plan external-offsets"
-    with documented(name, output):
-        table = planned_table(source, sql, names)
-        copy = planned_copy(sql, names)
-        with source.that_has(groups).open() as opened:
-            make = partial(
-                plan_external_offsets,
-                source=opened,
-                table=table,
-                copy=copy,
-                habits=habits,
-                to_kafka=to_kafka,
-                rolling=rolling,
-            )
-            report = plan_each(opened, groups, make, habits)
-    return show_plans(name, report, output, diagram=diagram)
+    return write_plans(name, source.that_has(groups), plans, output, diagram=diagram)

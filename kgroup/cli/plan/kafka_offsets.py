@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.plan import CONSUMER_CONFIG_OPTION, habit_options, show_old_plans
+from kgroup.cli.option.plan import (
+    CONSUMER_CONFIG_OPTION,
+    DIAGRAM_OPTION,
+    habit_options,
+    write_old_plans,
+)
 from kgroup.cli.option.source import Source, zookeeper_source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.form import Output
@@ -34,6 +39,7 @@ __all__ = ["command"]
 @zookeeper_source_options
 @CONSUMER_CONFIG_OPTION
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     groups: Sequence[str],
@@ -51,6 +57,5 @@ def command(
     from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
 
     make = partial(plan_kafka_offsets, habits=habits)
-    return show_old_plans(
-        "plan kafka-offsets", make, groups, source, consumer_config, output, diagram=diagram
-    )
+    name = "plan kafka-offsets"
+    return write_old_plans(name, source, groups, make, consumer_config, output, diagram=diagram)

@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options, parsed
 from kgroup.cli.option.parameter import parse_some_time
-from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
-from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
+from kgroup.cli.option.source import Source, source_options, with_sample_zookeeper
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -60,6 +60,7 @@ def _parse_growth(text: str) -> tuple[str, int]:
     help="What members have for metadata.max.age.ms: how often they look for partitions.",
 )
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     growth: tuple[str, int],
@@ -77,13 +78,18 @@ def command(
     moves, which keys change their partition, and what becomes of records that are written to new
     partitions before anybody owns them.
     """
-    check_diagram(output, diagram=diagram)
     from kgroup.operation.plan.partitions import plan_partitions
 
-    name = "plan partitions"
     topic, count = growth
-    with documented(name, output), source.that_has(groups).open() as opened:
-        report = plan_partitions(
-            opened, topic, count, tuple(groups), habits, reset=reset, max_age_ms=metadata_max_age
-        )
-    return show_plans(name, report, output, diagram=diagram)
+    zookeeper = with_sample_zookeeper(source)
+    plans = partial(
+        plan_partitions,
+        topic=topic,
+        count=count,
+        group_ids=tuple(groups),
+        habits=habits,
+        reset=reset,
+        max_age_ms=metadata_max_age,
+        zookeeper=None if zookeeper is source else zookeeper.open_snapshot(),
+    )
+    return write_plans("plan partitions", source.that_has(groups), plans, output, diagram=diagram)

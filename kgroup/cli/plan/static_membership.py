@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import ID, examples, given_options, output_options
-from kgroup.cli.option.plan import check_diagram, habit_options, show_plans
+from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.forecast import Habits
     from kgroup.operation.plan.plan import Plan
     from kgroup.operation.plan.running import RunningGroup
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
 __all__ = ["command"]
 
@@ -43,6 +44,7 @@ __all__ = ["command"]
 )
 @click.option("--back", is_flag=True, help="Plan the way back to dynamic members.")
 @habit_options
+@DIAGRAM_OPTION
 @output_options
 def command(
     groups: Sequence[str],
@@ -58,7 +60,6 @@ def command(
     A static member (group.instance.id) that is back before its session ends gets its partitions
     back, and nothing moves. What a rolling restart costs before and after stands side by side.
     """
-    check_diagram(output, diagram=diagram)
     if back and template is not None:
         raise click.UsageError("--back leaves no instance ids; leave it out, or --instance-id")
     from kgroup.operation.plan.running import plan_each
@@ -67,10 +68,9 @@ def command(
         plan_static_membership,
     )
 
-    name = "plan static-membership"
     is_measured = "restart_time" in given_options()
-    with documented(name, output), source.that_has(groups).open() as opened:
 
+    def plans(opened: "GroupSource") -> "Report[Plan]":
         def make(running: "RunningGroup") -> "Plan":
             if back:
                 return plan_dynamic_membership(running, habits)
@@ -78,5 +78,7 @@ def command(
                 running, opened, habits, template=template, is_measured=is_measured
             )
 
-        report = plan_each(opened, groups, make, habits)
-    return show_plans(name, report, output, diagram=diagram)
+        return plan_each(opened, groups, make, habits)
+
+    name = "plan static-membership"
+    return write_plans(name, source.that_has(groups), plans, output, diagram=diagram)

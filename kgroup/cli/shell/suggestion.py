@@ -111,6 +111,14 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
             if params.get("bounce")
             else assignment.MOVE_COLUMNS
         )
+    elif name == "plan":
+        from kgroup.render.group import advice
+
+        columns = advice.TARGET_COLUMNS if params.get("lists") else advice.ADVICE_COLUMNS
+    elif ctx.parent is not None and ctx.parent.command.name == "plan" and name != "apply":
+        from kgroup.render.group import plan
+
+        columns = plan.CHECK_COLUMNS if name == "verify" else plan.STEP_COLUMNS
     elif ctx.parent is not None and ctx.parent.command.name == "history" and name != "as-of":
         columns = _history_columns(name or "", params)
     elif name == "check":

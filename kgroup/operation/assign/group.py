@@ -11,7 +11,7 @@ from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
-from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError
 from kgroup.model.client.library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.pattern import parse_regex
@@ -29,7 +29,15 @@ from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import ClusterSource, GroupSource, Question, Reading
 
-__all__ = ["NO_ADVICE", "Advice", "before_rebalance", "find_group", "group_spec", "read_group"]
+__all__ = [
+    "NO_ADVICE",
+    "Advice",
+    "before_rebalance",
+    "find_group",
+    "group_spec",
+    "protocol_of",
+    "read_group",
+]
 
 
 class Advice(NamedTuple):
@@ -124,9 +132,9 @@ def group_spec(
     group_id = found.group_id
     notes = list(reading.notes)
     group = before_rebalance(found, notes)
-    protocol = _protocol(group)
+    protocol = protocol_of(group)
     if not group.members:
-        raise InputError(
+        raise UnfitError(
             f"group {group_id}: expected members that subscribe, found none (state "
             f"{_known(group.state)}){advice.members}",
             group_id=group_id,
@@ -222,16 +230,21 @@ def _lags(
     return lags, (*committing.problems, *ends.problems)
 
 
-def _protocol(group: Group) -> str:
+def protocol_of(group: Group) -> str:
+    """Return by which protocol a group's members assign partitions.
+
+    Raises:
+        InputError: what they assign are no partitions, or not here.
+    """
     if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
-        raise InputError(
+        raise UnfitError(
             f"group {group.group_id}: expected members of protocol type 'consumer', found "
             f"{group.protocol_type!r} (protocol {_known(group.assignor)}); what they assign are "
             f"no partitions. Sent by its members: {_sizes(group.members)}",
             group_id=group.group_id,
         )
     if group.type is GroupType.STREAMS:
-        raise InputError(
+        raise UnfitError(
             f"group {group.group_id} is a streams group; its tasks are not assigned here",
             group_id=group.group_id,
         )

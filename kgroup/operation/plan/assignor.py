@@ -8,12 +8,11 @@ the one with most votes; each votes for the first of its list), KIP-429; of libr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from shlex import quote
 
-from kgroup.assignor.strategy import strategies
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.forecast import (
     Habits,
@@ -33,9 +32,12 @@ from kgroup.operation.plan.plan import (
     Target,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.running import RunningGroup, plan_each
+from kgroup.operation.plan.stop import how_to_stop, removal, started_with
+from kgroup.operation.report import Report, first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
+from kgroup.source.base import GroupSource
 
 __all__ = [
     "CLASSES",
@@ -44,6 +46,8 @@ __all__ = [
     "configured_strategies",
     "one_by_one",
     "plan_assignor",
+    "plan_assignors",
+    "strategy_named",
 ]
 
 STRATEGY = "partition.assignment.strategy"
@@ -66,6 +70,55 @@ _Lists = Mapping[str, tuple[str, ...]]
 """What members support, by name, in their order of preference."""
 
 
+def strategy_named(text: str) -> str:
+    """Give a strategy by its name, or by its class.
+
+    Raises:
+        UsageError: there is no such strategy.
+    """
+    by_class = {class_: name for name, class_ in CLASSES.items()}
+    name = by_class.get(text, text)
+    if name not in CLASSES:
+        raise UsageError(f"expected a strategy ({', '.join(CLASSES)}) or its class, found {text!r}")
+    return name
+
+
+def plan_assignors(
+    source: GroupSource,
+    group_ids: Collection[str],
+    strategy: str,
+    told: _Lists,
+    habits: Habits,
+    library: str | None = None,
+) -> Report[Plan]:
+    """Plan for each of these groups, with what is said of members that are of it.
+
+    Arguments as of `plan_assignor`.
+
+    Raises:
+        NotFoundError: somebody says something of a member that no group has.
+    """
+    groups: dict[str, list[str]] = {text: [] for text in told if text}
+
+    def make(running: RunningGroup) -> Plan:
+        own = {text: names for text, names in told.items() if not text or running.has(text)}
+        for text in own.keys() & groups.keys():
+            groups[text].append(running.group.group_id)
+        return plan_assignor(running, strategy, own, habits, library)
+
+    report = plan_each(source, group_ids, make, habits)
+    unused = [text for text, found in groups.items() if not found]
+    if unused and report.data:
+        raise NotFoundError(
+            f"--settings: expected members of {first_names([*dict.fromkeys(group_ids)])}, found "
+            f"none that is called {first_names([repr(each) for each in unused])}"
+        )
+    if len(group_ids) == 1:
+        return report
+    notes = (f"--settings of {text} is of {first_names(found)}" for text, found in groups.items())
+    return replace(report, notes=(*report.notes, *notes))
+
+
 def plan_assignor(
     running: RunningGroup, strategy: str, told: _Lists, habits: Habits, library: str | None = None
 ) -> Plan:
@@ -81,20 +134,17 @@ def plan_assignor(
 
     Raises:
         InputError: the group is none whose members assign.
-        UsageError: there is no such strategy.
         NotFoundError: somebody says something of a member that is not there.
     """
     group = running.group
-    if strategy not in strategies("classic"):
-        raise UsageError(
-            f"expected a strategy ({', '.join(strategies('classic'))}), found {strategy!r}"
-        )
     if group.type is not GroupType.CLASSIC:
-        raise InputError(
+        raise UnfitError(
             f"group {group.group_id}: expected a classic group, whose members assign, found one of "
             f"type {group.type}",
             group_id=group.group_id,
         )
+    if running.is_stopped:
+        return _start(running, strategy, library)
     assert running.scenario.start is not None
     now = running.scenario.start.protocol
     told = _by_name(running, told)
@@ -122,23 +172,61 @@ def plan_assignor(
         tuple(preconditions),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     if set(lists.values()) == {(strategy,)}:
-        return replace(plan, summary=f"Nothing is to be done: every member has {strategy} alone.")
+        return replace(plan, summary=_reached(running, strategy, told))
     if stops:
         moves = [_stopped(running, scenario, lists, strategy, habits)]
     else:
         moves = _bounces(running, scenario, lists, strategy, habits, library)
     steps, total = forecast(scenario, moves, habits)
     count = "one rolling restart" if len(moves) == 1 else f"{len(moves)} rolling restarts"
-    return replace(
-        plan,
-        summary=f"From {now} to {strategy} "
-        + ("with the group stopped." if stops else f"in {count}."),
-        steps=steps,
-        forecast=total,
-        naive=None if len(moves) == 1 and not stops else _naive(scenario, lists, strategy, habits),
+    return plan.carried_out(
+        f"From {now} to {strategy} " + ("with the group stopped." if stops else f"in {count}."),
+        steps,
+        total,
+        None if len(moves) == 1 and not stops else _naive(scenario, lists, strategy, habits),
     )
+
+
+def _reached(running: RunningGroup, strategy: str, told: _Lists) -> str:
+    """Say that the group has its strategy; the last restart may be left where others are listed."""
+    if told.keys() >= running.by_name.keys():
+        return f"Nothing is to be done: every member has {strategy} alone."
+    return (
+        f"Nothing is to be done if every member has {strategy} alone: the group uses it already. "
+        "Where members list others too, as after the first of two restarts, say it with --settings "
+        f"{strategy},OTHER: the last restart is left then."
+    )
+
+
+def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
+    """Plan for a group that is stopped: it has the strategy that its members come with."""
+    group = running.group
+    preconditions = [running.rests]
+    if strategy == COOPERATIVE_STICKY:
+        preconditions.append(_version(running, library))
+    if library == LIBRDKAFKA:
+        preconditions.append(_of_librdkafka(strategy, {}))
+    plan = Plan(
+        group.group_id,
+        Target.ASSIGNOR,
+        strategy,
+        "",
+        group.type,
+        group.assignor,
+        (),
+        tuple(preconditions),
+    )
+    if plan.is_refuted:
+        return plan.refused()
+    step = started_with(
+        f"{strategy} alone",
+        (Setting(None, STRATEGY, None, configured_strategies((strategy,), library)),),
+        (f"kgroup describe {quote(group.group_id)} shows the strategy {strategy}.",),
+        Expected(GroupType.CLASSIC, strategy, members=1),
+    )
+    return plan.carried_out("The group is stopped, so that no restart is needed.", (step,))
 
 
 def _by_name(running: RunningGroup, told: _Lists) -> _Lists:
@@ -225,6 +313,8 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
         if each.subscription is not None and each.subscription.owned is None
     ]
     check = "Look at the version of kafka-clients that each of them is built with."
+    if running.is_stopped:
+        return Precondition("client-version", text, Verdict.UNKNOWN, None, check)
     if not old:
         found = "subscriptions tell what members own, as they do since 2.4"
         return Precondition("client-version", text, Verdict.VERIFIED, found)
@@ -337,12 +427,6 @@ def _restart(
 def _stopped(
     running: RunningGroup, scenario: Scenario, lists: _Lists, strategy: str, habits: Habits
 ) -> Move:
-    group_id = quote(running.group.group_id)
-    static = any(each.instance_id for each in running.group.members)
-    stay = ""
-    if static:
-        stay = ": static members stay until their sessions have expired, or the command below, run "
-        stay += "before any is started, removes them"
     alone = dict.fromkeys(lists, (strategy,))
     title = f"Stop the whole group, and start it with {strategy}"
     step = replace(
@@ -357,12 +441,8 @@ def _stopped(
             LIBRDKAFKA,
         ),
         restarted=tuple(lists),
-        actions=(
-            "Stop all members in order, so that what they have read is committed.",
-            f"Wait until kgroup describe {group_id} shows it Empty{stay}.",
-            "Start all members.",
-        ),
-        commands=(f"kgroup members remove {group_id} --all --execute",) if static else (),
+        actions=(*how_to_stop(running.group), "Start all members."),
+        commands=removal(running.group),
         back="Stop the group again, and start it with the list that it had before.",
     )
     plans = {name: _listing(scenario.members[name], alone[name]) for name in lists}

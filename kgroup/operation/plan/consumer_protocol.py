@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
 
-from kgroup.errors import UsageError
 from kgroup.model.group import GroupType
-from kgroup.operation.plan.assignor import CLASSES
-from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, read_coordinator
+from kgroup.operation.plan.assignor import strategy_named
+from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, read_brokers
 from kgroup.operation.plan.forecast import (
     Habits,
     Move,
@@ -27,6 +26,7 @@ from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Targe
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.stop import how_to_stop, removal, started_with
 from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.source.base import GroupSource
 
@@ -63,13 +63,11 @@ def plan_consumer_protocol(
         InputError: the group's members live on ZooKeeper.
         UsageError: there is no such strategy.
     """
-    if back and assignor is not None and assignor not in CLASSES:
-        raise UsageError(f"expected a strategy ({', '.join(CLASSES)}), found {assignor!r}")
+    if back and assignor is not None:
+        assignor = strategy_named(assignor)
     running.check_coordinated("a classic or consumer group")
     group = running.group
-    change = ProtocolChange(
-        running, read_coordinator(source, group), back, stops, assignor, library
-    )
+    change = ProtocolChange(running, read_brokers(source, group), back, stops, assignor, library)
     plan = Plan(
         group.group_id,
         Target.CONSUMER_PROTOCOL,
@@ -80,18 +78,28 @@ def plan_consumer_protocol(
         running.planned_members,
         (running.rests,),
     )
-    if not change.moved:
+    if not (change.moved or running.is_stopped):
         return plan
     plan = replace(plan, preconditions=tuple(conditions(change, library, version)))
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
+    if running.is_stopped:
+        summary = "The group is stopped, so that no restart is needed."
+        return plan.carried_out(summary, (_start(change),))
     steps, total = forecast(change.scenario, _moves(change, habits), habits)
-    return replace(
-        plan,
-        summary=_summary(change),
-        steps=steps,
-        forecast=total,
-        naive=None if stops else _naive(change, habits),
+    return plan.carried_out(
+        _summary(change), steps, total, None if stops else _naive(change, habits)
+    )
+
+
+def _start(change: ProtocolChange) -> PlanStep:
+    assignor = change.assignor or (None if change.back else change.default)
+    type_ = GroupType.CLASSIC if change.back else GroupType.CONSUMER
+    return started_with(
+        f"the {change.protocol} protocol",
+        tuple(replace(each, before=None) for each in change.settings(())),
+        (f"kgroup describe {quote(change.group.group_id)} shows the type {change.protocol}.",),
+        Expected(type_, assignor, members=1, protocol=None if change.back else "consumer"),
     )
 
 
@@ -146,7 +154,7 @@ def _step(
 
 def _way_back(change: ProtocolChange) -> str:
     """Say how to go back, for which the policy is to let groups go the other way, too."""
-    policy = change.coordinator.policy
+    policy = change.brokers.policy
     stopped = "stop all members, and start them with the settings that they had before"
     if change.back:
         text = "Restart the members one after another with the settings that they had before."
@@ -219,7 +227,7 @@ def _others_step(change: ProtocolChange, names: Sequence[str], habits: Habits) -
         "for every member.",
     ]
     if any(change.running.by_name[each].instance_id for each in names):
-        session_ms = change.coordinator.number(CONSUMER_SESSION)
+        session_ms = change.brokers.number(CONSUMER_SESSION)
         see.append(
             "A static member that stops keeps its partitions until it is back, at most for the "
             f"session timeout of the broker ({CONSUMER_SESSION}"
@@ -260,11 +268,6 @@ def _back_step(change: ProtocolChange, habits: Habits) -> PlanStep:
 def _stopped(change: ProtocolChange, habits: Habits) -> Move:
     group_id = quote(change.group.group_id)
     names = tuple(change.running.by_name)
-    static = any(each.instance_id for each in change.group.members)
-    stay = ""
-    if static:
-        stay = ": static members stay until their sessions have expired, or the command below, run "
-        stay += "before any is started, removes them"
     step = _step(
         change,
         names,
@@ -274,16 +277,8 @@ def _stopped(change: ProtocolChange, habits: Habits) -> Move:
     )
     step = replace(
         step,
-        actions=(
-            "Stop all members in order, so that what they have read is committed.",
-            f"Wait until kgroup describe {group_id} shows it Empty{stay}.",
-            "Start all members.",
-            *change.about_session,
-        ),
-        commands=(
-            *((f"kgroup members remove {group_id} --all --execute",) if static else ()),
-            *change.session_commands,
-        ),
+        actions=(*how_to_stop(change.group), "Start all members.", *change.about_session),
+        commands=(*removal(change.group), *change.session_commands),
         back="Stop the group again, and start it with the settings that it had before.",
     )
     return stopped_group(step, change.scenario, change.plans(names), habits)

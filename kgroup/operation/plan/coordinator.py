@@ -1,32 +1,48 @@
-"""The broker that coordinates a group: what it can do and how it is configured, as it tells."""
+"""The brokers of a group: what they can do and how they are configured, as they tell."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 
 from kgroup.errors import BrokerError
-from kgroup.model.group import Broker, Group
+from kgroup.model.group import Broker, Group, GroupType
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.source.base import BrokerFeatures, FeatureSource, GroupSource, SettingSource
 
 __all__ = [
     "CONSUMER_GROUP_HEARTBEAT",
     "CONSUMER_SESSION",
+    "INTER_BROKER_VERSION",
+    "LEAST_SESSION",
     "MIGRATION_POLICY",
+    "MOST_SESSION",
     "PROTOCOLS",
-    "Coordinator",
-    "read_coordinator",
+    "UNKNOWN_ADDRESS",
+    "Brokers",
+    "kafka_tool",
+    "read_brokers",
 ]
 
 CONSUMER_GROUP_HEARTBEAT = 68
 """Number of the API that brokers with the consumer protocol have."""
 
+UNKNOWN_ADDRESS = "HOST:PORT"
+"""Stands in commands where no source tells where brokers, or ZooKeeper, are."""
+
 CONSUMER_SESSION = "group.consumer.session.timeout.ms"
+LEAST_SESSION, MOST_SESSION = (f"group.{word}.session.timeout.ms" for word in ("min", "max"))
+"""Of members of the classic protocol."""
+INTER_BROKER_VERSION = "inter.broker.protocol.version"
 PROTOCOLS = "group.coordinator.rebalance.protocols"
 MIGRATION_POLICY = "group.consumer.migration.policy"
 _ASSIGNORS = "group.consumer.assignors"
 _SETTINGS = (
+    LEAST_SESSION,
+    MOST_SESSION,
+    INTER_BROKER_VERSION,
     CONSUMER_SESSION,
     "group.consumer.min.session.timeout.ms",
     "group.consumer.max.session.timeout.ms",
@@ -49,42 +65,55 @@ _BY_CLASS = {f"{_PACKAGE}UniformAssignor": "uniform", f"{_PACKAGE}RangeAssignor"
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinator:
-    """The broker that coordinates a group, as far as it tells of itself.
+class Brokers:
+    """What brokers can do, and how they and a group are configured, as far as they tell.
 
     Attributes:
-        broker: None where it is not known.
-        features: None where it cannot be asked.
-        why: it cannot, or does not tell all; None where it does.
-        settings: its own, by name, as far as it tells them.
+        coordinator: the broker that coordinates the group; None where it is not known.
+        features: of that one; None where it cannot be asked.
+        why: they do not tell all; None where they do.
+        settings: by broker and name.
         group_settings: those of the group, as they are in effect; likewise.
     """
 
-    broker: Broker | None
-    features: BrokerFeatures | None
-    why: str | None
-    settings: Mapping[str, str] = field(default_factory=dict)
+    coordinator: Broker | None
+    features: BrokerFeatures | None = None
+    why: str | None = None
+    settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     group_settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def address(self) -> str:
-        """What tools of Kafka are given as the bootstrap server."""
-        return "HOST:PORT" if self.broker is None else f"{self.broker.host}:{self.broker.port}"
-
-    @property
     def name(self) -> str:
-        """By which people know it."""
-        return "the coordinator" if self.broker is None else f"broker {self.broker.id}"
+        """By which people know the coordinator."""
+        return "the coordinator" if self.coordinator is None else f"broker {self.coordinator.id}"
 
     def setting(self, name: str) -> str | None:
-        """Return a setting of the broker, or what the group has in its place; None: unknown."""
+        """Return what the coordinator has, or the group in its place; None: unknown."""
         of_group = self.group_settings.get(_OF_A_GROUP.get(name, ""))
-        return self.settings.get(name) if of_group is None else of_group
+        if of_group is not None:
+            return of_group
+        return None if self.coordinator is None else self._of(self.coordinator.id).get(name)
+
+    def _of(self, broker: int) -> Mapping[str, str]:
+        return self.settings.get(broker, {})
 
     def number(self, name: str) -> int | None:
-        """Return a setting that is a number; None: unknown."""
-        text = self.setting(name)
-        return int(text) if text is not None and text.lstrip("-").isdecimal() else None
+        """Return such a setting that is a number; None: unknown."""
+        return _number(self.setting(name))
+
+    def numbers(self, name: str) -> Collection[int]:
+        """Return what all brokers have for a setting, where they tell numbers."""
+        told = (_number(each.get(name)) for each in self.settings.values())
+        return [each for each in told if each is not None]
+
+    @property
+    def session_ms(self) -> int | None:
+        """How long members of the consumer protocol may be away; None: unknown.
+
+        What a group has of its own holds before what its brokers have.
+        """
+        of_group = _number(self.group_settings.get(_OF_A_GROUP[CONSUMER_SESSION]))
+        return of_group or min(self.numbers(CONSUMER_SESSION), default=None)
 
     @property
     def assignors(self) -> tuple[str, ...] | None:
@@ -118,35 +147,60 @@ class Coordinator:
             self.policy or known.migration_policy,
         )
 
+    def tool(self, name: str, *words: str) -> str:
+        """Write a call of a tool of Kafka that asks the coordinator."""
+        return kafka_tool(self.coordinator, name, *words)
+
     def ask(self, name: str) -> str:
-        """Return a command that shows a setting of the broker."""
-        number = "ID" if self.broker is None else str(self.broker.id)
-        return (
-            f"kafka-configs.sh --bootstrap-server {self.address} --describe --all "
-            f"--entity-type brokers --entity-name {number} | grep {name}"
-        )
+        """Return a command that shows a setting of the coordinator, or of any broker."""
+        number = "ID" if self.coordinator is None else str(self.coordinator.id)
+        entity = ("--entity-type", "brokers", "--entity-name", number)
+        return self.tool("kafka-configs", "--describe", "--all", *entity, "|", "grep", name)
+
+    def configure(self, group_id: str, session_ms: int) -> str:
+        """Return the command that gives a group a session of its own."""
+        entity = ("--entity-type", "groups", "--entity-name", quote(group_id))
+        added = f"{_OF_A_GROUP[CONSUMER_SESSION]}={session_ms}"
+        return self.tool("kafka-configs", "--alter", *entity, "--add-config", added)
 
 
-def read_coordinator(source: GroupSource, group: Group) -> Coordinator:
-    """Ask the broker that coordinates a group what it can do."""
+def kafka_tool(broker: Broker | None, name: str, *words: str) -> str:
+    """Write a call of a tool of Kafka that asks a broker, or any where none is known."""
+    address = UNKNOWN_ADDRESS if broker is None else f"{broker.host}:{broker.port}"
+    return " ".join((f"{name}.sh", "--bootstrap-server", address, *words))
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"-?[0-9]{1,18}", text) else None
+
+
+def read_brokers(source: GroupSource, group: Group) -> Brokers:
+    """Ask brokers what they can do for a group, where there are any that can be asked."""
     broker = group.coordinator
-    if not isinstance(source, FeatureSource):
-        return Coordinator(broker, None, "only a live cluster tells")
-    if broker is None:
-        return Coordinator(None, None, "the group's coordinator is not known")
-    try:
-        features = source.features(broker.id)
-    except BrokerError as error:
-        return Coordinator(broker, None, str(error))
+    refused: list[str] = []
+    features = None
+    if isinstance(source, FeatureSource):
+        if broker is None:
+            refused.append("the group's coordinator is not known")
+        else:
+            try:
+                features = source.features(broker.id)
+            except BrokerError as error:
+                refused.append(str(error))
     if not isinstance(source, SettingSource):
-        return Coordinator(broker, features, "this source does not tell settings of brokers")
-    reading = source.broker_settings(_SETTINGS)
-    refused = [each.reason for each in reading.problems if each.broker == broker.id]
+        return Brokers(broker, features, "; ".join(refused) or "only a live cluster tells")
+    try:
+        reading = source.broker_settings(_SETTINGS)
+    except BrokerError as error:
+        return Brokers(broker, features, "; ".join(dict.fromkeys([*refused, str(error)])))
+    refused += dict.fromkeys(each.reason for each in reading.problems)
     of_group: Mapping[str, str] = {}
-    if CONSUMER_GROUP_HEARTBEAT in features.apis:  # older brokers know no settings of groups
+    # Older brokers know no settings of groups.
+    if group.type is GroupType.CONSUMER or (
+        features is not None and CONSUMER_GROUP_HEARTBEAT in features.apis
+    ):
         try:
             of_group = source.group_settings(group.group_id, list(_OF_A_GROUP.values()))
         except BrokerError as error:
             refused.append(str(error))
-    settings = reading.brokers.get(broker.id, {})
-    return Coordinator(broker, features, "; ".join(refused) or None, settings, of_group)
+    return Brokers(broker, features, "; ".join(refused) or None, reading.brokers, of_group)

@@ -37,6 +37,7 @@ from kgroup.operation.plan.plan import (
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.stop import how_to_stop, removal, seen_stopped
 from kgroup.operation.report import first_names
 from kgroup.simulation.scenario.scenario import KeptIn, MemberPlan, Scenario
 from kgroup.source.base import GroupSource, OffsetTable
@@ -136,21 +137,28 @@ def plan_external_offsets(
         _preconditions(running, table, stores, to_kafka=to_kafka, rolling=rolling),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     if found := _reached(stores, to_kafka=to_kafka):
         return replace(plan, summary=found)
+    if running.is_stopped:
+        copy = replace(copy, creates_table=not stores.is_there)
     way = _Way(running, _as_it_is(running, source, stores, to_kafka=to_kafka), copy, habits)
     goal = KeptIn.KAFKA if to_kafka else KeptIn.EXTERNAL
+    what = "From the table to Kafka" if to_kafka else "From Kafka to the table"
+    if running.is_stopped:
+        moves = way.copied_and_started(goal)
+        if stores.stored and stores.stored == stores.committed:
+            del moves[0]
+        steps = tuple(replace(each.step, number=n) for n, each in enumerate(moves, 1))
+        return plan.carried_out(f"{what}, as the group is stopped.", steps)
     moves = [] if stores.is_there else [way.first_copy()]
     moves += way.rolling(goal) if rolling else way.stopped(goal)
     steps, total = forecast(way.scenario, moves, habits)
-    what = "From the table to Kafka" if to_kafka else "From Kafka to the table"
-    return replace(
-        plan,
-        summary=f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
-        steps=steps,
-        forecast=total,
-        naive=way.naive(goal),
+    return plan.carried_out(
+        f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
+        steps,
+        total,
+        way.naive(goal),
     )
 
 
@@ -233,6 +241,11 @@ def _known(running: RunningGroup, known: Mapping[At, int], where: str) -> Precon
     code, text = "known-offsets", f"{where[0].upper()}{where[1:]} has an offset of each partition."
     assert running.scenario.start is not None
     owned = {at for each in running.scenario.start.members.values() for at in each.owned}
+    if running.is_stopped:
+        if known:
+            return Precondition(code, text, Verdict.VERIFIED, f"{len(known)} partitions")
+        check = "Members begin where auto.offset.reset says."
+        return Precondition(code, text, Verdict.UNKNOWN, "it has none at all", check)
     missing = sorted(owned - known.keys())
     if not missing:
         return Precondition(code, text, Verdict.VERIFIED, f"{len(owned)} partitions")
@@ -325,23 +338,20 @@ class _Way:
 
     def stopped(self, goal: KeptIn) -> list[Move]:
         """Stop all members, copy, and start them."""
-        group_id, scenario, habits = self._group_id, self.scenario, self.habits
-        is_static = any(each.instance_id for each in self.running.group.members)
         stop = PlanStep(
             0,
             "Stop all members",
-            actions=(
-                "Stop them in order, so that each finishes what it processes and commits it, and "
-                "see that nothing starts them again.",
-                *(["Static members stay until they are removed, or missed."] if is_static else []),
-            ),
-            commands=(f"kgroup members remove {quote(group_id)} --all --execute",)
-            if is_static
-            else (),
-            see=(f"kgroup describe {group_id} shows it Empty.",),
+            actions=how_to_stop(self.running.group),
+            commands=removal(self.running.group),
+            see=(f"{seen_stopped(self.running.group)}.",),
             back="Start them as they were.",
             expected=Expected(state=GroupState.EMPTY),
         )
+        return [stopped_members(stop, self.scenario, self.habits), *self.copied_and_started(goal)]
+
+    def copied_and_started(self, goal: KeptIn) -> list[Move]:
+        """Copy the offsets of members that are stopped, and start them."""
+        group_id = self._group_id
         to = "the table" if goal is KeptIn.EXTERNAL else "Kafka"
         last = PlanStep(
             0,
@@ -355,11 +365,9 @@ class _Way:
         )
         start = self._restart(goal, f"Start all members with the version that {_CALLED[goal]}")
         start = replace(start, back=self._back(goal))
-        plans = self._plans(goal)
         return [
-            stopped_members(stop, scenario, habits),
             copied_offsets(last, goal),
-            started_group(start, scenario, plans, habits),
+            started_group(start, self.scenario, self._plans(goal), self.habits),
         ]
 
     def rolling(self, goal: KeptIn) -> list[Move]:
@@ -421,12 +429,14 @@ class _Way:
             settings,
             _SEEKS[offsets],
             see=(
-                f"kgroup describe {self._group_id} shows it stable, and every member with another "
-                "id.",
+                f"kgroup describe {self._group_id} shows it stable"
+                + ("." if self.running.is_stopped else ", and every member with another id."),
                 f"{comparison}: {seen[offsets]}",
             ),
             expected=Expected(
-                self.running.group.type, is_restarted=True, members=len(self.running.by_name)
+                self.running.group.type,
+                is_restarted=not self.running.is_stopped,
+                members=len(self.running.by_name) or 1,
             ),
         )
 

@@ -9,12 +9,15 @@ where `auto.offset.reset` says).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import lcm
 from shlex import quote
+from typing import NamedTuple
 
-from kgroup.errors import InputError, NotFoundError, UsageError
-from kgroup.model.group import Group, GroupType
+from kgroup.errors import NotFoundError, UnfitError, UsageError
+from kgroup.model.group import Broker, Group, GroupType
+from kgroup.operation.plan.coordinator import kafka_tool
 from kgroup.operation.plan.forecast import (
     Habits,
     forecast,
@@ -69,6 +72,7 @@ def plan_partitions(
     *,
     reset: str | None = None,
     max_age_ms: int = 300_000,
+    zookeeper: GroupSource | None = None,
 ) -> Report[Plan]:
     """Plan to give a topic more partitions, for the groups that read it.
 
@@ -80,6 +84,7 @@ def plan_partitions(
         habits: of the groups' programs.
         reset: what members have for `auto.offset.reset`; None where nobody says it.
         max_age_ms: what they have for `metadata.max.age.ms`.
+        zookeeper: where else groups may read it; None: only the source is looked at.
 
     Returns:
         A plan for each group; groups that cannot be planned for are problems.
@@ -99,9 +104,10 @@ def plan_partitions(
     notes: tuple[str, ...] = ()
     away: tuple[str, ...] = ()
     if not group_ids:
-        group_ids, away, notes = _readers(source, topic)
-    if not group_ids and told is None:
-        raise NotFoundError(f"topic {topic}: expected groups that read it, found none")
+        found = _readers(source, topic, zookeeper)
+        if told is None and not (found.group_ids or found.old):
+            raise NotFoundError(f"topic {topic}: expected groups that read it, found none")
+        group_ids, away, notes = found.group_ids, found.away, tuple(_remarks(found, topic))
     report = plan_each(
         source,
         group_ids,
@@ -131,23 +137,51 @@ def _told_count(source: GroupSource, topic: str) -> int | None:
     return len(found.partitions)
 
 
-def _readers(
-    source: GroupSource, topic: str
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Name the groups whose members read a topic, those that are to come back; and remark."""
+class _Readers(NamedTuple):
+    """Who reads a topic.
+
+    Attributes:
+        group_ids: groups with members that read it.
+        away: without members, and with commits of it.
+        old: whose members live on ZooKeeper.
+        problems: what could not be read.
+    """
+
+    group_ids: tuple[str, ...]
+    away: tuple[str, ...]
+    old: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def _readers(source: GroupSource, topic: str, zookeeper: GroupSource | None) -> _Readers:
     reading = source.read(None, _QUESTION)
-    groups = reading.image.groups.values()
-    readers = tuple(each.group_id for each in groups if _is_read(each, topic))
-    away = tuple(
-        each.group_id
-        for each in groups
-        if not each.members and topic in {offset.topic for offset in each.offsets}
+    groups = [*reading.image.groups.values()]
+    if zookeeper is not None:
+        groups += zookeeper.read(None, _QUESTION).image.groups.values()
+    old = [each for each in groups if each.type is GroupType.ZOOKEEPER]
+    groups = [each for each in groups if each.type is not GroupType.ZOOKEEPER]
+    return _Readers(
+        tuple(each.group_id for each in groups if _is_read(each, topic)),
+        tuple(
+            each.group_id
+            for each in groups
+            if not each.members and topic in {offset.topic for offset in each.offsets}
+        ),
+        tuple(each.group_id for each in old if _is_read(each, topic)),
+        tuple(each.reason for each in reading.problems),
     )
-    notes = []
-    if not readers:
-        notes.append(f"no group has members that read {topic}")
-    notes += [each.reason for each in reading.problems]
-    return readers, away, tuple(notes)
+
+
+def _remarks(found: _Readers, topic: str) -> Iterator[str]:
+    if not (found.group_ids or found.old):
+        yield f"no group has members that read {topic}"
+    if found.old:
+        yield (
+            f"by way of ZooKeeper {topic} is read by {first_names(found.old)}: their consumers see "
+            "new partitions at once, and skip what is written there before they have rebalanced, "
+            "unless they have auto.offset.reset=smallest"
+        )
+    yield from found.problems
 
 
 def _is_read(group: Group, topic: str) -> bool:
@@ -173,16 +207,18 @@ def _plan(
     """
     group, scenario = running.group, running.scenario
     running.check_coordinated("a classic or consumer group")
+    if running.is_stopped:
+        return _of_stopped(running, topic, count, told, reset)
     before = scenario.topics.get(topic)
     if not before:
-        raise InputError(
+        raise UnfitError(
             f"group {group.group_id}: expected members that read {topic}, found "
             f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}",
             group_id=group.group_id,
         )
     preconditions = [
         running.rests,
-        _more(topic, before, count, is_told=told is not None),
+        _more(group.coordinator, topic, before, count, is_told=told is not None),
         _keys(topic, before, count),
         _joined(running, topic, before),
         _reset(reset),
@@ -200,9 +236,9 @@ def _plan(
         tuple(preconditions),
     )
     if before == count:
-        return replace(plan, summary=f"Nothing is to be done: {topic} has {count} partitions.")
+        return replace(plan, summary=_reached(group, topic, count))
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     moves = [topic_grows(_grow(running, topic, count), scenario, topic, count, habits)]
     if reset != "earliest":
         plans = {
@@ -218,12 +254,79 @@ def _plan(
             f"Step {len(moves)} at once, with {_RESET}=latest, at the worst time",
             _at_worst(scenario, topic, count, habits),
         )
-    return replace(
-        plan,
-        summary=f"{topic} gets {count - before} more partitions. " + _SUMMARIES[reset],
-        steps=steps,
-        forecast=total,
-        naive=naive,
+    return plan.carried_out(
+        f"{topic} gets {count - before} more partitions. " + _SUMMARIES[reset], steps, total, naive
+    )
+
+
+def _reached(group: Group, topic: str, count: int) -> str:
+    """Say that the topic has its partitions, of which the group may not know yet."""
+    text = f"Nothing is to be done: {topic} has {count} partitions"
+    owned = {at.partition for m in group.members for at in m.assignment or () if at.topic == topic}
+    if len(owned) == count:
+        return f"{text}."
+    is_classic = group.type is GroupType.CLASSIC
+    when = f"when its leader has looked ({_MAX_AGE})" if is_classic else "with its next heartbeats"
+    return f"{text}. The group owns {len(owned)} of them yet, and is given the others {when}."
+
+
+def _of_stopped(
+    running: RunningGroup, topic: str, count: int, told: int | None, reset: str | None
+) -> Plan:
+    """Plan for a group that nobody is in, as far as it has read the topic.
+
+    Raises:
+        InputError: it has not.
+    """
+    group = running.group
+    committed = [each.partition for each in group.offsets if each.topic == topic]
+    if not committed:
+        raise UnfitError(
+            f"group {group.group_id}: expected members that read {topic}, or commits of it, found "
+            "neither",
+            group_id=group.group_id,
+        )
+    before = told or max(committed) + 1
+    plan = Plan(
+        group.group_id,
+        Target.PARTITIONS,
+        f"{topic}={count}",
+        "",
+        group.type,
+        group.assignor,
+        (),
+        (
+            running.rests,
+            _more(
+                group.coordinator,
+                topic,
+                before,
+                count,
+                is_told=told is not None,
+                known="known by commits",
+            ),
+            _keys(topic, before, count),
+        ),
+    )
+    if before == count:
+        return replace(plan, summary=f"Nothing is to be done: {topic} has {count} partitions.")
+    if plan.is_refuted:
+        return plan.refused()
+    step = replace(
+        _grow(running, topic, count),
+        number=1,
+        title=f"Give {topic} {count} partitions, once for all groups, and start the members",
+        actions=("Run the commands below before the first member starts.",),
+        see=(f"kgroup describe {quote(group.group_id)} shows owners of all {count} partitions.",),
+        expected=Expected(members=1, partitions={topic: count}),
+    )
+    if reset != "earliest":
+        begin = _begin_at_first(group.group_id, topic, before, count)
+        step = replace(step, commands=(*step.commands, begin))
+    return plan.carried_out(
+        "The group is stopped, so that no restart is needed: members begin new partitions at "
+        "their first record.",
+        (step,),
     )
 
 
@@ -259,7 +362,15 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> For
 # --- preconditions --------------------------------------------------------------------------------
 
 
-def _more(topic: str, before: int, count: int, *, is_told: bool) -> Precondition:
+def _more(
+    broker: Broker | None,
+    topic: str,
+    before: int,
+    count: int,
+    *,
+    is_told: bool,
+    known: str = "assigned",
+) -> Precondition:
     text = f"{topic} has fewer than {count} partitions."
     if count < before:
         return Precondition(
@@ -275,8 +386,8 @@ def _more(topic: str, before: int, count: int, *, is_told: bool) -> Precondition
         "more-partitions",
         text,
         Verdict.UNKNOWN,
-        f"{before} are assigned, and this source does not tell more",
-        f"kafka-topics --bootstrap-server HOST:PORT --describe --topic {quote(topic)}",
+        f"{before} are {known}, and this source does not tell more",
+        kafka_tool(broker, "kafka-topics", "--describe", "--topic", quote(topic)),
     )
 
 
@@ -370,7 +481,6 @@ def _restart(
     running: RunningGroup, topic: str, before: int, count: int, reset: str | None, habits: Habits
 ) -> PlanStep:
     group_id = quote(running.group.group_id)
-    new = f"{topic}:{','.join(map(str, range(before, count)))}"
     members = tuple(running.scenario.members)
     return PlanStep(
         0,
@@ -380,8 +490,7 @@ def _restart(
         (
             how_to_restart(habits, len(members)),
             f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "
-            f"run kgroup offsets reset {group_id} --topic {quote(new)} --uncommitted --to-earliest "
-            "--execute, and start it.",
+            f"run {_begin_at_first(running.group.group_id, topic, before, count)}, and start it.",
         ),
         see=(
             f"kgroup describe {group_id} shows every member with another id, and the lag stays as "
@@ -392,9 +501,17 @@ def _restart(
     )
 
 
+def _begin_at_first(group_id: str, topic: str, before: int, count: int) -> str:
+    """Give the command by which a stopped group begins new partitions at their first record."""
+    new = f"{topic}:{','.join(map(str, range(before, count)))}"
+    return (
+        f"kgroup offsets reset {quote(group_id)} --topic {quote(new)} --uncommitted --to-earliest "
+        "--execute"
+    )
+
+
 def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
     group_id = quote(running.group.group_id)
-    config = next(iter(running.scenario.members.values())).config
     leader = next(
         (
             name
@@ -404,9 +521,10 @@ def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
         None,
     )
     if running.group.type is GroupType.CLASSIC:
+        ages_ms = [each.config.metadata_max_age_ms for each in running.scenario.members.values()]
         who = "The group's leader" + ("" if leader is None else f" ({leader})")
         seen = (
-            f"{who} looks for new partitions every {config.metadata_max_age_ms / 1000:g} s "
+            f"{who} looks for new partitions every {max(ages_ms, default=0) / 1000:g} s "
             f"({_MAX_AGE}); until then nobody reads them. Then all members join again."
         )
     else:
@@ -418,8 +536,11 @@ def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
         0,
         f"Give {topic} {count} partitions, once for all groups",
         commands=(
-            "kafka-topics --bootstrap-server HOST:PORT --alter "
-            f"--topic {quote(topic)} --partitions {count}",
+            kafka_tool(
+                running.group.coordinator,
+                "kafka-topics",
+                *("--alter", "--topic", quote(topic), "--partitions", str(count)),
+            ),
         ),
         see=(
             seen,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from shlex import join
 
 from kgroup.model.group import GroupState, GroupType
@@ -11,6 +11,7 @@ from kgroup.model.offset import CommitStore
 from kgroup.word import Word
 
 __all__ = [
+    "Compared",
     "Expected",
     "Forecast",
     "NaiveWay",
@@ -234,6 +235,19 @@ class PlanStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """Something that happens to a group, and what it costs.
+
+    Attributes:
+        text: what happens.
+        forecast: by the simulator.
+    """
+
+    text: str
+    forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True)
 class NaiveWay:
     """What somebody would do without the plan, and what comes of it."""
 
@@ -278,3 +292,31 @@ class Plan:
     def is_refuted(self) -> bool:
         """Whether it cannot be carried out."""
         return any(each.verdict is Verdict.REFUTED for each in self.preconditions)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be carried out, and no program is forecast to end on the way."""
+        return not self.is_refuted and not (self.forecast and self.forecast.failed)
+
+    def refused(self) -> Plan:
+        """Sum up what does not hold."""
+        refuted = (each for each in self.preconditions if each.verdict is Verdict.REFUTED)
+        told = (
+            each.text if each.found is None else f"{each.text} Found: {each.found}."
+            for each in refuted
+        )
+        return replace(self, summary=f"It cannot be done so. This does not hold: {' '.join(told)}")
+
+    def carried_out(
+        self,
+        summary: str,
+        steps: tuple[PlanStep, ...],
+        total: Forecast | None = None,
+        naive: NaiveWay | None = None,
+    ) -> Plan:
+        """Add the steps, and what they cost; where programs end on the way, sum up that too."""
+        failed = {} if total is None else total.failed
+        if failed:
+            ended = ", ".join(f"{name} with {error}" for name, error in failed.items())
+            summary += f" Do not do it so: in the forecast programs end, {ended}."
+        return replace(self, summary=summary, steps=steps, forecast=total, naive=naive)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from shlex import quote
 
 from kgroup.model.group import Group, GroupType
 from kgroup.model.pattern import parse_regex
 from kgroup.operation.plan.assignor import STRATEGY, configured_strategies
-from kgroup.operation.plan.coordinator import CONSUMER_SESSION, Coordinator
+from kgroup.operation.plan.coordinator import CONSUMER_SESSION, Brokers
 from kgroup.operation.plan.plan import Setting
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.simulation.client.config import COOPERATIVE_STICKY, ClientConfig
@@ -35,7 +34,7 @@ class ProtocolChange:
 
     Attributes:
         running: the group.
-        coordinator: of it.
+        brokers: of it.
         back: whether it goes to the classic protocol.
         stops: whether it is stopped meanwhile.
         wanted: the assignor that it shall have, if somebody says it.
@@ -43,7 +42,7 @@ class ProtocolChange:
     """
 
     running: RunningGroup
-    coordinator: Coordinator
+    brokers: Brokers
     back: bool
     stops: bool
     wanted: str | None
@@ -78,7 +77,7 @@ class ProtocolChange:
     @property
     def default(self) -> str | None:
         """The assignor of the broker, where members ask for none; None: unknown."""
-        return (self.coordinator.assignors or (None,))[0]
+        return (self.brokers.assignors or (None,))[0]
 
     @property
     def assignor(self) -> str | None:
@@ -91,7 +90,7 @@ class ProtocolChange:
             return self.group.assignor
         if self.now == "range":
             return "range"
-        return "uniform" if "uniform" in (self.coordinator.assignors or ()) else None
+        return "uniform" if "uniform" in (self.brokers.assignors or ()) else None
 
     @property
     def asked_for(self) -> str | None:
@@ -114,7 +113,7 @@ class ProtocolChange:
     def scenario(self) -> Scenario:
         """The group as it is, on brokers with the settings of its own."""
         scenario = self.running.scenario
-        settings = self.coordinator.simulated(scenario.consumer_settings)
+        settings = self.brokers.simulated(scenario.consumer_settings)
         return replace(scenario, consumer_settings=settings)
 
     def plans(self, names: Sequence[str]) -> dict[str, MemberPlan]:
@@ -143,14 +142,14 @@ class ProtocolChange:
             regex=None,
             pattern=pattern,
             strategies=(self.assignor,),
-            session_timeout_ms=self.coordinator.number(CONSUMER_SESSION) or _JAVA_SESSION_MS,
+            session_timeout_ms=self.brokers.number(CONSUMER_SESSION) or _JAVA_SESSION_MS,
         )
 
     # --- for people ---
 
     def settings(self, names: Sequence[str]) -> Iterator[Setting]:
         """Say what is to be set for members; settings of the other protocol are refused."""
-        session_ms = self.coordinator.number(CONSUMER_SESSION)
+        session_ms = self.brokers.number(CONSUMER_SESSION)
         if self.back:
             assert self.assignor is not None
             asked = {each.assignor for each in self.group.members}
@@ -175,7 +174,7 @@ class ProtocolChange:
     def _sessions(self) -> tuple[int, int] | None:
         """Return the members' session timeout and that of the broker, where they differ."""
         told = {each.session_timeout_ms for each in self.group.members}
-        becomes = self.coordinator.number(CONSUMER_SESSION)
+        becomes = self.brokers.number(CONSUMER_SESSION)
         if self.back or self.is_begun or len(told) != 1 or becomes is None:
             return None
         (was,) = told
@@ -183,7 +182,7 @@ class ProtocolChange:
 
     @property
     def _may_keep_session(self) -> bool:
-        low, high = self.coordinator.number(_LEAST), self.coordinator.number(_MOST)
+        low, high = self.brokers.number(_LEAST), self.brokers.number(_MOST)
         if self._sessions is None or low is None or high is None:
             return False
         return low <= self._sessions[0] <= high
@@ -197,7 +196,7 @@ class ProtocolChange:
         text = f"The session timeout becomes the broker's: {becomes} ms in place of {was} ms"
         if self._may_keep_session:
             return (f"{text}. To keep it run the command below.",)
-        low, high = self.coordinator.setting(_LEAST), self.coordinator.setting(_MOST)
+        low, high = self.brokers.setting(_LEAST), self.brokers.setting(_MOST)
         if low is None or high is None:
             return (f"{text}.",)
         return (f"{text}; brokers allow {low} to {high} ms ({_LEAST}, {_MOST}).",)
@@ -207,8 +206,4 @@ class ProtocolChange:
         """The command by which the group keeps its session timeout, where it may."""
         if self._sessions is None or not self._may_keep_session:
             return ()
-        return (
-            f"kafka-configs.sh --bootstrap-server {self.coordinator.address} --alter "
-            f"--entity-type groups --entity-name {quote(self.group.group_id)} "
-            f"--add-config consumer.session.timeout.ms={self._sessions[0]}",
-        )
+        return (self.brokers.configure(self.group.group_id, self._sessions[0]),)

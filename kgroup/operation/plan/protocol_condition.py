@@ -15,7 +15,7 @@ from kgroup.operation.plan.coordinator import (
     CONSUMER_GROUP_HEARTBEAT,
     MIGRATION_POLICY,
     PROTOCOLS,
-    Coordinator,
+    Brokers,
 )
 from kgroup.operation.plan.plan import Precondition, Verdict
 from kgroup.operation.plan.protocol_change import ProtocolChange
@@ -40,6 +40,12 @@ def conditions(
         version: that they will have; likewise.
     """
     yield change.running.rests
+    if change.running.is_stopped:
+        if not change.back:
+            yield _support(change)
+            yield _known_assignor(change)
+            yield _client_version(library, version)
+        return
     yield Precondition(
         "protocol-type",
         "Members are consumers: protocol type consumer.",
@@ -49,7 +55,7 @@ def conditions(
     if not change.back:
         yield _support(change)
     if not change.stops:
-        yield _policy(change.coordinator, back=change.back)
+        yield _policy(change.brokers, back=change.back)
     yield _size(change)
     if change.is_begun:
         yield _spoken(change)
@@ -66,47 +72,48 @@ def conditions(
 
 
 def _support(change: ProtocolChange) -> Precondition:
-    coordinator = change.coordinator
+    brokers = change.brokers
     code, text = "broker-support", "Brokers serve the consumer protocol (Kafka 4.0 or later)."
-    tool = f"kafka-features.sh --bootstrap-server {coordinator.address}"
     if change.is_begun:
         found = "the group is a consumer group already"
         return Precondition(code, text, Verdict.VERIFIED, found)
-    features = coordinator.features
+    features = brokers.features
+    shown = brokers.tool("kafka-features", "describe")
     if features is None:
-        check = f"{tool} describe shows {_FEATURE} with FinalizedVersionLevel 1."
-        return Precondition(code, text, Verdict.UNKNOWN, coordinator.why, check)
+        check = f"{shown} shows {_FEATURE} with FinalizedVersionLevel 1."
+        return Precondition(code, text, Verdict.UNKNOWN, brokers.why, check)
     if CONSUMER_GROUP_HEARTBEAT not in features.apis:
-        found = f"{coordinator.name} has no ConsumerGroupHeartbeat API"
+        found = f"{brokers.name} has no ConsumerGroupHeartbeat API"
         check = "Upgrade the brokers to Kafka 4.0 or later."
         return Precondition(code, text, Verdict.REFUTED, found, check)
-    protocols = coordinator.setting(PROTOCOLS)
+    protocols = brokers.setting(PROTOCOLS)
     served = None if protocols is None else [each.strip() for each in protocols.lower().split(",")]
     if served is not None and "consumer" not in served:
-        found = f"{PROTOCOLS} is {protocols} on {coordinator.name}"
+        found = f"{PROTOCOLS} is {protocols} on {brokers.name}"
         check = f"Add consumer to {PROTOCOLS} of every broker, and restart the brokers."
         return Precondition(code, text, Verdict.REFUTED, found, check)
     if features.levels is None:
-        check = f"{tool} describe shows {_FEATURE} with FinalizedVersionLevel 1."
-        found = f"{coordinator.name} does not tell its finalized features"
+        check = f"{shown} shows {_FEATURE} with FinalizedVersionLevel 1."
+        found = f"{brokers.name} does not tell its finalized features"
         return Precondition(code, text, Verdict.UNKNOWN, found, check)
     level = features.levels.get(_FEATURE, 0)
     found = f"{_FEATURE} is finalized at {level}"
     if level < 1:
-        check = f"Upgrade all brokers to 4.0 or later, then: {tool} upgrade --feature {_FEATURE}=1"
+        upgrade = brokers.tool("kafka-features", "upgrade", "--feature", f"{_FEATURE}=1")
+        check = f"Upgrade all brokers to 4.0 or later, then: {upgrade}"
         return Precondition(code, text, Verdict.REFUTED, found, check)
     return Precondition(code, text, Verdict.VERIFIED, found)
 
 
-def _policy(coordinator: Coordinator, *, back: bool) -> Precondition:
+def _policy(brokers: Brokers, *, back: bool) -> Precondition:
     code = "migration-policy"
     needed = MigrationPolicy.DOWNGRADE if back else MigrationPolicy.UPGRADE
     text = f"A group with members may change: {MIGRATION_POLICY} is {needed} or bidirectional."
-    policy = coordinator.policy
+    policy = brokers.policy
     if policy is None:
-        found = coordinator.why or f"{coordinator.name} does not tell {MIGRATION_POLICY}"
-        return Precondition(code, text, Verdict.UNKNOWN, found, coordinator.ask(MIGRATION_POLICY))
-    found = f"{policy} on {coordinator.name}"
+        found = brokers.why or f"{brokers.name} does not tell {MIGRATION_POLICY}"
+        return Precondition(code, text, Verdict.UNKNOWN, found, brokers.ask(MIGRATION_POLICY))
+    found = f"{policy} on {brokers.name}"
     if policy.downgrades if back else policy.upgrades:
         return Precondition(code, text, Verdict.VERIFIED, found)
     refusal = (
@@ -124,7 +131,7 @@ def _policy(coordinator: Coordinator, *, back: bool) -> Precondition:
 
 
 def _size(change: ProtocolChange) -> Precondition:
-    coordinator, stops = change.coordinator, change.stops
+    brokers, stops = change.brokers, change.stops
     count = len(change.group.members)
     needed = {"group.consumer.max.size": count}
     text = f"The group of {count} is not larger than it may be."
@@ -134,7 +141,7 @@ def _size(change: ProtocolChange) -> Precondition:
         text = f"The group of {count} may have one more, while a static member comes back."
     if change.back:
         needed = {**({} if stops else needed), "group.max.size": count}
-    limits = {name: coordinator.number(name) for name in needed}
+    limits = {name: brokers.number(name) for name in needed}
     found = ", ".join(f"{name} is {limit}" for name, limit in limits.items() if limit is not None)
     if over := [
         name for name, limit in limits.items() if limit is not None and limit < needed[name]
@@ -143,8 +150,8 @@ def _size(change: ProtocolChange) -> Precondition:
         return Precondition("group-size", text, Verdict.REFUTED, found, check)
     unknown = [name for name, limit in limits.items() if limit is None]
     if unknown:
-        why = found or coordinator.why or f"{coordinator.name} does not tell {unknown[0]}"
-        return Precondition("group-size", text, Verdict.UNKNOWN, why, coordinator.ask("max.size"))
+        why = found or brokers.why or f"{brokers.name} does not tell {unknown[0]}"
+        return Precondition("group-size", text, Verdict.UNKNOWN, why, brokers.ask("max.size"))
     return Precondition("group-size", text, Verdict.VERIFIED, found)
 
 
@@ -168,17 +175,17 @@ def _spoken(change: ProtocolChange) -> Precondition:
 def _known_assignor(change: ProtocolChange) -> Precondition:
     wanted = change.assignor
     code = "server-assignor"
-    known = change.coordinator.assignors
-    check = change.coordinator.ask("group.consumer.assignors")
+    known = change.brokers.assignors
+    check = change.brokers.ask("group.consumer.assignors")
     if known is None:
         text = f"The broker has the assignor {wanted}." if wanted else "The broker assigns."
-        return Precondition(code, text, Verdict.UNKNOWN, change.coordinator.why, check)
-    found = f"group.consumer.assignors is {', '.join(known)} on {change.coordinator.name}"
+        return Precondition(code, text, Verdict.UNKNOWN, change.brokers.why, check)
+    found = f"group.consumer.assignors is {', '.join(known)} on {change.brokers.name}"
     if wanted is None:
-        text = f"The broker assigns, by {change.default}, in the place of {change.now}."
+        text = f"The broker assigns, by {change.default}{_in_the_place_of(change)}."
         return Precondition(code, text, Verdict.VERIFIED, found)
     text = f"The broker has the assignor {wanted}"
-    text += "." if wanted == change.now else f", in the place of {change.now}."
+    text += "." if wanted == change.now else f"{_in_the_place_of(change)}."
     if wanted in known:
         return Precondition(code, text, Verdict.VERIFIED, found)
     if any("." in each for each in known):
@@ -189,6 +196,10 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
         "are answered UNSUPPORTED_ASSIGNOR."
     )
     return Precondition(code, text, Verdict.REFUTED, found, check)
+
+
+def _in_the_place_of(change: ProtocolChange) -> str:
+    return f", in the place of {change.now}" if change.now else ""
 
 
 def _user_data(change: ProtocolChange, library: str | None) -> Precondition:

@@ -1,19 +1,19 @@
-"""A group that runs, as plans need it: what a source says, and a scenario that goes on from it."""
+"""A group as plans need it: what a source says, and a scenario that goes on from it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.errors import ExitStatus, InputError, NotFoundError, UsageError
+from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
-from kgroup.operation.assign.group import find_group
+from kgroup.operation.assign.group import find_group, protocol_of
 from kgroup.operation.plan.forecast import USUAL, Habits, paced
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, member_names, scenario_of
-from kgroup.simulation.scenario.scenario import Scenario
+from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.source.base import GroupSource, WritableOffsetStore
 
 __all__ = ["RunningGroup", "plan_all", "plan_each", "planned_members", "read_running"]
@@ -21,11 +21,12 @@ __all__ = ["RunningGroup", "plan_all", "plan_each", "planned_members", "read_run
 
 @dataclass(frozen=True, slots=True)
 class RunningGroup:
-    """A group with members.
+    """A group with members, or one that is stopped.
 
     Attributes:
         group: as the source knows it.
-        scenario: in which it is as it is, and nothing happens.
+        scenario: in which it is as it is, and nothing happens; without anybody, where it is
+            stopped.
         problems: what could not be read.
         notes: what was taken in the place of what the source does not know.
         assumed: what a forecast assumes.
@@ -64,9 +65,17 @@ class RunningGroup:
         return planned_members(self.group.members)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether nobody is in it: then there is nothing to simulate."""
+        return not self.group.members
+
+    @property
     def rests(self) -> Precondition:
-        """That no rebalance goes on."""
+        """That no rebalance goes on, or that the group is stopped."""
         state, type_ = self.group.state, self.group.type
+        if self.is_stopped:
+            text = "Nobody is in the group: how its programs are configured counts at their start."
+            return Precondition("stopped", text, Verdict.VERIFIED, f"state {state}")
         text = "The group is stable: no rebalance goes on."
         check = "Wait until `kgroup describe` shows Stable."
         if state is None:
@@ -86,11 +95,22 @@ class RunningGroup:
             InputError: its members live on ZooKeeper.
         """
         if self.group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-            raise InputError(
+            raise UnfitError(
                 f"group {self.group.group_id}: expected {expected}, found one of type "
                 f"{self.group.type}",
                 group_id=self.group.group_id,
             )
+
+    def has(self, text: str) -> bool:
+        """Tell whether a member is called so; see `named`."""
+        return bool(self._called(text))
+
+    def _called(self, text: str) -> Sequence[str]:
+        return [
+            name
+            for name, each in self.by_name.items()
+            if text in (name, each.member_id, each.instance_id, each.client_id)
+        ]
 
     def named(self, text: str) -> str:
         """Find a member's name by its name, member id, client id or instance id.
@@ -98,11 +118,7 @@ class RunningGroup:
         Raises:
             NotFoundError: no member, or several, are called so.
         """
-        found = [
-            name
-            for name, each in self.by_name.items()
-            if text in (name, each.member_id, each.instance_id, each.client_id)
-        ]
+        found = self._called(text)
         if len(found) == 1:
             return found[0]
         what = f"{len(found)} that are called {text!r}" if found else repr(text)
@@ -144,9 +160,12 @@ def read_running(
 
     Raises:
         NotFoundError: there is no such group.
-        InputError: it has no members, or cannot be simulated.
+        InputError: nobody knows what its members do, or it cannot be simulated.
     """
     reading, found = find_group(source, group_id)
+    if _is_stopped(found):
+        start = Start(1, found.assignor or "", "", {}, {}, {})
+        return RunningGroup(found, Scenario(group_id, {}, {}, (), 0, start=start))
     try:
         report = scenario_of(source, reading, found)
     except UsageError as error:  # it is the group's own strategy that is not known
@@ -155,6 +174,18 @@ def read_running(
     late = tuple(_late(scenario, habits))
     assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)
     return RunningGroup(found, scenario, report.errors, (*report.notes, *late), assumed)
+
+
+def _is_stopped(found: Group) -> bool:
+    """Tell whether it is a group of a coordinator whose members, if it had any, were consumers.
+
+    Raises:
+        InputError: they were others.
+    """
+    if found.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+        return False
+    protocol_of(found)
+    return found.state is GroupState.EMPTY and not found.members
 
 
 def _restarts(scenario: Scenario, habits: Habits) -> str:
@@ -197,22 +228,24 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
     """Make plans, each for a group.
 
     Returns:
-        The plans; groups for which there is none are problems. The verdict is one where a
-        precondition is refuted.
+        The plans; groups for which there is none are problems. Where each has a plan, the verdict
+        is a problem if one cannot be carried out so.
     """
     plans: list[Plan] = []
     problems: list[Problem] = []
     notes: list[str] = []
+    all_planned = True
     for group_id in dict.fromkeys(group_ids):
         try:
             report = plan(group_id)
         except (NotFoundError, InputError) as error:
             reason = str(error).removeprefix(f"group {group_id}: ")
             problems.append(Problem(error.kind, reason, group_id=group_id))
+            all_planned = False
             continue
         plans += report.data
         problems += report.errors
         notes += [each for each in report.notes if each not in notes]
-    is_refuted = any(each.is_refuted for each in plans) and not problems
-    verdict = ExitStatus.PROBLEM if is_refuted else None
+    is_sound = all(each.is_sound for each in plans)
+    verdict = ExitStatus.PROBLEM if all_planned and not is_sound else None
     return Report(tuple(plans), tuple(problems), tuple(notes), verdict)

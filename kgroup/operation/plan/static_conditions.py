@@ -1,4 +1,4 @@
-"""What must hold before members become static, and what brokers say of it.
+"""What must hold before members become static.
 
 Source: KIP-345; `KafkaApis.handleJoinGroupRequest` of 2.3 (which refuses static members before
 `inter.broker.protocol.version` 2.3), `GroupConfig` (`consumer.session.timeout.ms`).
@@ -8,98 +8,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from shlex import quote
 
-from kgroup.errors import BrokerError
-from kgroup.model.group import GroupType, Member
+from kgroup.model.group import Member
+from kgroup.operation.plan.coordinator import (
+    CONSUMER_SESSION,
+    INTER_BROKER_VERSION,
+    LEAST_SESSION,
+    MOST_SESSION,
+    Brokers,
+)
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.instance_id import why_unfit
 from kgroup.operation.plan.plan import Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.operation.report import first_names
-from kgroup.source.base import GroupSource, SettingSource
 
 __all__ = [
     "GROUP_SESSION",
     "INSTANCE_ID",
     "SESSION",
-    "Brokers",
     "broker_version",
-    "brokers_of",
     "client_version",
     "lasting_ids",
     "restart_time",
     "seconds",
     "session_of_group",
     "session_of_members",
-    "told_session_ms",
     "unique_ids",
 ]
 
 INSTANCE_ID = "group.instance.id"
 SESSION = "session.timeout.ms"
 GROUP_SESSION = "consumer.session.timeout.ms"
-_OF_BROKERS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
-_OF_CONSUMER_GROUPS = (
-    "group.consumer.session.timeout.ms",
-    "group.consumer.min.session.timeout.ms",
-    "group.consumer.max.session.timeout.ms",
-)
-_BROKER_VERSION = "inter.broker.protocol.version"
+_OF_CONSUMER_GROUPS = "group.consumer.max.session.timeout.ms"
 _STATIC_SINCE = (2, 3)
-
-
-@dataclass(frozen=True, slots=True)
-class Brokers:
-    """What brokers are configured with.
-
-    Attributes:
-        settings: by broker and name.
-        of_group: what the group has of its own, by name, defaults included.
-        why_not: why that is not all; None where it is.
-    """
-
-    settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
-    of_group: Mapping[str, str] = field(default_factory=dict)
-    why_not: str | None = None
-
-    def numbers(self, name: str) -> Collection[int]:
-        """Return what brokers have for a setting, where they tell numbers."""
-        told = (each.get(name, "") for each in self.settings.values())
-        return [int(each) for each in told if each.isascii() and each.isdigit()]
-
-
-# --- what brokers say -----------------------------------------------------------------------------
-
-
-def brokers_of(running: RunningGroup, source: GroupSource) -> Brokers:
-    """Ask brokers, where there are any."""
-    if not isinstance(source, SettingSource):
-        return Brokers(why_not="this source does not tell what brokers are configured with")
-    reading = source.broker_settings((*_OF_BROKERS, *_OF_CONSUMER_GROUPS, _BROKER_VERSION))
-    why_not = reading.problems[0].reason if reading.problems else None
-    if running.group.type is not GroupType.CONSUMER:
-        return Brokers(reading.brokers, {}, why_not)
-    try:
-        of_group = source.group_settings(running.group.group_id, [GROUP_SESSION])
-    except BrokerError as error:
-        return Brokers(reading.brokers, {}, why_not or str(error))
-    return Brokers(reading.brokers, of_group, why_not)
-
-
-def told_session_ms(brokers: Brokers) -> int | None:
-    """Tell how long the brokers' session is for members of the consumer protocol.
-
-    What a group has of its own holds before what its broker has.
-    """
-    told = brokers.of_group.get(GROUP_SESSION, "")
-    if told.isascii() and told.isdigit():
-        return int(told)
-    return min(brokers.numbers("group.consumer.session.timeout.ms"), default=None)
-
-
-# --- preconditions --------------------------------------------------------------------------------
 
 
 def client_version(members: Mapping[str, Member], of_brokers: Collection[str]) -> Precondition:
@@ -135,7 +78,7 @@ def broker_version(members: Mapping[str, Member], brokers: Brokers) -> Precondit
         "Look at the brokers' version, and at inter.broker.protocol.version where they are older "
         "than 4.0."
     )
-    told = {broker: each.get(_BROKER_VERSION) for broker, each in brokers.settings.items()}
+    told = {broker: each.get(INTER_BROKER_VERSION) for broker, each in brokers.settings.items()}
     old = {
         broker: version
         for broker, version in told.items()
@@ -146,10 +89,10 @@ def broker_version(members: Mapping[str, Member], brokers: Brokers) -> Precondit
         found = f"inter.broker.protocol.version {version} of broker {broker}"
         return Precondition("broker-version", text, Verdict.REFUTED, found, check)
     # Brokers without that setting are of 4.0 or later: all before have it.
-    if told and brokers.why_not is None:
+    if told and brokers.why is None:
         found = ", ".join(sorted({each or "4.0 or later" for each in told.values()}))
         return Precondition("broker-version", text, Verdict.VERIFIED, found)
-    return Precondition("broker-version", text, Verdict.UNKNOWN, brokers.why_not, check)
+    return Precondition("broker-version", text, Verdict.UNKNOWN, brokers.why, check)
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -200,22 +143,19 @@ def restart_time(habits: Habits, *, is_measured: bool) -> Precondition:
 
 def session_of_members(session_ms: int, brokers: Brokers) -> Precondition:
     """That brokers take the session that members of the classic protocol ask for."""
-    low, high = _OF_BROKERS
+    low, high = LEAST_SESSION, MOST_SESSION
     text = f"Brokers let a member have {SESSION}={session_ms}."
     least = max(brokers.numbers(low), default=None)
     most = min(brokers.numbers(high), default=None)
-    check = (
-        "kafka-configs --bootstrap-server HOST:PORT --describe --all --entity-type brokers "
-        f"--entity-name ID shows {low} and {high}."
-    )
+    check = f"{brokers.ask('session.timeout')} shows {low} and {high}."
     found = f"{low} {least}, {high} {most}"
     if least is None or most is None:
-        return Precondition("session-timeout", text, Verdict.UNKNOWN, brokers.why_not, check)
+        return Precondition("session-timeout", text, Verdict.UNKNOWN, brokers.why, check)
     if least <= session_ms <= most:
-        if brokers.why_not is None:
+        if brokers.why is None:
             return Precondition("session-timeout", text, Verdict.VERIFIED, found)
         return Precondition(
-            "session-timeout", text, Verdict.UNKNOWN, f"{found}; {brokers.why_not}", check
+            "session-timeout", text, Verdict.UNKNOWN, f"{found}; {brokers.why}", check
         )
     return Precondition(
         "session-timeout",
@@ -227,20 +167,16 @@ def session_of_members(session_ms: int, brokers: Brokers) -> Precondition:
     )
 
 
-def session_of_group(
-    running: RunningGroup, told_ms: int | None, needed_ms: int, brokers: Brokers
-) -> Precondition:
+def session_of_group(running: RunningGroup, needed_ms: int, brokers: Brokers) -> Precondition:
     """Say whether brokers let members be away for so long; they decide it, not the members."""
-    of_brokers, _, most_name = _OF_CONSUMER_GROUPS
+    most_name, told_ms = _OF_CONSUMER_GROUPS, brokers.session_ms
     text = f"Brokers let the group have a session of {seconds(needed_ms)}."
     most = min(brokers.numbers(most_name), default=None)
-    group_id = quote(running.group.group_id)
-    check = (
-        "kafka-configs --bootstrap-server HOST:PORT --describe --all --entity-type groups "
-        f"--entity-name {group_id} shows {GROUP_SESSION}; of brokers, {of_brokers} and {most_name}."
-    )
+    entity = ("--entity-type", "groups", "--entity-name", quote(running.group.group_id))
+    shown = brokers.tool("kafka-configs", "--describe", "--all", *entity)
+    check = f"{shown} shows {GROUP_SESSION}; of brokers, {CONSUMER_SESSION} and {most_name}."
     if told_ms is None:
-        return Precondition("group-session-timeout", text, Verdict.UNKNOWN, brokers.why_not, check)
+        return Precondition("group-session-timeout", text, Verdict.UNKNOWN, brokers.why, check)
     found = f"{GROUP_SESSION} {told_ms}"
     if told_ms >= needed_ms:
         return Precondition("group-session-timeout", text, Verdict.VERIFIED, found)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from shlex import quote
 
 from kgroup.model.group import Member
+from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.forecast import (
     Habits,
     forecast,
@@ -24,18 +25,15 @@ from kgroup.operation.plan.instance_id import proposed
 from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Setting, Target
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.operation.plan.static_conditions import (
-    GROUP_SESSION,
     INSTANCE_ID,
     SESSION,
     broker_version,
-    brokers_of,
     client_version,
     lasting_ids,
     restart_time,
     seconds,
     session_of_group,
     session_of_members,
-    told_session_ms,
     unique_ids,
 )
 from kgroup.simulation.client.config import ClientConfig
@@ -73,16 +71,18 @@ def plan_static_membership(
         UsageError: the template is none.
     """
     running.check_coordinated(_STATIC)
+    if running.is_stopped:
+        return _of_stopped(running, None)
     members = running.by_name
     ids, made_of = proposed(members, template)
-    brokers = brokers_of(running, source)
+    brokers = read_brokers(source, running.group)
     needed_ms = -(-_MARGIN * habits.restart_ms // _STEP_MS) * _STEP_MS
     sessions = {
         name: max(needed_ms, each.session_timeout_ms or _DEFAULT_SESSION_MS)
         for name, each in members.items()
         if _is_classic(running.scenario.members[name])
     }
-    told_ms = told_session_ms(brokers)
+    told_ms = brokers.session_ms
     brokers_ms = max(needed_ms, told_ms or _DEFAULT_SESSION_MS)
     of_brokers = {name for name in members if name not in sessions}
     preconditions = [
@@ -93,7 +93,7 @@ def plan_static_membership(
         lasting_ids(members),
         restart_time(habits, is_measured=is_measured),
         *([session_of_members(max(sessions.values()), brokers)] if sessions else []),
-        *([session_of_group(running, told_ms, brokers_ms, brokers)] if of_brokers else []),
+        *([session_of_group(running, brokers_ms, brokers)] if of_brokers else []),
     ]
     plan = Plan(
         running.group.group_id,
@@ -106,7 +106,7 @@ def plan_static_membership(
         tuple(preconditions),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     settings = _settings(members, ids, sessions)
     grows = bool(of_brokers) and (told_ms or _DEFAULT_SESSION_MS) < needed_ms
     if not settings and not grows:
@@ -140,7 +140,7 @@ def plan_static_membership(
                 f"Let the brokers give the group a session of {seconds(brokers_ms)}.",
                 *step.actions,
             ),
-            commands=(_configure_group(running.group.group_id, brokers_ms),),
+            commands=(brokers.configure(running.group.group_id, brokers_ms),),
         )
     longest_ms = _longest(sessions, brokers_ms, of_brokers)
     moves = [
@@ -151,14 +151,13 @@ def plan_static_membership(
     _, naive = forecast(
         before, [rolling_restart(PlanStep(0, ""), before, before.members, habits)], habits
     )
-    return replace(
-        plan,
-        summary="Every member gets a name of its own. From then on a restart within "
+    return plan.carried_out(
+        "Every member gets a name of its own. From then on a restart within "
         f"{seconds(longest_ms)} moves nothing, and what a member reads waits for it: compare step "
         "2 with a restart as members are now.",
-        steps=steps,
-        forecast=total,
-        naive=NaiveWay("Each rolling restart, as members are now", naive),
+        steps,
+        total,
+        NaiveWay("Each rolling restart, as members are now", naive),
     )
 
 
@@ -169,6 +168,8 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
         InputError: the group's members cannot be static.
     """
     running.check_coordinated(_STATIC)
+    if running.is_stopped:
+        return _of_stopped(running, "back")
     group_id = running.group.group_id
     static = {name: each.instance_id for name, each in running.by_name.items() if each.instance_id}
     plan = Plan(
@@ -182,7 +183,7 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
         (running.rests,),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     if not static:
         return replace(plan, summary="Nothing is to be done: no member is static.")
     scenario = running.scenario
@@ -214,12 +215,33 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
     left = rolling_restart(PlanStep(0, ""), scenario, plans, habits)
     left = replace(left, duration_ms=left.duration_ms + scenario.settles_ms)
     _, naive = forecast(scenario, [left], habits)
-    return replace(
-        plan,
-        summary="Members leave again when they stop, and others take over.",
-        steps=steps,
-        forecast=total,
-        naive=NaiveWay("Restarts alone: what each was stays until its session is over", naive),
+    return plan.carried_out(
+        "Members leave again when they stop, and others take over.",
+        steps,
+        total,
+        NaiveWay("Restarts alone: what each was stays until its session is over", naive),
+    )
+
+
+def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
+    """Say what is to be done while nobody is there to have a name."""
+    group = running.group
+    if goal is None:
+        what = (
+            f"give each of its programs a {INSTANCE_ID} of its own before it starts, and a "
+            f"{SESSION} that is longer than a restart. Names are proposed when members are there"
+        )
+    else:
+        what = f"take {INSTANCE_ID} out of the settings of its programs before they start"
+    return Plan(
+        group.group_id,
+        Target.STATIC_MEMBERSHIP,
+        goal,
+        f"The group is stopped, so that no restart is needed: {what}.",
+        group.type,
+        group.assignor,
+        (),
+        (running.rests,),
     )
 
 
@@ -329,13 +351,6 @@ def _expected(running: RunningGroup, ids: Mapping[str, str]) -> Expected:
 
 def _remove(group_id: str, instance_id: str) -> str:
     return f"kgroup members remove {quote(group_id)} --instance {quote(instance_id)} --execute"
-
-
-def _configure_group(group_id: str, session_ms: int) -> str:
-    return (
-        "kafka-configs --bootstrap-server HOST:PORT --alter --entity-type groups --entity-name "
-        f"{quote(group_id)} --add-config {GROUP_SESSION}={session_ms}"
-    )
 
 
 def _longest(sessions: Mapping[str, int], brokers_ms: int, of_brokers: Collection[str]) -> int:

@@ -10,6 +10,7 @@ from kgroup.assignor.base import TopicPartition
 from kgroup.errors import ExitStatus, InputError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommitStore
+from kgroup.model.problem import Problem
 from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.offsets.read import AnyStore
 from kgroup.operation.plan.chosen_step import chosen_steps
@@ -118,22 +119,38 @@ def verify_step(
     counts = _partition_counts(source, steps.values())
     question = Question(offsets=bool(asked), log_budget=0, commit_times=False)
     reading, missing = select_groups(source, list(steps), question)
+    gone = _gone(chosen, missing, reading.problems)
+    groups = {**reading.image.groups, **gone}
     checks = tuple(
         _check(
-            plan,
-            step,
-            reading.image.groups[plan.group_id],
-            _of_group(kafka, plan.group_id),
-            counts,
-            open_stores,
+            plan, step, groups[plan.group_id], _of_group(kafka, plan.group_id), counts, open_stores
         )
         for plan, step in chosen
-        if plan.group_id in reading.image.groups
+        if plan.group_id in groups
     )
+    missing = tuple(each for each in missing if each.group_id not in gone)
     problems = (*missing, *reading.problems, *kafka.problems)
     is_done = all(each.progress is Progress.DONE for each in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
     return Report(checks, problems, (*reading.notes, *notes), verdict)
+
+
+def _gone(
+    chosen: Iterable[tuple[Plan, PlanStep]], missing: Iterable[Problem], others: Iterable[Problem]
+) -> Mapping[str, Group]:
+    """Give groups that were to become empty, and are not there: without commits none stays.
+
+    Not where others may be in what could not be read.
+    """
+    if any(each.group_id is None for each in others):
+        return {}
+    names = {each.group_id for each in missing}
+    return {
+        plan.group_id: Group(plan.group_id, plan.type, GroupState.EMPTY)
+        for plan, step in chosen
+        if plan.group_id in names and step.expected.state is GroupState.EMPTY
+        if plan.type is not None
+    }
 
 
 def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:

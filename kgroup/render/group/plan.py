@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgroup.operation.plan.plan import Forecast, Plan, PlanStep, Setting
+from kgroup.operation.plan.plan import Compared, Plan, PlanStep, Setting
 from kgroup.operation.plan.verify import StepCheck
 from kgroup.render.cell import Column, Kind, age, mermaid_label, visible
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
@@ -21,8 +21,8 @@ __all__ = [
 
 STEP_COLUMNS = (
     Column("group_id", Kind.NAME, "id of the group"),
-    Column("step", Kind.NUMBER, "number of the step"),
-    Column("title", Kind.TEXT, "what is done"),
+    Column("step", Kind.NUMBER, "number of the step; none where the plan has no steps"),
+    Column("title", Kind.TEXT, "what is done, or why nothing is"),
     Column("restarted", Kind.NUMBER, "members that are restarted"),
     Column("rebalances", Kind.NUMBER, "generations or epochs that come"),
     Column("moved", Kind.NUMBER, "how often a partition changes its owner"),
@@ -50,7 +50,7 @@ _FORECASTS = (
     Column("most at one", Kind.NUMBER, ""),
     Column("read again", Kind.NUMBER, ""),
     Column("skipped", Kind.NUMBER, ""),
-    Column("failed", Kind.TEXT, ""),
+    Column("failed", Kind.NUMBER, ""),
 )
 
 
@@ -70,24 +70,17 @@ _CHECKED = (
 
 
 def steps_sheet(plans: Sequence[Plan]) -> Sheet:
-    """Make a row for each step of each plan."""
-    return Sheet(
-        STEP_COLUMNS,
-        [
-            (
-                plan.group_id,
-                step.number,
-                step.title,
-                len(step.restarted),
-                *(
-                    getattr(step.forecast, column.name, None) if step.forecast else None
-                    for column in STEP_COLUMNS[4:]
-                ),
-            )
-            for plan in plans
-            for step in plan.steps
-        ],
-    )
+    """Make a row for each step of each plan, and one that says why a plan has none."""
+    return Sheet(STEP_COLUMNS, [row for plan in plans for row in _rows(plan)])
+
+
+def _rows(plan: Plan) -> Iterator[tuple[object, ...]]:
+    names = [column.name for column in STEP_COLUMNS[4:]]
+    if not plan.steps:
+        yield plan.group_id, None, plan.summary, None, *(None for _ in names)
+    for step in plan.steps:
+        numbers = (getattr(step.forecast, name, None) for name in names)
+        yield plan.group_id, step.number, step.title, len(step.restarted), *numbers
 
 
 def plans_text(plans: Sequence[Plan], form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
@@ -120,8 +113,12 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
         return
     yield "\n"
     yield from title_text("Forecast", form, level=3, terminal=terminal)
-    forecasts = Sheet(_FORECASTS, list(_forecasts(plan))).without_blank()
-    yield from sheet_text(forecasts, form, headers=headers, terminal=terminal)
+    forecasts = Sheet(_FORECASTS, [_forecast(each) for each in _forecasts(plan)])
+    yield from sheet_text(forecasts.without_blank(), form, headers=headers, terminal=terminal)
+    if said := list(_said(plan)):
+        yield "\n"
+        parts = Sheet(_PARTS, said)
+        yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     if plan.assumed:
         yield "\n"
         assumed = Sheet(_ASSUMED, [(each,) for each in plan.assumed])
@@ -159,20 +156,31 @@ def _setting(setting: Setting) -> str:
     return f"{of}{setting.name}={setting.after}{was}"
 
 
-def _forecasts(plan: Plan) -> Iterator[tuple[object, ...]]:
+def _forecasts(plan: Plan) -> Iterator[Compared]:
     for step in plan.steps:
         if step.forecast is not None:
-            yield _forecast(f"step {step.number}", step.forecast)
+            yield Compared(f"step {step.number}", step.forecast)
     if plan.forecast is not None and len(plan.steps) > 1:
-        yield _forecast("all steps", plan.forecast)
+        yield Compared("all steps", plan.forecast)
     if plan.naive is not None:
-        yield _forecast(f"without the plan: {plan.naive.text}", plan.naive.forecast)
+        yield Compared("without the plan", plan.naive.forecast)
 
 
-def _forecast(of: str, forecast: Forecast) -> tuple[object, ...]:
+def _said(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Say what has no place in rows of numbers: what else would be done, and whose programs end."""
+    if plan.naive is not None:
+        yield "without the plan", f"{plan.naive.text}."
+    for each in _forecasts(plan):
+        if failed := each.forecast.failed:
+            ended = ", ".join(f"{name}: {error}" for name, error in failed.items())
+            yield each.text, f"Programs end: {ended}."
+
+
+def _forecast(compared: Compared) -> tuple[object, ...]:
+    forecast = compared.forecast
     longest_ms = forecast.longest_stop_ms
     return (
-        of,
+        compared.text,
         forecast.rebalances,
         forecast.moved,
         forecast.stopped,
@@ -180,7 +188,7 @@ def _forecast(of: str, forecast: Forecast) -> tuple[object, ...]:
         forecast.most_partitions,
         forecast.read_again,
         forecast.skipped,
-        ", ".join(f"{name}: {error}" for name, error in forecast.failed.items()) or None,
+        len(forecast.failed) or None,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import AbsentTableError, UsageError
 from kgroup.source.config.client_setting import HIDDEN, Secret
 from kgroup.source.config.user_file import read_user_file, user_path
 
@@ -205,8 +205,8 @@ def _secrets(url: "URL") -> tuple[str, ...]:
 def check_file(address: SqlAddress) -> None:
     """Raise an InputError where SQLite's file is not there: to open it would make it."""
     if address.is_missing:
-        raise InputError(
-            f"{address.shown}: expected a database, found no such file; correct the path, or "
-            "have a change make it, with its table (--create-table)",
+        raise AbsentTableError(
+            f"{address.shown}: expected a database, found no such file",
+            "correct the path, or have a change make it, with its table (--create-table)",
             path=str(address.path),
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import AbsentTableError, InputError, UsageError
 from kgroup.source.sql.layout import KEY_ROLES, TableLayout
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def exact_collation(connection: "Connection") -> str | None:
 
 def absent(layout: TableLayout, shown: str) -> InputError:
     """Make the error of a table that is not there."""
-    return InputError(
-        f"{shown}: expected the table {layout.shown}, found none; have a change make it "
-        "(--create-table), or name another (--sql-table)"
+    return AbsentTableError(
+        f"{shown}: expected the table {layout.shown}, found none",
+        "have a change make it (--create-table), or name another (--sql-table)",
     )

@@ -7,15 +7,17 @@ What groups do is Kafka's: the same plans are carried out with its consumers in
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.group import Group, GroupState, GroupType
-from kgroup.operation.plan.assignor import CLASSES, plan_assignor
+from kgroup.operation.plan.assignor import CLASSES, plan_assignor, plan_assignors, strategy_named
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Plan, Verdict
 from tests.operation.plan.groups import group_of, running
+from tests.operation.sources import FakeSource
 
 RANGE, COOPERATIVE = CLASSES["range"], CLASSES["cooperative-sticky"]
 
@@ -73,6 +75,19 @@ def test_forecasts_of_steps_are_those_of_the_whole() -> None:
     assert found.steps[0].forecast.rebalances == 6
 
 
+def test_a_group_that_stands_between_both_restarts() -> None:
+    """It uses the new strategy, and only its members know whether they list others still."""
+    group = group_of(strategy="cooperative-sticky")
+    unknown = plan(group, "cooperative-sticky")
+    assert unknown.steps == ()
+    assert "--settings cooperative-sticky,OTHER" in unknown.summary
+    told = {"": ("cooperative-sticky", "range"), "a": ("cooperative-sticky",)}
+    (step,) = plan(group, "cooperative-sticky", told).steps
+    assert step.restarted == ("b", "c")
+    alone = plan(group, "cooperative-sticky", {"": ("cooperative-sticky",)})
+    assert alone.summary == "Nothing is to be done: every member has cooperative-sticky alone."
+
+
 def test_who_lists_the_strategy_already_is_restarted_once() -> None:
     told = {"": ("range", "cooperative-sticky")}
     found = plan(group_of(), "cooperative-sticky", told)
@@ -103,7 +118,10 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
     found = plan(group_of(), "cooperative-sticky", library="librdkafka")
     (step,) = found.steps
     assert step.actions[0].startswith("Stop all members")
-    assert step.actions[1] == "Wait until kgroup describe g shows it Empty."
+    assert (
+        step.actions[1]
+        == "Wait until kgroup describe g shows it Empty, or no longer: it has no commits that stay."
+    )
     assert step.commands == ()
     # From range to roundrobin nothing mixes.
     assert len(plan(group_of(), "roundrobin", library="librdkafka").steps) == 2
@@ -183,8 +201,40 @@ def test_old_clients() -> None:
 
 def test_what_is_no_strategy_and_who_is_no_member() -> None:
     with pytest.raises(UsageError, match=r"expected a strategy .* found 'fair'"):
-        plan(group_of(), "fair")
+        strategy_named("fair")
     with pytest.raises(NotFoundError, match=r"expected one member \(a, b, c\), found 'd'"):
         plan(group_of(), "sticky", {"d": ("sticky",)})
     with pytest.raises(InputError, match="expected a classic group"):
         plan(group_of(type_=GroupType.CONSUMER), "sticky")
+
+
+def test_strategies_have_names_and_classes() -> None:
+    assert [strategy_named(each) for each in CLASSES] == list(CLASSES)
+    assert [strategy_named(each) for each in CLASSES.values()] == list(CLASSES)
+
+
+def test_what_is_said_of_members_is_for_the_groups_that_have_them() -> None:
+    source = FakeSource(group_of("abc"), replace(group_of("de"), group_id="h"))
+    told = {"a": ("sticky", "range"), "d": ("sticky", "range")}
+    report = plan_assignors(source, ["g", "h"], "sticky", told, Habits())
+    assert report.errors == ()
+    first, second = report.data
+    # Who lists it first already needs one restart less.
+    assert [step.restarted for step in first.steps] == [("b", "c"), ("a", "b", "c")]
+    assert [step.restarted for step in second.steps] == [("e",), ("d", "e")]
+    assert report.notes[-2:] == ("--settings of a is of g", "--settings of d is of h")
+    with pytest.raises(NotFoundError, match="members of g, h, found none that is called 'x'"):
+        plan_assignors(source, ["g", "h"], "sticky", {**told, "x": ("sticky",)}, Habits())
+
+
+def test_members_are_named_by_what_outlives_their_restart() -> None:
+    group = group_of("abcd")
+    hosts = ["/h1", "/h2", "/h2", "/h3"]
+    members = tuple(
+        replace(each, client_id="app", client_host=host)
+        for each, host in zip(group.members, hosts, strict=True)
+    )
+    found = plan(replace(group, members=members), "sticky")
+    assert found.steps[1].restarted == ("app@h1#1", "app@h2#1", "app@h2#2", "app@h3#1")
+    apart = plan(replace(group, members=(members[0], members[1], members[3])), "sticky")
+    assert apart.steps[1].restarted == ("app@h1", "app@h2", "app@h3")

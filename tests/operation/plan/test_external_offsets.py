@@ -82,6 +82,25 @@ def costs(found: Plan) -> tuple[int, int]:
     return found.forecast.read_again, found.forecast.skipped
 
 
+def test_a_stopped_group_is_copied_and_started() -> None:
+    group = replace(group_of("", state=GroupState.EMPTY), offsets=commits(OFFSETS))
+    copied, started = plan(Table(None), group, rolling=True).steps
+    assert copied.copies is not None
+    assert (copied.copies.creates_table, copied.copies.is_last) == (True, True)
+    assert [(each.name, each.after) for each in started.settings] == [
+        ("enable.auto.commit", "false")
+    ]
+    assert (started.expected.is_restarted, started.expected.members) == (False, 1)
+
+
+def test_who_was_copied_already_is_started() -> None:
+    group = replace(group_of("", state=GroupState.EMPTY), offsets=commits(OFFSETS))
+    (step,) = plan(Table(OFFSETS), group).steps
+    assert step.title == "Start all members with the version that goes by the table"
+    (step,) = plan(Table(OFFSETS), group, to_kafka=True).steps
+    assert step.title == "Start all members with the version that goes by Kafka's commits"
+
+
 def test_a_table_that_is_not_there_is_made_first() -> None:
     found = plan(Table(None))
     assert verdicts(found) == {

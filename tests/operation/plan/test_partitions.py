@@ -64,7 +64,7 @@ def test_members_that_begin_at_the_latest_record_are_restarted_first() -> None:
         "earliest",
     )
     assert grow.commands == (
-        "kafka-topics --bootstrap-server HOST:PORT --alter --topic orders --partitions 6",
+        "kafka-topics.sh --bootstrap-server HOST:PORT --alter --topic orders --partitions 6",
     )
     assert plan.forecast is not None
     assert plan.naive is not None
@@ -156,6 +156,13 @@ def test_what_is_reached_is_said() -> None:
     assert found.exit_status is ExitStatus.DONE
     assert found.data[0].steps == ()
     assert found.data[0].summary.startswith("Nothing is to be done")
+
+
+def test_a_group_that_does_not_know_yet_of_new_partitions() -> None:
+    """Somebody has added them, and its members own four of six."""
+    cluster = FakeCluster(two(), topics={"orders": 6})
+    (plan,) = plan_partitions(cluster, "orders", 6, ("billing",), Habits()).data
+    assert "owns 4 of them yet" in plan.summary
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])

@@ -164,7 +164,7 @@ def test_brokers_have_the_session_of_consumer_groups(
             ()
             if session is None
             else (
-                "kafka-configs --bootstrap-server HOST:PORT --alter --entity-type groups "
+                "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type groups "
                 f"--entity-name billing --add-config consumer.session.timeout.ms={session}",
             )
         )

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.errors import ExitStatus, UsageError
+from kgroup.errors import ExitStatus, ProblemKind, UsageError
 from kgroup.model.group import Group, GroupState
 from kgroup.model.offset import StoreName
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import Habits
-from kgroup.operation.plan.plan import Plan
+from kgroup.operation.plan.plan import Expected, Plan, PlanStep
 from kgroup.operation.plan.running import plan_each
 from kgroup.operation.plan.verify import Progress, StepCheck, verify_step, with_members_seen
 from kgroup.source.base import OffsetReading
@@ -166,3 +166,16 @@ def test_another_cluster(plan: Plan) -> None:
         assert found.progress is Progress.DONE
     with pytest.raises(UsageError, match="was made in the cluster of id one; found kafka-1:9092"):
         verify_step(_Named(FIRST, "two"), [made], 1)
+
+
+def test_a_group_that_is_gone_when_its_last_member_has_left() -> None:
+    """Without commits no coordinator keeps it; what cannot be read may be there, though."""
+    stopped = PlanStep(1, "stop", expected=Expected(state=GroupState.EMPTY))
+    plan = replace(plan_assignor(running(BEFORE), "sticky", {}, Habits()), steps=(stopped,))
+    (found,) = (gone := verify_step(FakeSource(), [plan], 1)).data
+    assert (found.progress, gone.exit_status) == (Progress.DONE, ExitStatus.DONE)
+    assert check(plan, BEFORE).progress is Progress.NOT_BEGUN
+    silent = FakeSource(problems=(Problem(ProblemKind.SILENT, "a broker is silent", broker=1),))
+    assert verify_step(silent, [plan], 1).data == ()
+    started = replace(plan, steps=(replace(stopped, expected=Expected(members=1)),))
+    assert verify_step(FakeSource(), [started], 1).exit_status is ExitStatus.NOT_FOUND

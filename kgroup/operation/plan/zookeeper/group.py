@@ -8,27 +8,28 @@ from dataclasses import dataclass, replace
 from shlex import quote
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.errors import InputError
+from kgroup.errors import NotFoundError, UnfitError
 from kgroup.model.group import Group, GroupType
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import BrokerNode
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.commit import kafka_offsets
+from kgroup.operation.plan.coordinator import UNKNOWN_ADDRESS
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup, plan_all
 from kgroup.operation.plan.zookeeper.setting import configured
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario
-from kgroup.source.base import GroupSource
+from kgroup.source.base import GroupSource, Question
 
 __all__ = ["OldGroup", "Places", "plan_old", "read_old"]
 
 _OFFSETS_TOPIC = "__consumer_offsets"
+_ALONE = Question(offsets=False, log_budget=0, commit_times=False)
 _MADE_ID = re.compile(r".+-\d{13}-[0-9a-f]{1,8}")
 """An id that its consumer has made: its host, when it began, and what tells it from others."""
-_UNKNOWN_ADDRESS = "HOST:PORT"
 _ENOUGH_BROKERS = 3
 """A client that knows some of them learns of the others."""
 
@@ -55,7 +56,7 @@ class Places:
     @property
     def copy(self) -> OffsetCopy | None:
         """The copy from ZooKeeper to Kafka; None where it is not known where both are."""
-        if _UNKNOWN_ADDRESS in (self.zookeeper, self.kafka):
+        if UNKNOWN_ADDRESS in (self.zookeeper, self.kafka):
             return None
         return OffsetCopy(f"zookeeper:{self.zookeeper}", f"kafka:{self.kafka}")
 
@@ -92,6 +93,14 @@ class OldGroup:
         return {(each.topic, each.partition): each.committed_offset for each in self.group.offsets}
 
     @property
+    def is_same(self) -> bool:
+        """Whether Kafka has the commits that ZooKeeper has."""
+        kafka = self.kafka
+        return kafka is not None and all(
+            kafka.get(at) == offset for at, offset in self.zookeeper.items()
+        )
+
+    @property
     def planned_members(self) -> tuple[PlannedMember, ...]:
         """The members as a plan keeps them."""
         return () if self.running is None else self.running.planned_members
@@ -101,7 +110,7 @@ class OldGroup:
         """Where both stores are."""
         hosts = [f"{each.host}:{each.port}" for each in self.brokers if each.host and each.port]
         servers = ",".join(hosts[:_ENOUGH_BROKERS])
-        return Places(self.address or _UNKNOWN_ADDRESS, servers or _UNKNOWN_ADDRESS)
+        return Places(self.address or UNKNOWN_ADDRESS, servers or UNKNOWN_ADDRESS)
 
     @property
     def storage(self) -> tuple[CommitStore, Precondition]:
@@ -210,7 +219,11 @@ def _where(store: CommitStore) -> str:
 
 
 def read_old(
-    source: GroupSource, group_id: str, settings: Mapping[str, str], address: str | None = None
+    source: GroupSource,
+    group_id: str,
+    settings: Mapping[str, str],
+    address: str | None = None,
+    cluster: GroupSource | None = None,
 ) -> OldGroup:
     """Read a group that is to leave ZooKeeper.
 
@@ -219,15 +232,25 @@ def read_old(
         group_id: of one.
         settings: of its consumers, as far as somebody says them.
         address: of ZooKeeper; None where it is none that can be asked.
+        cluster: the brokers beside it; None: the source asks them, where it can.
 
     Raises:
         NotFoundError: there is no such group.
         InputError: it is not of ZooKeeper, or cannot be simulated.
         UsageError: the settings are none.
     """
-    reading, found = find_group(source, group_id)
+    try:
+        reading, found = find_group(source, group_id)
+    except NotFoundError:
+        if not _is_in_kafka(source, group_id, cluster):
+            raise
+        raise UnfitError(
+            f"group {group_id}: expected consumers that live on ZooKeeper, found the group in "
+            "Kafka alone, with what it has committed: it has left ZooKeeper, or never was there",
+            group_id=group_id,
+        ) from None
     if found.type is not GroupType.ZOOKEEPER or reading.view is None:
-        raise InputError(
+        raise UnfitError(
             f"group {group_id}: expected consumers that live on ZooKeeper, found a group of type "
             f"{found.type}",
             group_id=group_id,
@@ -254,6 +277,13 @@ def read_old(
     return replace(old, running=running)
 
 
+def _is_in_kafka(source: GroupSource, group_id: str, cluster: GroupSource | None) -> bool:
+    if cluster is not None:
+        return group_id in cluster.read([group_id], _ALONE).image.groups
+    told = kafka_offsets(source, [group_id])
+    return bool(told.offsets or told.members.get(group_id))
+
+
 def _configured(scenario: Scenario, old: OldGroup) -> Scenario:
     """Configure members as their settings say, and to commit where they do."""
     store, _ = old.storage
@@ -274,11 +304,12 @@ def plan_old(
     settings: Mapping[str, str],
     address: str | None,
     make: Callable[[OldGroup], Plan],
+    cluster: GroupSource | None = None,
 ) -> Report[Plan]:
     """Plan for each of these groups; arguments as of `read_old` and `plan_all`."""
 
     def plan(group_id: str) -> Report[Plan]:
-        old = read_old(source, group_id, settings, address)
+        old = read_old(source, group_id, settings, address, cluster)
         made = make(old)
         if old.running is None:
             return Report((made,))

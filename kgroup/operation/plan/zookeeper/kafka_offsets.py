@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from shlex import quote
 
-from kgroup.errors import InputError
 from kgroup.model.group import GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.operation.plan.forecast import Habits, Move, forecast, how_to_restart, rolling_restart
@@ -26,7 +25,9 @@ from kgroup.operation.plan.plan import (
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.stop import started_with
 from kgroup.operation.plan.zookeeper.group import OldGroup
+from kgroup.operation.plan.zookeeper.new_consumer import copy_step
 from kgroup.operation.report import first_names
 from kgroup.simulation.scenario.scenario import ConnectorPlan, Scenario
 
@@ -37,19 +38,10 @@ DUAL = "dual.commit.enabled"
 
 
 def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
-    """Plan the way of a group's commits to Kafka.
-
-    Raises:
-        InputError: the group has no members.
-    """
+    """Plan the way of a group's commits to Kafka; those of one that is stopped are copied."""
     running = old.running
     if running is None:
-        raise InputError(
-            f"group {old.group.group_id}: expected members, found none; commits of a group that is "
-            "stopped are copied: "
-            + old.places.offsets("copy", "zookeeper", "kafka", old.group.group_id),
-            group_id=old.group.group_id,
-        )
+        return _of_stopped(old)
     store, storage = old.storage
     plan = Plan(
         old.group.group_id,
@@ -62,7 +54,7 @@ def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
         tuple(_preconditions(old, running, store, storage)),
     )
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     if store is CommitStore.KAFKA:
         return replace(plan, summary="Nothing is to be done: members commit to Kafka alone.")
     scenario = running.scenario
@@ -78,22 +70,56 @@ def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
             "already."
         )
     naive = _naive(scenario, habits) if store is CommitStore.ZOOKEEPER else None
-    return replace(plan, summary=summary, steps=steps, forecast=total, naive=naive)
+    return plan.carried_out(summary, steps, total, naive)
+
+
+def _of_stopped(old: OldGroup) -> Plan:
+    group_id = old.group.group_id
+    text = "Nobody is in the group: how its programs are configured counts at their start."
+    store, storage = old.storage
+    plan = Plan(
+        group_id,
+        Target.KAFKA_OFFSETS,
+        None,
+        "",
+        old.group.type,
+        None,
+        (),
+        (
+            Precondition("stopped", text, Verdict.VERIFIED, f"state {old.group.state}"),
+            storage,
+            _brokers(old),
+            _client_version(old),
+            *([] if store is CommitStore.KAFKA else [old.leftovers]),
+        ),
+    )
+    if plan.is_refuted:
+        return plan.refused()
+    start = started_with(
+        "commits to Kafka alone",
+        (Setting(None, STORAGE, None, "kafka"), Setting(None, DUAL, None, "false")),
+        (f"kgroup describe {quote(group_id)} --zookeeper {old.places.zookeeper} shows members.",),
+        Expected(GroupType.ZOOKEEPER, members=1, commits=CommitStore.KAFKA),
+    )
+    steps = [start]
+    if store is not CommitStore.KAFKA and not old.is_same:
+        steps.insert(0, copy_step(old))
+    numbered = tuple(replace(step, number=number) for number, step in enumerate(steps, 1))
+    return plan.carried_out("The group is stopped, so that no restart is needed.", numbered)
+
+
+def _brokers(old: OldGroup) -> Precondition:
+    return old.brokers_since(
+        8,
+        "Brokers keep commits: they are of 0.8.2 or later.",
+        "Look at the version of the brokers.",
+    )
 
 
 def _preconditions(
     old: OldGroup, running: RunningGroup, store: CommitStore, storage: Precondition
 ) -> list[Precondition]:
-    found = [
-        running.rests,
-        storage,
-        old.brokers_since(
-            8,
-            "Brokers keep commits: they are of 0.8.2 or later.",
-            "Look at the version of the brokers.",
-        ),
-        _client_version(old),
-    ]
+    found = [running.rests, storage, _brokers(old), _client_version(old)]
     if store is CommitStore.ZOOKEEPER:
         found.append(old.leftovers)
     if old.set_ids:

@@ -32,7 +32,7 @@ from kgroup.protocol.zookeeper.topic_filter import filter_regex
 from kgroup.simulation.scenario.scenario import MemberPlan
 from kgroup.simulation.zookeeper.registration import Registration
 
-__all__ = ["plan_new_consumer"]
+__all__ = ["copy_step", "plan_new_consumer"]
 
 _Members = Mapping[str, Mapping[str, MemberPlan]]
 
@@ -57,7 +57,7 @@ def plan_new_consumer(old: OldGroup, habits: Habits) -> Plan:
         summary = f"{text}nobody on ZooKeeper."
         return replace(plan, summary=summary, preconditions=(_alone(old),))
     if plan.is_refuted:
-        return replace(plan, summary="It cannot be done so: a precondition does not hold.")
+        return plan.refused()
     scenario = None if old.running is None else old.running.scenario
     strategy = "range"
     if scenario is not None and scenario.start is not None:
@@ -65,7 +65,7 @@ def plan_new_consumer(old: OldGroup, habits: Habits) -> Plan:
     members = {} if scenario is None else new_members(scenario, strategy)
     steps = [_start(old, members, strategy)]
     if not _is_copied(old):
-        steps.insert(0, _copy(old))
+        steps.insert(0, copy_step(old))
     summary = "The group was stopped: its commits go to Kafka, and new consumers start there."
     if scenario is None:
         return replace(plan, summary=summary, steps=_numbered(steps))
@@ -94,14 +94,7 @@ def _count(members: int) -> str:
 
 def _is_copied(old: OldGroup) -> bool:
     """Tell whether Kafka has every commit, or will have when the members have stopped."""
-    return old.storage[0] is not CommitStore.ZOOKEEPER or (old.running is None and _is_same(old))
-
-
-def _is_same(old: OldGroup) -> bool:
-    """Tell whether Kafka has the commits that ZooKeeper has."""
-    return old.kafka is not None and all(
-        old.kafka.get(at) == offset for at, offset in old.zookeeper.items()
-    )
+    return old.storage[0] is not CommitStore.ZOOKEEPER or (old.running is None and old.is_same)
 
 
 def _read_before(old: OldGroup) -> int:
@@ -179,7 +172,7 @@ def _storage(old: OldGroup) -> Precondition:
     _, found = old.storage
     if found.verdict is Verdict.VERIFIED or not old.kafka:
         return found
-    if old.running is None and _is_same(old):
+    if old.running is None and old.is_same:
         told = "the group is stopped, and both stores have the same"
         return replace(found, verdict=Verdict.VERIFIED, found=told, check=None)
     told = (found.found or "").partition(";")[0]
@@ -242,7 +235,8 @@ def _stop(old: OldGroup) -> PlanStep:
     )
 
 
-def _copy(old: OldGroup) -> PlanStep:
+def copy_step(old: OldGroup) -> PlanStep:
+    """Copy commits of a group that is stopped."""
     places, group_id = old.places, old.group.group_id
     missed = f"auto.offset.reset=latest would skip {_lag(old):,} records, and what comes meanwhile"
     again = f"earliest would read {_read_before(old):,} again"

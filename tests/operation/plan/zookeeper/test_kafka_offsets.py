@@ -162,11 +162,6 @@ def test_a_group_in_a_rebalance_is_not_moved() -> None:
 @pytest.mark.parametrize(
     ("found", "group_id", "reason"),
     [
-        (
-            source(empty()),
-            GROUP,
-            "expected members, found none; commits of a group that is stopped",
-        ),
         (source(recorded_tree()), "nobody", "The group does not exist."),
         (
             FakeSource(Group(GROUP, GroupType.CLASSIC, None, members=(Member("m"),))),
@@ -180,6 +175,20 @@ def test_groups_for_which_there_is_no_plan(found: GroupSource, group_id: str, re
     assert report.data == ()
     (problem,) = report.errors
     assert reason in problem.reason
+
+
+def test_of_a_stopped_group_the_commits_are_copied() -> None:
+    plan = _plan(source(empty()))
+    copy, start = plan.steps
+    assert copy.commands[0].startswith("kgroup offsets copy zookeeper:zk-1:2181/kafka kafka:")
+    assert copy.copies is not None
+    assert [(each.name, each.after) for each in start.settings] == [
+        ("offsets.storage", "kafka"),
+        ("dual.commit.enabled", "false"),
+    ]
+    assert plan.forecast is None
+    copied = _plan(source(empty(), COMMITTED))
+    assert [step.title for step in copied.steps] == [start.title]
 
 
 def test_members_whose_id_is_set_come_back_with_it() -> None:

@@ -1,0 +1,369 @@
+"""Which migrations make sense for a group, and what the simulator says that they save.
+
+What is compared is what a group goes through again and again: a rolling restart, as it is and as it
+would be. For consumers on ZooKeeper it is the migration itself, without a plan and with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from shlex import join
+
+from kgroup.errors import InputError, NotFoundError
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.problem import Problem
+from kgroup.operation.plan.assignor import CLASSES
+from kgroup.operation.plan.coordinator import read_brokers
+from kgroup.operation.plan.forecast import Habits, forecast, rolling_restart, stopped_group
+from kgroup.operation.plan.plan import (
+    Compared,
+    Forecast,
+    Plan,
+    PlanStep,
+    Precondition,
+    Target,
+    Verdict,
+)
+from kgroup.operation.plan.protocol_change import ProtocolChange
+from kgroup.operation.plan.protocol_condition import conditions
+from kgroup.operation.plan.running import RunningGroup, read_running
+from kgroup.operation.plan.static_conditions import seconds
+from kgroup.operation.plan.static_membership import plan_static_membership
+from kgroup.operation.plan.zookeeper.group import read_old
+from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
+from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
+from kgroup.operation.report import Report
+from kgroup.operation.select_groups import select_groups
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
+from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
+from kgroup.source.base import GroupSource, Question
+
+__all__ = ["GroupAdvice", "ListedTarget", "Proposal", "advise", "every_target"]
+
+_ENOUGH = 0.9
+"""Of the time for which partitions stop now: what saves less than a tenth is not worth a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A target that makes sense for a group.
+
+    Attributes:
+        goal: which of the target: a strategy; None where there is nothing to choose.
+        why: what is gained.
+        command: that plans it.
+        now: what happens without it; None where nothing is simulated.
+        then: what happens with it, likewise.
+    """
+
+    target: Target
+    goal: str | None
+    why: str
+    command: str
+    now: Compared | None = None
+    then: Compared | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAdvice:
+    """What can be said of one group.
+
+    Attributes:
+        members: how many it has.
+        summary: what it comes to.
+        proposals: targets that make sense; none where there is nothing to gain.
+        reasons: why other targets make no sense, or not now.
+    """
+
+    group_id: str
+    type: GroupType
+    state: GroupState | None
+    assignor: str | None
+    members: int
+    summary: str
+    proposals: tuple[Proposal, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTarget:
+    """A target that there is.
+
+    Attributes:
+        meaning: in a sentence.
+        command: how it is planned.
+    """
+
+    target: Target
+    meaning: str
+    command: str
+
+
+_ARGUMENTS: Mapping[Target, str] = {
+    Target.ASSIGNOR: "STRATEGY GROUP...",
+    Target.PARTITIONS: "TOPIC=N [GROUP...]",
+    Target.EXTERNAL_OFFSETS: "GROUP... --sql URL",
+}
+
+
+def every_target() -> Report[ListedTarget]:
+    """Name all targets."""
+    return Report(
+        tuple(
+            ListedTarget(
+                each, each.sentence, f"kgroup plan {each} {_ARGUMENTS.get(each, 'GROUP...')}"
+            )
+            for each in Target
+        )
+    )
+
+
+def advise(
+    source: GroupSource,
+    group_ids: Collection[str],
+    habits: Habits,
+    *,
+    options: Sequence[str] = (),
+    zookeeper: str | None = None,
+) -> Report[GroupAdvice]:
+    """Tell which targets make sense for groups.
+
+    Args:
+        source: of groups.
+        group_ids: names; all groups where there is none.
+        habits: of the groups' programs.
+        options: of a command that plans for the same source, as they are typed.
+        zookeeper: its address; None where the source is none that can be asked.
+
+    Returns:
+        A row for each group, also where nothing makes sense; groups that do not exist are problems.
+
+    Raises:
+        InputError: there is nothing to read.
+        BrokerError: nobody answers.
+    """
+    question = Question(offsets=False, log_budget=0, commit_times=False)
+    reading, missing = select_groups(source, group_ids, question)
+    rows: list[GroupAdvice] = []
+    problems: list[Problem] = [*missing, *reading.problems]
+    for group_id, group in reading.image.groups.items():
+        row = GroupAdvice(group_id, group.type, group.state, group.assignor, len(group.members), "")
+        try:
+            if group.type is GroupType.ZOOKEEPER:
+                found = _Advisor(source, options, habits).of_old(row, zookeeper)
+            else:
+                found = _Advisor(source, options, habits).of(row, group)
+        except NotFoundError as error:  # it has gone meanwhile
+            problems.append(Problem(error.kind, str(error), group_id=group_id))
+            continue
+        except InputError as error:
+            reason = str(error).removeprefix(f"group {group_id}: ")
+            found = replace(row, summary=f"Nothing can be planned: {reason}.")
+        rows.append(found)
+    return Report(tuple(rows), tuple(problems), reading.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Advisor:
+    """What is the same for all groups of a command."""
+
+    source: GroupSource
+    options: Sequence[str]
+    habits: Habits
+
+    def of(self, row: GroupAdvice, group: Group) -> GroupAdvice:
+        """Advise a group that has a coordinator."""
+        if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+            return replace(row, summary=f"No target is for groups of type {group.type}.")
+        if group.protocol_type not in (None, "", "consumer"):
+            text = f"No target is for groups of protocol type {group.protocol_type}."
+            return replace(row, summary=text)
+        if not group.members:
+            return replace(
+                row,
+                summary="Nobody is in it, so there is nothing to gain: how its programs are "
+                "configured counts when they start.",
+            )
+        running = read_running(self.source, group.group_id, self.habits)
+        if running.rests.verdict is Verdict.REFUTED:
+            text = f"A rebalance goes on ({group.state}): look again when it is over."
+            return replace(row, summary=text)
+        restart = _restarted(running.scenario, running.scenario.members, self.habits)
+        now = Compared("a rolling restart as the group is", restart)
+        return _summed(
+            row,
+            (
+                *self._cooperative(running, now),
+                *self._consumer_protocol(running, now),
+                *self._static(running),
+            ),
+        )
+
+    def _cooperative(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
+        strategy = running.group.assignor
+        if running.group.type is not GroupType.CLASSIC or strategy not in CLASSES:
+            return
+        if strategy == COOPERATIVE_STICKY:
+            yield f"{Target.ASSIGNOR} {strategy}: the group uses it."
+            return
+        plans = {
+            name: replace(each, config=replace(each.config, strategies=(COOPERATIVE_STICKY,)))
+            for name, each in running.scenario.members.items()
+        }
+        then = Compared(
+            f"a rolling restart with {COOPERATIVE_STICKY}",
+            self._restarted_later(running.scenario, plans),
+        )
+        if _stops_as_long(now, then):
+            yield (
+                f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; moved are "
+                f"{then.forecast.moved} in the place of {now.forecast.moved}."
+            )
+            return
+        yield Proposal(
+            Target.ASSIGNOR,
+            COOPERATIVE_STICKY,
+            f"With {strategy} all members give up everything at each rebalance; with "
+            f"{COOPERATIVE_STICKY} only what moves stops.",
+            self._command(running.group.group_id, Target.ASSIGNOR, COOPERATIVE_STICKY),
+            now,
+            then,
+        )
+
+    def _consumer_protocol(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
+        target = Target.CONSUMER_PROTOCOL
+        brokers = read_brokers(self.source, running.group)
+        change = ProtocolChange(running, brokers, back=False, stops=False, wanted=None)
+        if not change.moved:
+            yield f"{target}: every member speaks it."
+            return
+        preconditions = tuple(conditions(change, None, None))
+        if refuted := _refuted(preconditions):
+            yield f"{target}: {refuted}"
+            return
+        then = Compared(
+            "a rolling restart with the consumer protocol",
+            self._restarted_later(change.scenario, change.plans(tuple(running.by_name))),
+        )
+        unknown = [each.code for each in preconditions if each.verdict is Verdict.UNKNOWN]
+        begun = ", and some members have gone to it already" if change.is_begun else ""
+        yield Proposal(
+            target,
+            None,
+            "The broker assigns, and nobody waits for all others to join again"
+            f"{begun}. "
+            + (f"In all, {_stops(now, then)}. " if _stops_as_long(now, then) else "")
+            + (f"To be looked at first: {', '.join(unknown)}." if unknown else "All is ready."),
+            self._command(running.group.group_id, target),
+            now,
+            then,
+        )
+
+    def _static(self, running: RunningGroup) -> Iterator[Proposal | str]:
+        target = Target.STATIC_MEMBERSHIP
+        plan = plan_static_membership(running, self.source, self.habits)
+        if refuted := _refuted(plan.preconditions):
+            yield f"{target}: {refuted}"
+            return
+        if plan.naive is None:
+            yield f"{target}: every member is static."
+            return
+        now, then = plan.naive.forecast, plan.steps[-1].forecast
+        assert then is not None
+        if (then.rebalances, then.moved) >= (now.rebalances, now.moved):
+            yield f"{target}: a rolling restart moves no less than now."
+            return
+        yield Proposal(
+            target,
+            None,
+            "Members leave when they are restarted, and others take over; static ones get back "
+            "what they had, and what they read waits for them.",
+            self._command(running.group.group_id, target),
+            Compared("a rolling restart as the group is", now),
+            Compared("a rolling restart with static members", then),
+        )
+
+    def of_old(self, row: GroupAdvice, address: str | None) -> GroupAdvice:
+        """Advise a group of consumers on ZooKeeper."""
+        old = read_old(self.source, row.group_id, {}, address)
+        found: list[Proposal | str] = []
+        for plan, why in (
+            (
+                plan_new_consumer(old, self.habits),
+                "Brokers of 4.0 and later have no ZooKeeper; with Java's consumer the group has a "
+                "coordinator, and its commits are in Kafka.",
+            ),
+            (
+                plan_kafka_offsets(old, self.habits),
+                "Commits to Kafka take load from ZooKeeper, and stay where a new consumer looks "
+                "for them.",
+            ),
+        ):
+            if refuted := _refuted(plan.preconditions):
+                found.append(f"{plan.target}: {refuted}")
+            elif not plan.steps:
+                found.append(f"{plan.target}: {plan.summary}")
+            else:
+                command = self._command(row.group_id, plan.target)
+                other = "" if plan.naive is None else f" Without the plan: {plan.naive.text}."
+                why = f"{why} {plan.summary}{other}"
+                found.append(Proposal(plan.target, None, why, command, *_of_plan(plan)))
+        return _summed(row, found)
+
+    def _restarted_later(self, scenario: Scenario, plans: Mapping[str, MemberPlan]) -> Forecast:
+        """Play a rolling restart of members that have become what they are to be before."""
+        then = replace(scenario, members=plans)
+        moves = [
+            stopped_group(PlanStep(0, ""), scenario, plans, self.habits),
+            rolling_restart(PlanStep(0, ""), then, plans, self.habits),
+        ]
+        found = forecast(scenario, moves, self.habits)[0][-1].forecast
+        assert found is not None
+        return found
+
+    def _command(self, group_id: str, *words: str) -> str:
+        named = ("--", group_id) if group_id.startswith("-") else (group_id,)
+        if len(named) == 1:
+            return join(("kgroup", "plan", *words, *named, *self.options))
+        return join(("kgroup", "plan", *words, *self.options, *named))
+
+
+def _restarted(scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits) -> Forecast:
+    return forecast(scenario, [rolling_restart(PlanStep(0, ""), scenario, plans, habits)], habits)[
+        1
+    ]
+
+
+def _stops_as_long(now: Compared, then: Compared) -> bool:
+    return then.forecast.stopped_ms > _ENOUGH * now.forecast.stopped_ms
+
+
+def _stops(now: Compared, then: Compared) -> str:
+    return (
+        f"a rolling restart would stop partitions for {seconds(then.forecast.stopped_ms)} together,"
+        f" and does for {seconds(now.forecast.stopped_ms)} now"
+    )
+
+
+def _of_plan(plan: Plan) -> tuple[Compared | None, Compared | None]:
+    if plan.naive is None or plan.forecast is None:
+        return None, None
+    return Compared("without the plan", plan.naive.forecast), Compared("the plan", plan.forecast)
+
+
+def _refuted(preconditions: Sequence[Precondition]) -> str | None:
+    """Say what does not hold, and what to do."""
+    for each in preconditions:
+        if each.verdict is Verdict.REFUTED:
+            found = "" if each.found is None else f" Found: {each.found}."
+            return f"not now. {each.text}{found} {each.check or ''}".rstrip()
+    return None
+
+
+def _summed(row: GroupAdvice, found: Sequence[Proposal | str]) -> GroupAdvice:
+    proposals = tuple(each for each in found if isinstance(each, Proposal))
+    reasons = tuple(each for each in found if isinstance(each, str))
+    names = ", ".join(each.target for each in proposals)
+    summary = f"Makes sense: {names}." if proposals else "Nothing makes sense for it now."
+    return replace(row, summary=summary, proposals=proposals, reasons=reasons)

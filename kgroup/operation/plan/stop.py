@@ -1,0 +1,62 @@
+"""How a whole group is stopped, and started when it is: what steps say, whatever they do then."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from kgroup.model.group import Group
+from kgroup.operation.plan.plan import Expected, PlanStep, Setting
+
+__all__ = ["how_to_stop", "removal", "seen_stopped", "started_with"]
+
+
+def how_to_stop(group: Group) -> tuple[str, ...]:
+    """Say how its members are stopped, and when they are."""
+    stay = ""
+    if removal(group):
+        stay = (
+            ": static members stay until their sessions have expired, or the command below, run "
+            "before any is started, removes them"
+        )
+    return (
+        "Stop all members in order, so that what they have read is committed, and see that nothing "
+        "starts them again.",
+        f"Wait until {seen_stopped(group)}{stay}.",
+    )
+
+
+def removal(group: Group) -> tuple[str, ...]:
+    """Give the command that removes static members, which do not leave when they stop."""
+    if all(each.instance_id is None for each in group.members):
+        return ()
+    return (f"kgroup members remove {quote(group.group_id)} --all --execute",)
+
+
+def seen_stopped(group: Group) -> str:
+    """Say where it is seen; of a group without commits nothing is left then."""
+    shown = f"kgroup describe {quote(group.group_id)} shows it Empty"
+    return shown if group.offsets else f"{shown}, or no longer: it has no commits that stay"
+
+
+def started_with(
+    what: str, settings: tuple[Setting, ...], see: tuple[str, ...], expected: Expected
+) -> PlanStep:
+    """Give the step of a group that is stopped: its programs are configured, and start.
+
+    Args:
+        what: they have then, after "Start the members with".
+        settings: that they are to have.
+        see: what is to be seen then.
+        expected: likewise.
+    """
+    return PlanStep(
+        1,
+        f"Start the members with {what}",
+        settings=settings,
+        actions=(
+            "Configure every program before the first one starts; the order does not matter.",
+        ),
+        see=see,
+        back="Stop all members, and start them with the settings that they had before.",
+        expected=expected,
+    )

@@ -1,0 +1,138 @@
+"""Which targets make sense for a group, and what they would save."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kgroup.model.group import Broker, GroupState, GroupType
+from kgroup.operation.plan.advice import GroupAdvice, Proposal, advise, every_target
+from kgroup.operation.plan.assignor import plan_assignor
+from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.plan import Target
+from kgroup.source.base import GroupSource
+from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
+from tests.operation.plan.groups import group_of, running
+from tests.operation.plan.zookeeper.old_tree import GROUP, IDS, source, stopped
+from tests.operation.sources import FakeSource
+from tests.recorded_tree import recorded_tree
+
+
+def advised(found: GroupSource, group_id: str = "g", *options: str) -> GroupAdvice:
+    (row,) = advise(found, [group_id], Habits(), options=options, zookeeper="zk-1:2181").data
+    return row
+
+
+def proposed(row: GroupAdvice) -> dict[Target, Proposal]:
+    return {each.target: each for each in row.proposals}
+
+
+def test_an_eager_group_stops_less_with_cooperative_sticky() -> None:
+    row = advised(FakeSource(group_of("abcdefghij", each=5)), "g", "--sample")
+    found = proposed(row)[Target.ASSIGNOR]
+    assert found.goal == "cooperative-sticky"
+    assert found.command == "kgroup plan assignor cooperative-sticky g --sample"
+    assert found.now is not None
+    assert found.then is not None
+    # Ten members leave and come back, and all fifty partitions stop each time; later only what the
+    # one that is away had, and what moves to it when it is back.
+    now, then = found.now.forecast, found.then.forecast
+    assert (now.rebalances, now.stopped) == (20, 50)
+    assert then.moved < now.moved
+    assert then.stopped_ms < 0.9 * now.stopped_ms
+    assert row.summary.startswith("Makes sense: assignor, ")
+
+
+def test_an_eager_group_that_would_stop_no_less() -> None:
+    """Of few members the one that is away has most, and nobody takes it over at once."""
+    row = advised(FakeSource(group_of("ab", each=1)))
+    assert Target.ASSIGNOR not in proposed(row)
+    (why,) = [each for each in row.reasons if each.startswith("assignor cooperative-sticky: ")]
+    assert "would stop partitions for" in why
+
+
+def test_what_is_compared_is_a_rolling_restart() -> None:
+    group = group_of()
+    (found, *_) = advised(FakeSource(group)).proposals
+    assert found.now is not None
+    told = {"": ("range", "sticky")}
+    (step,) = plan_assignor(running(group), "range", told, Habits()).steps
+    assert found.now.forecast == step.forecast
+
+
+def test_a_cooperative_group_is_told_that_it_is_one() -> None:
+    row = advised(FakeSource(group_of(strategy="cooperative-sticky")))
+    assert Target.ASSIGNOR not in proposed(row)
+    assert "assignor cooperative-sticky: the group uses it." in row.reasons
+
+
+def test_dynamic_members_move_nothing_when_they_are_static() -> None:
+    found = proposed(advised(FakeSource(group_of())))[Target.STATIC_MEMBERSHIP]
+    assert found.now is not None
+    assert found.then is not None
+    assert (found.now.forecast.rebalances, found.then.forecast.rebalances) == (6, 0)
+    assert found.then.forecast.moved == 0
+    static = advised(FakeSource(group_of(static=True)))
+    assert Target.STATIC_MEMBERSHIP not in proposed(static)
+    assert "static-membership: every member is static." in static.reasons
+
+
+def test_a_group_for_the_consumer_protocol() -> None:
+    group = classic_group(*(member(n, partitions=[("orders", n)]) for n in range(3)))
+    row = advised(FakeSource(group), "billing")
+    found = proposed(row)[Target.CONSUMER_PROTOCOL]
+    assert found.command == "kgroup plan consumer-protocol billing"
+    assert "To be looked at first: broker-support, migration-policy" in found.why
+
+
+def test_brokers_that_do_not_let_a_group_go() -> None:
+    group = classic_group(*(member(n, partitions=[("orders", n)]) for n in range(3)))
+    group = replace(group, coordinator=Broker(1, "kafka-1", 9092))
+    cluster = FakeCluster(group, settings={1: {"group.consumer.migration.policy": "disabled"}})
+    row = advised(cluster, "billing")
+    assert Target.CONSUMER_PROTOCOL not in proposed(row)
+    (why,) = [each for each in row.reasons if each.startswith("consumer-protocol: ")]
+    assert "disabled" in why
+
+
+def test_a_group_of_the_consumer_protocol_speaks_it() -> None:
+    members = [member(n, partitions=[("orders", n)]) for n in range(2)]
+    row = advised(FakeSource(consumer_group(*members, assignor="uniform")), "billing")
+    assert Target.ASSIGNOR not in proposed(row)
+
+
+def test_nothing_makes_sense() -> None:
+    empty = advised(FakeSource(group_of("", state=GroupState.EMPTY)))
+    assert empty.proposals == ()
+    assert empty.summary.startswith("Nobody is in it")
+    share = advised(FakeSource(group_of("", type_=GroupType.SHARE)))
+    assert share.summary == "No target is for groups of type share."
+    busy = advised(FakeSource(group_of(state=GroupState.PREPARING_REBALANCE)))
+    assert busy.proposals == ()
+    assert "look again" in busy.summary
+
+
+def test_groups_on_zookeeper_can_leave_it() -> None:
+    row = advised(source(recorded_tree()), GROUP, "--zookeeper", "zk-1:2181")
+    found = proposed(row)[Target.KAFKA_OFFSETS]
+    assert found.command == f"kgroup plan kafka-offsets {GROUP} --zookeeper zk-1:2181"
+    # The recorded brokers are of 0.8, where Java's consumer finds no coordinator.
+    assert any(each.startswith("new-consumer: not now.") for each in row.reasons)
+    gone = proposed(advised(source(stopped(*IDS)), GROUP))[Target.KAFKA_OFFSETS]
+    assert "no restart is needed" in gone.why
+    assert gone.then is None
+
+
+def test_groups_that_are_not_there() -> None:
+    report = advise(FakeSource(group_of()), ["g", "nosuch"], Habits())
+    assert [each.group_id for each in report.data] == ["g"]
+    assert [each.group_id for each in report.errors] == ["nosuch"]
+
+
+def test_names_with_dashes_stand_behind_the_options() -> None:
+    row = advised(FakeSource(replace(group_of(), group_id="-x")), "-x", "--sample")
+    assert row.proposals
+    assert all(each.command.endswith(" --sample -- -x") for each in row.proposals)
+
+
+def test_every_target_is_listed() -> None:
+    assert [each.target for each in every_target().data] == list(Target)

@@ -122,6 +122,7 @@ class GroupSpec:
         member_order: ids in that order, if it is another one; who is not among them comes last.
         leader_client: of a classic group the leader's library, where it is known and the leader is
             not.
+        not_imitated: libraries of members of a classic group that have no model here.
         lags: records by which the group is behind in partitions, for which that is known.
     """
 
@@ -136,6 +137,7 @@ class GroupSpec:
     leader_id: str | None = None
     member_order: tuple[str, ...] = ()
     leader_client: Software | None = None
+    not_imitated: tuple[str, ...] = ()
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property

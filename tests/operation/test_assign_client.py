@@ -90,6 +90,11 @@ def test_a_leader_that_is_not_known_is_told_with_what_would_differ() -> None:
     assert dry_run(replace(spec, leader_client=NEW)).warnings == (), "its assignments told"
 
 
+def test_members_of_a_library_without_a_model_are_named() -> None:
+    (text,) = warned(member("a", NEW), leader_id="a", not_imitated=("ruby-kafka",))
+    assert text.startswith("There are members of ruby-kafka, which is not imitated")
+
+
 def test_specs_name_the_library_of_the_group_and_of_members() -> None:
     fields = {"topics": {"t": {"partitions": 1}}, "client": "kafka-clients@1.1.1"}
     members = [{"member_id": "a", "topics": ["t"], "client": "java"}]

@@ -98,6 +98,11 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
                 f"It is not known of which client library the leader is. Computed as {leads}; "
                 f"{_consequence(spec, leads)}"
             )
+    if spec.not_imitated:
+        yield (
+            f"There are members of {', '.join(spec.not_imitated)}, which is not imitated: where "
+            "one of them leads, the group may get another assignment."
+        )
     libraries = {each.client.name for each in spec.members if each.client is not None}
     others = sorted(libraries - {leads.name})
     if others:

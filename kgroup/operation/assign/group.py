@@ -155,6 +155,7 @@ def group_spec(
         if protocol in ("consumer", "share") and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is not known; the order may be another one")
+    libraries = {each.client_library for each in group.members if each.client_library}
     spec = GroupSpec(
         strategy or group.assignor or "",
         members,
@@ -166,7 +167,8 @@ def group_spec(
         departed_consumers(group),
         group.leader_id,
         group.member_order,
-        leader_client=None if group.leader_library is None else _newest(group.leader_library),
+        leader_client=_newest(group.leader_library),
+        not_imitated=tuple(sorted(libraries - CLIENTS.keys())),
     )
     spec = _known_strategy(spec, strategy, notes, advice)
     if protocol == "zookeeper":
@@ -344,14 +346,15 @@ def _member(
         rack=member.rack_id or rack_in_user_data(group.assignor, subscription.user_data),
         owned=tuple((each.topic or each.topic_id or "", each.partition) for each in owned or ()),
         generation=group.generation_id,
-        client=None if member.client_library is None else _newest(member.client_library),
+        client=_newest(member.client_library),
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
     )
 
 
-def _newest(library: str) -> Software:
-    """Give a library in its newest version: nothing that members send tells theirs."""
-    return Software(library, CLIENTS[library].versions[0])
+def _newest(library: str | None) -> Software | None:
+    """Give a library that is imitated in its newest version: nothing that members send tells it."""
+    found = CLIENTS.get(library or "")
+    return None if found is None else Software(found.name, found.versions[0])
 
 
 def _topics(

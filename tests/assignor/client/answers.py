@@ -1,12 +1,13 @@
 """What client libraries answer to random histories of groups, recorded.
 
 A file for each library, version and strategy has a digest of the answers to each history, and those
-of the first ones in full, to be read. Where a digest differs, `tests.assignor.client.record` asks
-the library anew and names the first difference.
+of the first ones in full, to be read (`zcat`). Where a digest differs,
+`tests.assignor.client.record` asks the library anew and names the first difference.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -19,10 +20,11 @@ from kgroup.assignor.strategy import CLIENTS
 from tests.assignor.case.notation import answer_of, assigned
 from tests.assignor.random_group import RandomGroup
 
-__all__ = ["MODELS", "Model", "digest", "history"]
+__all__ = ["MODELS", "Answers", "Model", "digest", "history"]
 
 _FOLDER = Path(__file__).parents[2] / "data" / "clients"
 _ROUNDS = 5
+_DIGITS = 4
 _FIELDS = ("member_id", "topics", "instance_id", "rack", "owned", "generation")
 """Of members; others say what Java's subscriptions may be besides."""
 
@@ -41,7 +43,34 @@ class Model:
     @property
     def path(self) -> Path:
         """Where the recorded answers are."""
-        return _FOLDER / f"{self}.json"
+        return _FOLDER / f"{self}.json.gz"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a library answered.
+
+    Attributes:
+        in_full: to the first histories, in the notation of `answer_of`.
+        digests: of the answers to each history.
+    """
+
+    in_full: list[list[Any]]
+    digests: list[str]
+
+    @classmethod
+    def read(cls, path: Path) -> Answers:
+        """Read recorded answers."""
+        data = json.loads(gzip.decompress(path.read_bytes()))
+        digests = data["digests"]
+        parts = [digests[at : at + _DIGITS] for at in range(0, len(digests), _DIGITS)]
+        return cls(data["in_full"], parts)
+
+    def write(self, path: Path) -> None:
+        """Record them; the same answers give the same bytes."""
+        data = {"in_full": self.in_full, "digests": "".join(self.digests)}
+        text = json.dumps(data, indent=0, sort_keys=True) + "\n"
+        path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 MODELS = [
@@ -70,6 +99,6 @@ def history(model: Model, seed: int) -> Iterator[tuple[dict[str, Any], dict[str,
 
 
 def digest(answers: Sequence[dict[str, Any]]) -> str:
-    """Give 12 digits that stand for the answers to one history, order of partitions included."""
+    """Give 4 digits that stand for the answers to one history, order of partitions included."""
     texts = [answer_of(each) for each in answers]
-    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:_DIGITS]

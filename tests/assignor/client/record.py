@@ -11,12 +11,12 @@ import sys
 from importlib import import_module
 
 from tests.assignor.case.notation import answer_of
-from tests.assignor.client.answers import MODELS, Model, digest, history
+from tests.assignor.client.answers import MODELS, Answers, Model, digest, history
 
 __all__ = ["record"]
 
 HISTORIES = 2000
-_IN_FULL = 20
+_IN_FULL = 10
 
 
 def record(model: Model, histories: int = HISTORIES) -> int:
@@ -40,11 +40,8 @@ def record(model: Model, histories: int = HISTORIES) -> int:
         by_history.append(told)
     print(f"{model}: {histories} histories, {len(answers)} answers, {differences} differences")
     if not differences:
-        recorded = {
-            "in_full": [[answer_of(each) for each in told] for told in by_history[:_IN_FULL]],
-            "digests": [digest(told) for told in by_history],
-        }
-        model.path.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n", "utf-8")
+        in_full = [[answer_of(each) for each in told] for told in by_history[:_IN_FULL]]
+        Answers(in_full, [digest(told) for told in by_history]).write(model.path)
     return differences
 
 

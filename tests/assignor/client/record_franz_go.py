@@ -6,6 +6,7 @@ and the bytes that it encodes. Needs Go.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.assignor.client.answers import MODELS, Model
 __all__ = ["CASES", "FRANZ_GO_MODELS", "TOPICS", "answers", "members", "spec_of"]
 
 _FOLDER = Path(__file__).parents[2] / "data" / "clients"
-_ANSWERS = _FOLDER / "cases-franz-go.json"
+_ANSWERS = _FOLDER / "cases-franz-go.json.gz"
 _MEMBERS = _FOLDER / "members-franz-go.jsonl"
 _UUIDS = ("1b89d8d5-2f53-4a3c-9a0e-0f6f0a6a3c11", "7e2f4b0a-61a7-4c55-8d2b-93f0c2d8b7a4")
 """The coordinator makes a member id of the client id and one."""
@@ -110,7 +111,7 @@ def spec_of(model: Model, name: str) -> dict[str, Any]:
 
 def answers(model: Model) -> dict[str, Any]:
     """Give what franz-go answered, by case."""
-    recorded: dict[str, dict[str, Any]] = json.loads(_ANSWERS.read_text("utf-8"))
+    recorded: dict[str, dict[str, Any]] = json.loads(gzip.decompress(_ANSWERS.read_bytes()))
     return recorded[str(model)]
 
 
@@ -135,8 +136,8 @@ def _record() -> None:
         }
         for model in FRANZ_GO_MODELS
     }
-    text = json.dumps(told, indent=0, ensure_ascii=False)
-    _ANSWERS.write_text(text + "\n", "utf-8")
+    text = json.dumps(told, indent=0, ensure_ascii=False) + "\n"
+    _ANSWERS.write_bytes(gzip.compress(text.encode(), mtime=0))
     rows = [row for model in FRANZ_GO_MODELS for row in _rows(model)]
     _MEMBERS.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 

@@ -1,20 +1,18 @@
 """Assignors of other client libraries against what these answered, see `answers`."""
 
-import json
-
 import pytest
 
 from tests.assignor.case.notation import answer_of
-from tests.assignor.client.answers import MODELS, Model, digest, history
+from tests.assignor.client.answers import MODELS, Answers, Model, digest, history
 from tests.examples import some_of
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_random_histories(model: Model) -> None:
-    recorded = json.loads(model.path.read_text("utf-8"))
-    for seed, told in enumerate(recorded["in_full"]):
+    recorded = Answers.read(model.path)
+    for seed, told in enumerate(recorded.in_full):
         assert [answer_of(said) for _, said in history(model, seed)] == told, seed
-    seeds = some_of(range(len(recorded["digests"])), 50)
+    seeds = some_of(range(len(recorded.digests)), 50)
     for seed in seeds:
         answers = [said for _, said in history(model, seed)]
-        assert digest(answers) == recorded["digests"][seed], seed
+        assert digest(answers) == recorded.digests[seed], seed

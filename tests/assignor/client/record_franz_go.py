@@ -136,7 +136,7 @@ def _record() -> None:
         }
         for model in FRANZ_GO_MODELS
     }
-    text = json.dumps(told, indent=0, ensure_ascii=False)
+    text = json.dumps(told, indent=0, ensure_ascii=False) + "\n"
     _ANSWERS.write_bytes(gzip.compress(text.encode(), mtime=0))
     rows = [row for model in FRANZ_GO_MODELS for row in _rows(model)]
     _MEMBERS.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")

@@ -20,11 +20,18 @@ from kgroup.assignor.client_library import ClientLibrary
 
 __all__ = ["FRANZ_GO"]
 
+_MOST_PARTITIONS = 5000
+"""Of more it is not tried whether another order gives another answer, which takes up to 32 runs."""
+
 
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
 ) -> bool:
-    return not isinstance(assignor, Sticky) or assignor.is_determined(members, topics)
+    if not isinstance(assignor, Sticky):
+        return True
+    if sum(topic.partitions for topic in topics.values()) > _MOST_PARTITIONS:
+        return False
+    return assignor.is_determined(members, topics)
 
 
 FRANZ_GO = ClientLibrary(

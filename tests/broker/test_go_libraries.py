@@ -58,6 +58,9 @@ def spec_of(model: Model, asked: Case) -> dict[str, Any]:
     }
 
 
+pytestmark = pytest.mark.oracle_clients
+
+
 @pytest.mark.parametrize("model", IN_GO, ids=str)
 def test_odd_groups(model: Model) -> None:
     specs = [spec_of(model, asked) for asked in CASES.values()]

@@ -1,7 +1,7 @@
 """kafka-go, by Segment: what its members send, and its assignors.
 
 A member sends its topics in the order in which the program names them, and remembers nothing. A
-leader takes partitions in the order of the broker's metadata, which is taken to be ascending.
+leader takes partitions in the order of the broker's metadata.
 
 Source: `RangeGroupBalancer`, `RoundRobinGroupBalancer`, `RackAffinityGroupBalancer` and
 `ConsumerGroup.assignTopicPartitions` of kafka-go 0.4.51; they have not changed since 0.3.6.
@@ -60,7 +60,7 @@ def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> 
         given: dict[str, list[int]] = {member.member_id: [] for member in takers}
         for at, member in enumerate(sorted(takers, key=lambda member: member.member_id)):
             first, end = (number * topic.partitions // len(takers) for number in (at, at + 1))
-            given[member.member_id] += range(first, end)
+            given[member.member_id] += topic.as_listed[first:end]
         return given
 
     return _by_topic(members, topics, runs)
@@ -72,7 +72,7 @@ def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic
     def dealt(takers: Sequence[Subscriber], topic: Topic) -> dict[str, list[int]]:
         given: dict[str, list[int]] = {member.member_id: [] for member in takers}
         for at, member in enumerate(sorted(takers, key=lambda member: member.member_id)):
-            given[member.member_id] += range(at, topic.partitions, len(takers))
+            given[member.member_id] += topic.as_listed[at :: len(takers)]
         return given
 
     return _by_topic(members, topics, dealt)
@@ -96,8 +96,9 @@ def _assign_topic_by_rack(
 ) -> dict[str, list[int]]:
     """Source: `RackAffinityGroupBalancer.assignTopic`."""
     partitions_in: dict[str, list[int]] = defaultdict(list)
-    for number, rack in enumerate(topic.leader_racks or (None,) * topic.partitions):
-        partitions_in[rack or ""].append(number)
+    racks = topic.leader_racks or (None,) * topic.partitions
+    for number in topic.as_listed:
+        partitions_in[racks[number] or ""].append(number)
     takers_in: dict[str, list[str]] = defaultdict(list)
     for member in takers:
         takers_in[member.rack or ""].append(member.member_id)

@@ -54,4 +54,5 @@ def _as_sent(member: MemberSpec, strategy: str, version: str) -> Subscriber:
         generation=generation,
         remembered=user_data.owned,
         remembered_generation=user_data.generation,
+        goes_on=version != "1.14.0" or strategy == "cooperative-sticky",
     )

@@ -86,6 +86,7 @@ def _cooperative(member: MemberSpec) -> Subscriber:
         owned=tuple(
             partition for group in _by_topic(member.owned or ()) for partition in sorted(group)
         ),
+        goes_on=True,
     )
 
 

@@ -60,4 +60,5 @@ def _as_sent(member: MemberSpec, strategy: str, version: int) -> Subscriber:
         remembered=user_data.owned,
         remembered_generation=user_data.generation,
         version=version,
+        goes_on=version > 0,
     )

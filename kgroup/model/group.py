@@ -191,7 +191,8 @@ class Subscription:
     """What a member asked for.
 
     Attributes:
-        topics: names, sorted.
+        topics: names, as the member sent them in the classic protocol (some leaders assign in
+            that order), else sorted.
         regex: regular expression that the coordinator resolves (KIP-848), RE2 syntax.
         owned: partitions that the member said it owned when it joined (classic protocol v1 and
             later; a consumer that uses the classic protocol in a consumer group too).

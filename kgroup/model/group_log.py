@@ -228,7 +228,7 @@ def _classic_member(protocol_type: str | None, data: Data, library: Recognition 
 def _classic_subscription(data: Data) -> Subscription:
     owned = data.get("ownedPartitions")
     return Subscription(
-        topics=tuple(sorted(data["topics"])),
+        topics=tuple(data["topics"]),
         owned=None if owned is None else _named_partitions(owned),
         generation_id=known(data.get("generationId")),
         user_data=_meaningful(data.get("userData")),

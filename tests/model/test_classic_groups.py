@@ -127,7 +127,7 @@ def test_subscription_with_everything() -> None:
         classic("g", [classic_member("a", subscription=said, groupInstanceId="static-1")])
     )["g"].members[0]
     assert member.subscription == Subscription(
-        topics=("audit", "orders"),
+        topics=("orders", "audit"),
         owned=(AssignedPartition(None, "orders", 1), AssignedPartition(None, "orders", 3)),
         generation_id=4,
         user_data={"generation": 4},

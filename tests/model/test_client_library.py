@@ -242,7 +242,7 @@ def test_a_subscription_that_ends_where_version_0_does(layout: str, user_data: s
     assert readable(decoded) == expected
     group = groups(classic("g", [classic_member("a", subscription=decoded)]))["g"]
     assert group.members[0].subscription is not None
-    assert group.members[0].subscription.topics == ("a", "b")
+    assert group.members[0].subscription.topics == ("b", "a")
     assert group.members[0].subscription.owned is None
     assert group.members[0].protocol_metadata is None
 

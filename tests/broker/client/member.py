@@ -40,6 +40,7 @@ class LibraryMember:
 
     Attributes:
         client_id: that it was given.
+        topics: that it subscribes to.
         owned: partitions as it sees them now; None before it has said anything.
 
     Args:
@@ -72,6 +73,7 @@ class LibraryMember:
         version: str | None = None,
     ) -> None:
         self.client_id = client_id
+        self.topics = tuple(topics)
         self.owned: frozenset[tuple[str, int]] | None = None
         settings: _Settings = {
             "bootstrap": bootstrap,

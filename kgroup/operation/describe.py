@@ -1,10 +1,11 @@
 """Describe groups: state, members, who owns what, what is committed and how far behind it is."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommitStore, CommittedOffset, ShareOffset
 from kgroup.model.pattern import Pattern
@@ -150,7 +151,7 @@ def _describe(
         coordinator=group.coordinator,
         offsets_partition=group.offsets_partition,
         state_timestamp_ms=group.state_timestamp_ms,
-        members=group.members,
+        members=tuple(map(_with_sorted_topics, group.members)),
         offsets=offsets,
         pending_offsets=group.pending_offsets,
         total_lag=sum(max(lag, 0) for lag in lags) if lags else None,
@@ -158,6 +159,14 @@ def _describe(
         share_offsets=None if group.share_offsets is None else share_offsets,
         last_stable=group.last_stable,
     )
+
+
+def _with_sorted_topics(member: Member) -> Member:
+    """Sort the topics of a subscription; in which order they were sent some leaders alone mind."""
+    asked = member.subscription
+    if asked is None or asked.topics is None:
+        return member
+    return replace(member, subscription=replace(asked, topics=tuple(sorted(asked.topics))))
 
 
 def _offsets(group: Group, ranges: _Ranges, stores: _Stores) -> Iterator[OffsetDescription]:

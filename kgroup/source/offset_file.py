@@ -1,6 +1,7 @@
 """Offsets in a file: Kafka's CSV plans, and what `kgroup offsets show` writes as JSON, or by line.
 
-Kafka's CSV has offsets and nothing else of them; JSON has all.
+Kafka's CSV has offsets and nothing else of them; JSON has all. Also read is what `kcl group seek
+--to-file` takes: an array of objects with topic, partition and offset.
 """
 
 import re
@@ -51,6 +52,14 @@ class _Document(msgspec.Struct):
     data: list[_Row]
     command: str = _COMMAND
     store: StoreName | None = None
+
+
+class _SeekRow(msgspec.Struct):
+    """One of kcl's file; other fields mean nothing."""
+
+    topic: str
+    partition: int
+    offset: int
 
 
 class OffsetFile:
@@ -154,6 +163,8 @@ def _read(text: str, group_id: str | None) -> tuple[_Rows, StoreName | None]:
     """Read offsets in whichever form they are, and where they were saved from."""
     if not _is_json(text):
         return read_kafka_csv(text, group_id), None
+    if text.lstrip().startswith("["):
+        return _rows_of_array(text, group_id), None
     if _has_lines(text):
         return _rows_of_lines(text), None
     try:
@@ -180,6 +191,20 @@ def _rows_of_document(document: _Document) -> _Rows:
         yield where, _checked(row, where)
 
 
+def _rows_of_array(text: str, group_id: str | None) -> _Rows:
+    try:
+        rows = msgspec.json.decode(text, type=list[_SeekRow])
+    except msgspec.DecodeError as error:
+        raise InputError(json_fault(error)) from None
+    if rows and group_id is None:
+        raise InputError(
+            "expected groups, found an array of offsets without: name the group whose they are"
+        )
+    for number, row in enumerate(rows):
+        where = f"$[{number}]"
+        yield where, _checked(_Row(group_id or "", row.topic, row.partition, row.offset), where)
+
+
 def _rows_of_lines(text: str) -> _Rows:
     decoder = msgspec.json.Decoder(_Row)
     for number, line in enumerate(text.split("\n"), 1):
@@ -193,9 +218,9 @@ def _rows_of_lines(text: str) -> _Rows:
 
 
 def _is_json(text: str) -> bool:
-    """Tell JSON from Kafka's CSV, in which a name may begin as an object does."""
+    """Tell JSON from Kafka's CSV, in which a name may begin likewise."""
     first, _, _ = text.lstrip().partition("\n")
-    return first.startswith("{") and not _ENDS_LIKE_CSV.search(first)
+    return first.startswith(("{", "[")) and not _ENDS_LIKE_CSV.search(first)
 
 
 def _has_lines(text: str) -> bool:

@@ -108,9 +108,31 @@ def test_half_a_character(file: Path) -> None:
         OffsetFile(file).read_offsets()
 
 
-def test_csv_whose_first_name_begins_as_json_does(file: Path) -> None:
-    file.write_text("{a,t,0,4\n")
-    assert list(OffsetFile(file).read_offsets().offsets) == ["{a"]
+@pytest.mark.parametrize("name", ["{a", "[a"])
+def test_csv_whose_first_name_begins_as_json_does(file: Path, name: str) -> None:
+    file.write_text(f"{name},t,0,4\n")
+    assert list(OffsetFile(file).read_offsets().offsets) == [name]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_what_kcl_takes(file: Path, indent: int | None) -> None:
+    """As the help of `kcl group seek` shows it."""
+    rows = [{"topic": "foo", "partition": 1, "offset": 100}, {"topic": "foo", "partition": 0}]
+    rows[1]["offset"] = 7
+    file.write_text(json.dumps(rows, indent=indent))
+    assert OffsetFile(file).read_offsets(["g"]).offsets == {
+        "g": (CommittedOffset("foo", 0, 7), CommittedOffset("foo", 1, 100))
+    }
+    with pytest.raises(InputError, match="name the group whose they are"):
+        OffsetFile(file).read_offsets()
+    for row, error in (
+        ({"offset": -1}, r"\$\[2\].committed_offset: expected a number from 0"),
+        ({"offset": 1, "partition": 1}, "expected each partition once, found foo-1"),
+        ({"offset": None}, r"\$\[2\].offset: expected int, found null"),
+    ):
+        file.write_text(json.dumps([*rows, {"topic": "foo", "partition": 2, **row}]))
+        with pytest.raises(InputError, match=error):
+            OffsetFile(file).read_offsets(["g"])
 
 
 def test_an_empty_file_has_none(file: Path) -> None:

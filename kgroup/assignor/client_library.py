@@ -26,6 +26,7 @@ class ClientLibrary:
             the members, the name of the strategy and the version.
         is_determined: tells whether what an assignor is given determines its answer, and not chance
             or what is not known; None: it always does.
+        draws_topic_order: whether a member names topics in an order that is drawn when it starts.
         since: by version the earliest that comes near to it, where that is not the version itself.
         static_since: the version from which on members may be static; None: none has that.
     """
@@ -34,6 +35,7 @@ class ClientLibrary:
     strategies: Mapping[str, Mapping[str, ClassicAssignor]]
     as_sent: Callable[[Sequence[MemberSpec], str, str], list[Subscriber]]
     is_determined: IsDetermined | None = None
+    draws_topic_order: bool = False
     since: Mapping[str, str] = field(default_factory=dict)
     static_since: str | None = None
 

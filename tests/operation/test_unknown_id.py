@@ -1,6 +1,7 @@
 """What depends on the ids of members that are still to join."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -148,3 +149,22 @@ def test_an_unknown_id_is_nowhere_in_a_plan() -> None:
     }
     assert len(set(ids.values())) == 9
     assert dry_run(spec).computed_as == plan.computed_as
+
+
+def test_a_new_member_of_kafka_python_names_its_topics_in_any_order() -> None:
+    """Its sticky assignor gives by that order; of a real group of 3.0.12 (`kim`, then `lee`)."""
+    sizes = {"zoo": 3, "ant": 4, "Mole": 2}
+    owned = [[topic, number] for topic, count in sizes.items() for number in range(count)]
+    spec = read_spec(
+        {
+            "strategy": "sticky",
+            "client": "kafka-python",
+            "topics": {topic: {"partitions": count} for topic, count in sizes.items()},
+            "members": [
+                {"member_id": "kim-1", "topics": [*sizes], "owned": owned, "generation": 1}
+            ],
+        }
+    )
+    joined = what_if.add_members(spec, AddedMembers(client_id="lee"))
+    assert unsure(settled(joined).first)["kim-1"] is True
+    assert unsure(settled(replace(joined, client=None)).first)["kim-1"] is False

@@ -4,7 +4,9 @@ A new member's id is chosen at random, by the coordinator (classic groups) or th
 others; a ZooKeeper consumer's begins with its host and the time), and assignors walk members in an
 order that depends on their ids. So a group is assigned with random ids of the real shape in the
 place of the unknown ones. It is assigned again with a few others, and what does not come out the
-same is marked.
+same is marked. Other libraries than Java's may also mind where in the JoinGroup response a new
+member stands, and in which order it names its topics, where that is drawn when it starts: these are
+others each time, too.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from random import Random
 from string import ascii_lowercase
 from uuid import UUID
 
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec
+from kgroup.assignor.strategy import CLIENTS, computed_as
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 
 __all__ = ["MOST_IDS", "TRIES", "dry_run_as", "is_small", "mark", "random_id", "unmarked"]
 
+_FEW_TOPICS = 3
 TRIES = 6
 """How often a group is assigned again: an even chance shows in 63 of 64 cases."""
 
@@ -49,12 +54,40 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
     ids = {m.member_id: random_id(m, spec, seed) for m in spec.members if m.unknown_id}
     if not ids:
         return dry_run(spec)
-    members = tuple(replace(m, member_id=ids.get(m.member_id, m.member_id)) for m in spec.members)
+    members = tuple(
+        replace(m, member_id=ids[m.member_id], topics=_drawn(m, spec, seed)) if m.unknown_id else m
+        for m in spec.members
+    )
     leader_id = spec.leader_id and ids.get(spec.leader_id, spec.leader_id)
-    plan = dry_run(replace(spec, members=members, leader_id=leader_id))
+    order = _order(spec, ids, seed)
+    plan = dry_run(replace(spec, members=members, leader_id=leader_id, member_order=order))
     return replace(
         _renamed(plan, {made: name for name, made in ids.items()}), leader_id=spec.leader_id
     )
+
+
+def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
+    """Give a new member's topics in the order in which it may name them; every one of up to three.
+
+    The first time it is the order in which they were given.
+    """
+    client = member.client or computed_as(spec)
+    if spec.protocol != "classic" or not CLIENTS[client.name].draws_topic_order:
+        return member.topics
+    if len(member.topics) <= _FEW_TOPICS:
+        orders = list(permutations(member.topics))
+        return orders[seed % len(orders)]
+    return tuple(Random(seed).sample(member.topics, len(member.topics))) if seed else member.topics
+
+
+def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...]:
+    """Give the order of the JoinGroup response: new members last, and then anywhere."""
+    if spec.protocol != "classic" or computed_as(spec).name == KAFKA_CLIENTS or not seed:
+        return spec.member_order
+    order = [each.member_id for each in spec.members_as_sent if each.member_id not in ids]
+    for name, made in ids.items():
+        order.insert(Random(f"{seed} {name}").randint(0, len(order)), made)
+    return tuple(order)
 
 
 def random_id(member: MemberSpec, spec: GroupSpec, seed: int) -> str:

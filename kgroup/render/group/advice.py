@@ -79,7 +79,8 @@ def advice_text(
     for number, group in enumerate(groups):
         if number:
             yield "\n"
-        yield from title_text(visible(group.group_id), form, level=2, terminal=terminal)
+        title = f"Group {visible(group.group_id)}"
+        yield from title_text(title, form, level=2, terminal=terminal)
         if form == "table":
             yield from prose_text(group.summary, terminal=terminal)
         else:
@@ -96,11 +97,14 @@ def advice_text(
 
 def _proposal(proposal: Proposal, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
     goal = "" if proposal.goal is None else f" {proposal.goal}"
-    yield from title_text(f"{proposal.target}{goal}", form, level=3, terminal=terminal)
+    title = visible(f"{proposal.target}{goal}")
+    yield from title_text(title, form, level=3, terminal=terminal)
     parts = Sheet(_PARTS, [("why", proposal.why), ("run", proposal.command)])
     yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     compared = [each for each in (proposal.now, proposal.then) if each is not None]
     if compared:
+        if form != "table":
+            yield "\n"
         sheet = Sheet(_FORECASTS, [_row(each) for each in compared])
         yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
 

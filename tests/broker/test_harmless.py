@@ -125,6 +125,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "--regex s.*",
     ),
     "members remove": ("reader --all --reason why", "reader --member m --instance i"),
+    "plan": ("reader simple nobody", "--all"),
     "plan assignor": ("range reader simple --settings range --client java",),
     "plan verify": ("{migration} --step 1 --wait 1",),
     "plan external-offsets": (

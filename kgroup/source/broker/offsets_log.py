@@ -102,6 +102,7 @@ class _Trace:
             group,
             generation_id=data["generation"],
             leader_id=data["leader"],
+            leader_library=None,
             state_timestamp_ms=known(data.get("currentStateTimestamp")),
             members=tuple(
                 replace(

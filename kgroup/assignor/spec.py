@@ -147,6 +147,11 @@ class GroupSpec:
         return sorted(self.members, key=lambda member: ranks.get(member.member_id, len(ranks)))
 
     @property
+    def leader(self) -> MemberSpec | None:
+        """The member that will assign; None where it is not known."""
+        return next((each for each in self.members if each.member_id == self.leader_id), None)
+
+    @property
     def has_topic_ids(self) -> bool:
         """Tell whether the coordinator assigns, which names topics by their ids."""
         return self.protocol in ("consumer", "share")

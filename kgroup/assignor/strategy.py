@@ -104,7 +104,7 @@ def computed_as(spec: GroupSpec) -> Software:
     """
     if spec.client is not None or spec.protocol != "classic":
         return spec.client or newest(spec.protocol)
-    leader = next((each for each in spec.members if each.member_id == spec.leader_id), None)
+    leader = spec.leader
     if leader is not None and leader.client is not None:
         return leader.client
     if spec.leader_client is not None:

@@ -84,7 +84,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     if spec.client is not None or spec.protocol != "classic":
         return
     leads = computed_as(spec)
-    leader = next((each for each in spec.members if each.member_id == spec.leader_id), None)
+    leader = spec.leader
     if leader is not None and leader.client is not None:
         if leader.is_client_inferred:
             yield (

@@ -139,8 +139,13 @@ class AssignPlan:
     overlaps: tuple[Overlap, ...] | None = None
 
 
-def dry_run(spec: GroupSpec) -> AssignPlan:
-    """Assign a group as Kafka would, and tell what that means."""
+def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
+    """Assign a group as the software that assigns it would, and tell what that means.
+
+    Args:
+        spec: of the group.
+        warns: whether warnings are wanted; for some the group is assigned many times more.
+    """
     cooperative = "cooperative" if spec.protocol == "classic" else "incremental"
     plan = AssignPlan(
         id=spec.id,
@@ -161,7 +166,7 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
             assignment = assign(spec)
     except AssignorError as error:
         failure = AssignFailure(error.type, error.message or None)
-        warnings = (_failure_warning(spec, error), *leader_warnings(spec))
+        warnings = (_failure_warning(spec, error), *leader_warnings(spec)) if warns else ()
         return replace(plan, error=failure, warnings=warnings)
     members = (*spec.members, *spec.departed)
     before = {member.member_id: set(member.owned or ()) for member in members}
@@ -192,7 +197,9 @@ def dry_run(spec: GroupSpec) -> AssignPlan:
             *_warnings(spec, assignment, by_topic, moves),
             *chance_warnings(spec),
             *leader_warnings(spec),
-        ),
+        )
+        if warns
+        else (),
     )
 
 

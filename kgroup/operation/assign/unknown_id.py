@@ -49,7 +49,8 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
 
     Args:
         spec: of a group.
-        seed: the same one gives a member the same id.
+        seed: the same one gives a member the same id; 0 is of the run that is shown, the only one
+            with warnings.
     """
     ids = {m.member_id: random_id(m, spec, seed) for m in spec.members if m.unknown_id}
     if not ids:
@@ -60,7 +61,8 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
     )
     leader_id = spec.leader_id and ids.get(spec.leader_id, spec.leader_id)
     order = _order(spec, ids, seed)
-    plan = dry_run(replace(spec, members=members, leader_id=leader_id, member_order=order))
+    made_up = replace(spec, members=members, leader_id=leader_id, member_order=order)
+    plan = dry_run(made_up, warns=not seed)
     return replace(
         _renamed(plan, {made: name for name, made in ids.items()}), leader_id=spec.leader_id
     )

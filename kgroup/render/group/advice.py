@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
 from kgroup.operation.plan.plan import Compared
 from kgroup.render.cell import Column, Kind, age, visible
-from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
+from kgroup.render.group.plan import PARTS, summary_lines
+from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 __all__ = ["ADVICE_COLUMNS", "TARGET_COLUMNS", "advice_sheet", "advice_text", "targets_sheet"]
 
@@ -44,7 +45,6 @@ _FORECASTS = (
     Column("read again", Kind.NUMBER, ""),
     Column("skipped", Kind.NUMBER, ""),
 )
-_PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
 
 
 def targets_sheet(targets: Sequence[ListedTarget]) -> Sheet:
@@ -81,17 +81,13 @@ def advice_text(
             yield "\n"
         title = f"Group {visible(group.group_id)}"
         yield from title_text(title, form, level=2, terminal=terminal)
-        if form == "table":
-            yield from prose_text(group.summary, terminal=terminal)
-        else:
-            summary = Sheet(_PARTS, [("summary", group.summary)])
-            yield from sheet_text(summary, form, headers=True, terminal=terminal)
+        yield from summary_lines(group.summary, form, terminal=terminal)
         for each in group.proposals:
             yield "\n"
             yield from _proposal(each, form, headers=headers, terminal=terminal)
         if group.reasons:
             yield "\n"
-            rows = Sheet(_PARTS, [("else", each) for each in group.reasons])
+            rows = Sheet(PARTS, [("else", each) for each in group.reasons])
             yield from sheet_text(rows, form, headers=form != "table", terminal=terminal)
 
 
@@ -99,7 +95,7 @@ def _proposal(proposal: Proposal, form: str, *, headers: bool, terminal: bool) -
     goal = "" if proposal.goal is None else f" {proposal.goal}"
     title = visible(f"{proposal.target}{goal}")
     yield from title_text(title, form, level=3, terminal=terminal)
-    parts = Sheet(_PARTS, [("why", proposal.why), ("run", proposal.command)])
+    parts = Sheet(PARTS, [("why", proposal.why), ("run", proposal.command)])
     yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     compared = [each for each in (proposal.now, proposal.then) if each is not None]
     if compared:

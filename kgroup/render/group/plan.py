@@ -11,12 +11,14 @@ from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 
 __all__ = [
     "CHECK_COLUMNS",
+    "PARTS",
     "STEP_COLUMNS",
     "checks_sheet",
     "checks_text",
     "diagram_text",
     "plans_text",
     "steps_sheet",
+    "summary_lines",
 ]
 
 STEP_COLUMNS = (
@@ -39,7 +41,7 @@ _CONDITIONS = (
     Column("found", Kind.TEXT, ""),
     Column("check", Kind.TEXT, ""),
 )
-_PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
+PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
 _ASSUMED = (Column("assumed", Kind.TEXT, ""),)
 _FORECASTS = (
     Column("of", Kind.TEXT, ""),
@@ -95,7 +97,7 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
     goal = "" if plan.goal is None else f" {plan.goal}"
     title = f"{visible(plan.group_id)}: {plan.target}{visible(goal)}"
     yield from title_text(title, form, level=2, terminal=terminal)
-    yield from _prose(plan.summary, form, terminal=terminal)
+    yield from summary_lines(plan.summary, form, terminal=terminal)
     yield "\n"
     yield from title_text("Preconditions", form, level=3, terminal=terminal)
     conditions = Sheet(
@@ -107,7 +109,7 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
         yield "\n"
         title = f"Step {step.number}: {visible(step.title)}"
         yield from title_text(title, form, level=3, terminal=terminal)
-        parts = Sheet(_PARTS, list(_parts(step)))
+        parts = Sheet(PARTS, list(_parts(step)))
         yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     if plan.forecast is None:
         return
@@ -117,7 +119,7 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
     yield from sheet_text(forecasts.without_blank(), form, headers=headers, terminal=terminal)
     if said := list(_said(plan)):
         yield "\n"
-        parts = Sheet(_PARTS, said)
+        parts = Sheet(PARTS, said)
         yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     if plan.assumed:
         yield "\n"
@@ -125,11 +127,12 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
         yield from sheet_text(assumed, form, headers=True, terminal=terminal)
 
 
-def _prose(text: str, form: str, *, terminal: bool) -> Iterator[str]:
+def summary_lines(text: str, form: str, *, terminal: bool) -> Iterator[str]:
+    """Write a summary: prose beside tables, else a table of its own."""
     if form == "table":
         yield from prose_text(text, terminal=terminal)
     else:
-        parts = Sheet(_PARTS, [("summary", text)])
+        parts = Sheet(PARTS, [("summary", text)])
         yield from sheet_text(parts, form, headers=True, terminal=terminal)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kgroup.model.group import GroupState, GroupType
@@ -11,8 +11,12 @@ from kgroup.operation.check.look import Evidence, ago, finding_of
 from kgroup.operation.check.rule import Basis, Finding, Rule
 from kgroup.operation.description import GroupDescription, OffsetDescription
 
-__all__ = ["check_commits"]
+__all__ = ["check_commits", "out_of_range"]
 
+_OUT_OF_RANGE: Mapping[OffsetMark | None, Rule] = {
+    OffsetMark.PAST_END: Rule.PAST_END,
+    OffsetMark.BEFORE_START: Rule.BEFORE_START,
+}
 _EXPIRING = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
 
 
@@ -65,27 +69,43 @@ def _gone(group: GroupDescription, offset: OffsetDescription) -> Finding:
 
 def _range(group: GroupDescription, offset: OffsetDescription) -> Iterator[Finding]:
     """Say where `auto.offset.reset` would throw a consumer that starts at a bad offset."""
-    at, committed = f"{offset.topic}-{offset.partition}", offset.committed_offset
+    committed = offset.committed_offset
     start, end = offset.log_start_offset, offset.log_end_offset
-    assert committed is not None
-    if start is None or end is None:
+    if committed is None or start is None or end is None:
         return
-    if offset.mark is OffsetMark.PAST_END:
-        code, what = Rule.PAST_END, f"the log of {at} ends at {end}"
-        earliest = f"reads all of its {_records(end - start)} again"
-        latest = "reads what is written from now on"
-    elif offset.mark is OffsetMark.BEFORE_START:
-        code, what = Rule.BEFORE_START, f"the log of {at} begins at {start}"
-        earliest = f"has lost {_records(start - committed)}"
-        latest = f"passes over {end - start} more"
+    code = _OUT_OF_RANGE.get(offset.mark)
+    if code is not None:
+        place = f"{offset.topic}-{offset.partition}"
+        text = out_of_range(code, place, committed, start, end, ("earliest", "latest"))
+        yield _about(code, text, group, offset)
+
+
+def out_of_range(
+    code: Rule, place: str, committed: int, start: int, end: int, resets: tuple[str, str]
+) -> str:
+    """Say what a commit beside the log means for a consumer that starts there.
+
+    Args:
+        code: `Rule.PAST_END` or `Rule.BEFORE_START`.
+        place: the partition.
+        committed: the offset.
+        start: where the log begins.
+        end: where it ends.
+        resets: what `auto.offset.reset` calls start and end.
+    """
+    if code is Rule.PAST_END:
+        what = f"the log of {place} ends at {end}"
+        first = f"reads all of its {_records(end - start)} again"
+        last = "reads what is written from now on"
     else:
-        return
-    text = (
+        what = f"the log of {place} begins at {start}"
+        first = f"has lost {_records(start - committed)}"
+        last = f"passes over {end - start} more"
+    return (
         f"{committed} is committed, and {what}. A consumer that starts with "
-        f"auto.offset.reset=earliest goes to {start} and {earliest}; with latest, the default, it "
-        f"goes to {end} and {latest}."
+        f"auto.offset.reset={resets[0]} goes to {start} and {first}; with {resets[1]}, the "
+        f"default, it goes to {end} and {last}."
     )
-    yield _about(code, text, group, offset)
 
 
 def _records(count: int) -> str:

@@ -28,6 +28,7 @@ from kgroup.model.zookeeper import (
 )
 from kgroup.operation.assign.ownership import Ownership, ownership
 from kgroup.operation.assign.zookeeper import departed_consumers, registered_consumer
+from kgroup.operation.check.commit import out_of_range
 from kgroup.operation.check.look import ago, finding_of
 from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.commit import kafka_offsets
@@ -306,23 +307,15 @@ class _Audit:
     def _out_of_range(self, node: OffsetNode, log: LogRange | None) -> Iterator[Finding]:
         if log is None or log.start is None or log.end is None:
             return
-        at = f"{node.topic}-{node.partition}"
-        if node.offset > log.end:
-            code, what = Rule.PAST_END, f"the log of {at} ends at {log.end}"
-            smallest = f"reads all of its {log.end - log.start} records again"
-            largest = "reads what is written from now on"
-        elif node.offset < log.start:
-            code, what = Rule.BEFORE_START, f"the log of {at} begins at {log.start}"
-            smallest = f"has lost {log.start - node.offset} records"
-            largest = f"passes over {log.end - log.start} more"
-        else:
+        if log.start <= node.offset <= log.end:
             return
+        code = Rule.PAST_END if node.offset > log.end else Rule.BEFORE_START
+        place = f"{node.topic}-{node.partition}"
+        resets = ("smallest", "largest")
         yield self._finding(
             code,
             node.path,
-            f"{node.offset} is committed, and {what}. A consumer that starts with "
-            f"auto.offset.reset=smallest goes to {log.start} and {smallest}; with largest, the "
-            f"default, it goes to {log.end} and {largest}.",
+            out_of_range(code, place, node.offset, log.start, log.end, resets),
             topic=node.topic,
             partition=node.partition,
             offset=node.offset,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from kgroup.operation.check.limit import LIMITS
 from kgroup.operation.check.rule import Rule
 from tests.cli.conftest import Cli
 from tests.cli.suggested import suggested
@@ -76,6 +78,8 @@ def test_rules(cli: Cli) -> None:
         f"{row['code']} *{row['severity'].capitalize()}.* {row['sentence']} {row['advice']}"
         for row in rows
     ]
+    page = Path("docs/check.md").read_text("utf-8")
+    assert re.findall(r"^\| `([a-z-]+)` \|", page, re.M) == list(LIMITS)
     assert suggested(cli, "kgroup check --rule no-o") == ("plain", ["no-owner"])
 
 

@@ -31,7 +31,6 @@ class Basis(Word):
 
     LOOK = ("look", "What one look at the source shows.")
     LOOKS = ("looks", "What two looks show, some time apart.")
-    WAREHOUSE = ("warehouse", "What the records of the past say.")
 
 
 class Rule(Word):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
@@ -214,7 +215,11 @@ def member_names(members: Sequence[Member]) -> Mapping[str, str]:
     if len(clients) == len(ids):
         hosts = [(each.client_host or "unknown").lstrip("/") for each in members]
         places = [f"{client}@{host}" for client, host in zip(clients, hosts, strict=True)]
-        numbered = [f"{place}#{places[:n].count(place) + 1}" for n, place in enumerate(places)]
+        seen: Counter[str] = Counter()
+        numbered = []
+        for place in places:
+            seen[place] += 1
+            numbered.append(f"{place}#{seen[place]}")
     else:
         places, numbered = [], ids
     instances = [each.instance_id for each in members if each.instance_id]

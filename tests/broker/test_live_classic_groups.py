@@ -262,7 +262,8 @@ def test_members_subscriptions_and_states(live: Live) -> None:
     assert [member.client_id for member in pair.members] == ["pair-1", "pair-2"]
     for member in pair.members:
         assert member.subscription is not None
-        assert member.subscription.topics == ("orders", "payments")
+        # in the order in which the member names them, for clients before 2.4 that of a hash set
+        assert sorted(member.subscription.topics) == ["orders", "payments"]
     assert groups["moving"].state is GroupState.PREPARING_REBALANCE
     assert groups["done"].state is GroupState.EMPTY
     assert groups["beyond"].state is GroupState.EMPTY

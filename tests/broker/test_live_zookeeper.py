@@ -272,7 +272,7 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
         ["zk", "tree"],
         ["zk", "tree", "/consumers", "--depth", "1"],
         ["zk", "fetchers", "orders"],
-        ["zk", "check", "orders"],
+        ["check", "orders"],
         ["plan", "kafka-offsets", "orders"],
         ["plan", "new-consumer", "orders"],
     )

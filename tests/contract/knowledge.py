@@ -23,10 +23,12 @@ def known_of(group: Group, capabilities: Collection[Capability]) -> Group:
         group = replace(group, coordinator=None)
         shared = shared and tuple(replace(each, lag=None) for each in shared)
     if Capability.GENERATION not in capabilities and is_classic:
+        libraries = {member.member_id: member.client_library for member in group.members}
         group = replace(
             group,
             generation_id=None,
             leader_id=None,
+            leader_library=libraries.get(group.leader_id or "", group.leader_library),
             state_timestamp_ms=None,
             members=tuple(
                 replace(member, session_timeout_ms=None, rebalance_timeout_ms=None)

@@ -52,20 +52,20 @@ def bench(runs: int) -> None:
         _job(
             "export to JSON", runs, [["offsets", "export", *where, "--all", "-f", str(saved)]], read
         )
-        plan, shifted = folder / "plan.csv", folder / "shifted.csv"
-        measure([*KGROUP, "offsets", "export", *where, "--all", "-f", str(plan)])
-        shifted.write_text(_shifted(plan.read_text()))
-        command = [*peer, "--from-file", str(shifted), "--execute"]
-        written = Peer("--from-file", measure(kafka_tool(TOOL, *command)).wall)
         compared = Peer("two exports", 2 * read.seconds)
-        moved = Peer("export and --from-file", read.seconds + written.seconds)
-        _print("import to Kafka", list(_imports(runs, [plan, shifted], where, folder)), written)
         _job(
             "diff of Kafka and a file",
             runs,
             [["offsets", "diff", "kafka", str(saved), "--all", *where]],
             compared,
         )
+        plan, shifted = folder / "plan.csv", folder / "shifted.csv"
+        measure([*KGROUP, "offsets", "export", *where, "--all", "-f", str(plan)])
+        shifted.write_text(_shifted(plan.read_text()))
+        command = [*peer, "--from-file", str(shifted), "--execute"]
+        written = Peer("--from-file", measure(kafka_tool(TOOL, *command)).wall)
+        moved = Peer("export and --from-file", read.seconds + written.seconds)
+        _print("import to Kafka", list(_imports(runs, [plan, shifted], where, folder)), written)
         for name, url in (("SQLite", str(folder / "o.db")), ("PostgreSQL", server.url())):
             store = f"sql:{url}"
             both = ["--all", *where, "--execute", "--yes"]

@@ -263,7 +263,7 @@ def test_members_subscriptions_and_states(live: Live) -> None:
     for member in pair.members:
         assert member.subscription is not None
         # in the order in which the member names them, for clients before 2.4 that of a hash set
-        assert sorted(member.subscription.topics) == ["orders", "payments"]
+        assert set(member.subscription.topics or ()) == {"orders", "payments"}
     assert groups["moving"].state is GroupState.PREPARING_REBALANCE
     assert groups["done"].state is GroupState.EMPTY
     assert groups["beyond"].state is GroupState.EMPTY

@@ -199,6 +199,27 @@ def test_a_group_that_never_comes_to_rest_is_said_to_be_one() -> None:
     assert not any("rest" in warning for plan in run.plans[:-1] for warning in plan.warnings)
 
 
+@pytest.mark.parametrize(("topics", "races"), [(["ant"], True), (["Mole", "ant", "zoo"], False)])
+def test_it_is_told_where_it_matters_who_joins_again_first(topics: list[str], races: bool) -> None:
+    """A real group of kafka-python ended in two other ways, as lee or joe came late."""
+    own = {
+        "lee": [("Mole", 1), ("ant", 3), ("zoo", 0), ("zoo", 1), ("zoo", 3), ("zoo", 5)],
+        "joe": [("Mole", 0), ("ant", 0), ("ant", 1), ("ant", 2), ("zoo", 2), ("zoo", 4)],
+    }
+    sizes = {"Mole": {"partitions": 2}, "ant": {"partitions": 4}, "zoo": {"partitions": 6}}
+    members: list[dict[str, Any]] = [
+        {"member_id": name, "topics": list(sizes), "owned": [*map(list, owned)], "generation": 5}
+        for name, owned in own.items()
+    ]
+    members.append({"member_id": "mae", "topics": topics})
+    run = settled(group(topics=sizes, members=members, client="kafka-python@3.0.12"))
+    assert len(run.following) == 1
+    assert [
+        any("joins again before another" in warning for warning in plan.warnings)
+        for plan in run.plans
+    ] == [False, races]
+
+
 def test_the_library_that_fails_is_named() -> None:
     members = [{"member_id": "a", "topics": []}]
     plan = dry_run(group(members=members, client="librdkafka@2.16.0"))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
+from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import GroupSpec
 from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
 from kgroup.operation.assign import unknown_id
@@ -17,6 +20,10 @@ _MOST_REBALANCES = 10
 _RESTLESS = (
     f"The group may never come to rest: after {_MOST_REBALANCES} more rebalances members still "
     "give up partitions, and join again."
+)
+_RACING = (
+    "The group may get another assignment than this one: where a member gives up partitions and "
+    "joins again before another one has taken its part of the rebalance before, it ends otherwise."
 )
 
 
@@ -97,6 +104,12 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     """
     most = 0 if alone else _MOST_REBALANCES
     run, _ = _settle(spec, most=most)
+    if unknown_id.is_small(spec) and run.error is None and 0 < len(run.following) < most:
+        end = _shares(run)
+        if any(_shares(other) != end for other in _races(spec, run.first)):
+            *following, last = run.following
+            last = replace(last, warnings=(*last.warnings, _RACING))
+            run = replace(run, following=(*following, last))
     if not any(member.unknown_id for member in spec.members):
         return run
     if unknown_id.is_small(spec):
@@ -106,6 +119,35 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     else:
         first, *following = unknown_id.unmarked(run.plans)
     return replace(run, first=first, following=tuple(following))
+
+
+def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
+    """Give what follows where one member that gets another part has not taken it in time.
+
+    It joins again with what it had, as a leader of the first members that give up something calls
+    all for the next rebalance. The first few such members are tried.
+    """
+    assert first.assignment is not None
+    joined = after(spec, first)
+    giving = {move.from_member for move in first.moves}.intersection(first.assignment)
+    late = [
+        member
+        for member in spec.members
+        if giving - {member.member_id}
+        and set(member.owned or ()) != set(first.assignment[member.member_id])
+    ]
+    for member in islice(late, unknown_id.TRIES):
+        members = tuple(
+            member if each.member_id == member.member_id else each for each in joined.members
+        )
+        yield _settle(replace(joined, members=members))[0]
+
+
+def _shares(run: Run) -> dict[str, frozenset[TopicPartition]] | None:
+    """Give what each member has in the end, in no order; None where the run fails."""
+    if run.last.assignment is None:
+        return None
+    return {member_id: frozenset(own) for member_id, own in run.last.assignment.items()}
 
 
 def compared(spec: GroupSpec) -> list[Run]:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["EXAMPLE", "PAGE", "WIDTH", "plain", "written"]
+__all__ = ["EXAMPLE", "PAGE", "WIDTH", "on_a_terminal", "plain", "written"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
 WIDTH = 100
@@ -37,9 +37,12 @@ def written(page: str, run: Callable[[Sequence[str]], str]) -> str:
     return EXAMPLE.sub(example, page)
 
 
-def _on_a_terminal(args: Sequence[str]) -> str:
+def on_a_terminal(args: Sequence[str], *, width: int = WIDTH, coloured: bool = False) -> str:
+    """Give what kgroup writes to a terminal of so many columns."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(WIDTH), "NO_COLOR": "1", "TERM": "xterm"}
+    environment = {**os.environ, "COLUMNS": str(width), "TERM": "xterm-256color"}
+    if not coloured:
+        environment["NO_COLOR"] = "1"
     with tempfile.TemporaryDirectory() as folder, os.fdopen(ours, "rb", buffering=0) as terminal:
         program = subprocess.Popen(
             [sys.executable, "-m", "kgroup", *args],
@@ -60,4 +63,4 @@ def _on_a_terminal(args: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text("utf-8"), _on_a_terminal), "utf-8")
+    PAGE.write_text(written(PAGE.read_text("utf-8"), on_a_terminal), "utf-8")

@@ -23,7 +23,9 @@ def help_examples(name: str) -> list[str]:
 def page_examples() -> list[str]:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     lines = [line for page in pages for line in page.read_text("utf-8").splitlines()]
-    return [line.strip() for line in lines if re.match(r" {4}kgroup [a-z]", line)]
+    tour = pages[0].read_text("utf-8").partition("## A tour by question")[2].partition("\n## ")[0]
+    answers: list[str] = re.findall("`(kgroup [^`]+)`", tour)
+    return [line.strip() for line in lines if re.match(r" {4}kgroup [a-z]", line)] + answers
 
 
 def needs_server(line: str) -> bool:

@@ -202,7 +202,8 @@ def _rows_of_array(text: str, group_id: str | None) -> _Rows:
         )
     for number, row in enumerate(rows):
         where = f"$[{number}]"
-        yield where, _checked(_Row(group_id or "", row.topic, row.partition, row.offset), where)
+        told = _Row(group_id or "", row.topic, row.partition, row.offset)
+        yield where, _checked(told, where, offset="offset")
 
 
 def _rows_of_lines(text: str) -> _Rows:
@@ -233,8 +234,13 @@ def _has_lines(text: str) -> bool:
     return isinstance(head, dict) and "data" not in head
 
 
-def _checked(row: _Row, where: str) -> StoredOffset:
+def _checked(row: _Row, where: str, *, offset: str = "committed_offset") -> StoredOffset:
     """See that a row is one of offsets, and numbers are what Kafka can have.
+
+    Args:
+        row: as it was read.
+        where: it is, for errors.
+        offset: what the file calls the offset.
 
     Raises:
         InputError: it is not, or one is not.
@@ -246,7 +252,7 @@ def _checked(row: _Row, where: str) -> StoredOffset:
         )
     for name, value, most in (
         ("partition", row.partition, _MOST_INT),
-        ("committed_offset", row.committed_offset, _MOST_LONG),
+        (offset, row.committed_offset, _MOST_LONG),
         ("leader_epoch", row.leader_epoch, _MOST_INT),
         ("commit_timestamp_ms", row.commit_timestamp_ms, _MOST_LONG),
     ):

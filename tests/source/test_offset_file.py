@@ -126,7 +126,7 @@ def test_what_kcl_takes(file: Path, indent: int | None) -> None:
     with pytest.raises(InputError, match="name the group whose they are"):
         OffsetFile(file).read_offsets()
     for row, error in (
-        ({"offset": -1}, r"\$\[2\].committed_offset: expected a number from 0"),
+        ({"offset": -1}, r"\$\[2\].offset: expected a number from 0"),
         ({"offset": 1, "partition": 1}, "expected each partition once, found foo-1"),
         ({"offset": None}, r"\$\[2\].offset: expected int, found null"),
     ):

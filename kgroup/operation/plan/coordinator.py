@@ -74,6 +74,7 @@ class Brokers:
         why: they do not tell all; None where they do.
         settings: by broker and name.
         group_settings: those of the group, as they are in effect; likewise.
+        group_why: those are not told; None where they are, or where there are none (before 4.0).
     """
 
     coordinator: Broker | None
@@ -81,6 +82,7 @@ class Brokers:
     why: str | None = None
     settings: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     group_settings: Mapping[str, str] = field(default_factory=dict)
+    group_why: str | None = None
 
     @property
     def name(self) -> str:
@@ -112,6 +114,8 @@ class Brokers:
 
         What a group has of its own holds before what its brokers have.
         """
+        if self.group_why is not None:
+            return None
         of_group = _number(self.group_settings.get(_OF_A_GROUP[CONSUMER_SESSION]))
         return of_group or min(self.numbers(CONSUMER_SESSION), default=None)
 
@@ -194,13 +198,21 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
     except BrokerError as error:
         return Brokers(broker, features, "; ".join(dict.fromkeys([*refused, str(error)])))
     refused += dict.fromkeys(each.reason for each in reading.problems)
-    of_group: Mapping[str, str] = {}
-    # Older brokers know no settings of groups.
-    if group.type is GroupType.CONSUMER or (
-        features is not None and CONSUMER_GROUP_HEARTBEAT in features.apis
-    ):
-        try:
-            of_group = source.group_settings(group.group_id, list(_OF_A_GROUP.values()))
-        except BrokerError as error:
-            refused.append(str(error))
-    return Brokers(broker, features, "; ".join(refused) or None, reading.brokers, of_group)
+    why = "; ".join(refused) or None
+    if not _knows_groups(group, features):
+        return Brokers(broker, features, why, reading.brokers)
+    try:
+        of_group = source.group_settings(group.group_id, list(_OF_A_GROUP.values()))
+    except BrokerError as error:
+        return Brokers(broker, features, why, reading.brokers, group_why=str(error))
+    return Brokers(broker, features, why, reading.brokers, of_group)
+
+
+def _knows_groups(group: Group, features: BrokerFeatures | None) -> bool:
+    """Tell whether brokers have settings of groups: since 4.0, as version 1 of this API.
+
+    In 3.7 to 3.9, where the consumer protocol is a preview, DescribeConfigs refuses a group.
+    """
+    if features is None:
+        return group.type is GroupType.CONSUMER
+    return features.apis.get(CONSUMER_GROUP_HEARTBEAT, 0) >= 1

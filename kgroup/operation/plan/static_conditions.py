@@ -176,7 +176,8 @@ def session_of_group(running: RunningGroup, needed_ms: int, brokers: Brokers) ->
     shown = brokers.tool("kafka-configs", "--describe", "--all", *entity)
     check = f"{shown} shows {GROUP_SESSION}; of brokers, {CONSUMER_SESSION} and {most_name}."
     if told_ms is None:
-        return Precondition("group-session-timeout", text, Verdict.UNKNOWN, brokers.why, check)
+        why = brokers.group_why or brokers.why
+        return Precondition("group-session-timeout", text, Verdict.UNKNOWN, why, check)
     found = f"{GROUP_SESSION} {told_ms}"
     if told_ms >= needed_ms:
         return Precondition("group-session-timeout", text, Verdict.VERIFIED, found)

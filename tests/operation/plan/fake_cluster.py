@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
-from kgroup.source.base import SettingReading
+from kgroup.source.base import BrokerFeatures, SettingReading
 from tests.operation.sources import FakeSource
 
 __all__ = ["FakeCluster", "classic_group", "consumer_group", "member"]
 
+_COORDINATOR = Broker(1, "kafka-1", 9092)
+
 
 class FakeCluster(FakeSource):
-    """Implements `ClusterSource` and `SettingSource`, with topics and brokers' settings."""
+    """Implements `ClusterSource`, `FeatureSource` and `SettingSource`: brokers are of 4.3."""
 
     def __init__(
         self,
@@ -25,11 +28,13 @@ class FakeCluster(FakeSource):
         topics: Mapping[str, int] | None = None,
         settings: Mapping[int, Mapping[str, str]] | None = None,
         of_group: Mapping[str, str] | None = None,
+        heartbeat_version: int = 1,
     ) -> None:
-        super().__init__(*groups)
+        super().__init__(*(replace(each, coordinator=_COORDINATOR) for each in groups))
         self._topics = topics or {}
         self._settings = settings
         self._of_group = of_group
+        self._heartbeat_version = heartbeat_version
 
     def view(self, topics: Collection[str]) -> ClusterView:
         found = {
@@ -46,6 +51,10 @@ class FakeCluster(FakeSource):
 
     def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
         return {}
+
+    def features(self, broker_id: int) -> BrokerFeatures:
+        assert broker_id == _COORDINATOR.id
+        return BrokerFeatures({68: self._heartbeat_version}, {"group.version": 1})
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         if self._settings is None:

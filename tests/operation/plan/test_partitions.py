@@ -64,7 +64,7 @@ def test_members_that_begin_at_the_latest_record_are_restarted_first() -> None:
         "earliest",
     )
     assert grow.commands == (
-        "kafka-topics.sh --bootstrap-server HOST:PORT --alter --topic orders --partitions 6",
+        "kafka-topics.sh --bootstrap-server kafka-1:9092 --alter --topic orders --partitions 6",
     )
     assert plan.forecast is not None
     assert plan.naive is not None

@@ -137,6 +137,14 @@ def test_brokers_before_2_3_refuse_static_members(version: str | None, expected:
     assert verdict(planned(two(), settings=None), "broker-version") is Verdict.UNKNOWN
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_settings_of_a_group_do_not_matter_to_its_classic_members(version: int) -> None:
+    """Brokers of 3.9 have the API for members of the consumer protocol, and refuse to tell them."""
+    plan = planned(two(), heartbeat_version=version, of_group=None)
+    assert verdict(plan, "broker-version") is Verdict.VERIFIED
+    assert verdict(plan, "session-timeout") is Verdict.VERIFIED
+
+
 def test_old_subscriptions_do_not_tell_whether_clients_are_new_enough() -> None:
     assert verdict(planned(two()), "client-version") is Verdict.VERIFIED
     assert verdict(planned(two(is_old=True)), "client-version") is Verdict.UNKNOWN
@@ -164,7 +172,7 @@ def test_brokers_have_the_session_of_consumer_groups(
             ()
             if session is None
             else (
-                "kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type groups "
+                "kafka-configs.sh --bootstrap-server kafka-1:9092 --alter --entity-type groups "
                 f"--entity-name billing --add-config consumer.session.timeout.ms={session}",
             )
         )
@@ -173,6 +181,12 @@ def test_brokers_have_the_session_of_consumer_groups(
 def test_sessions_of_consumer_groups_are_unknown_where_nobody_tells_them() -> None:
     plan = planned(two_of_consumer_protocol(), settings=None)
     assert verdict(plan, "group-session-timeout") is Verdict.UNKNOWN
+    # The group may have a session of its own, which is not told.
+    plan = planned(two_of_consumer_protocol(), of_group=None)
+    assert verdict(plan, "group-session-timeout") is Verdict.UNKNOWN
+    # Before 4.0 it cannot: that of the brokers holds.
+    plan = planned(two_of_consumer_protocol(), of_group=None, heartbeat_version=0)
+    assert verdict(plan, "group-session-timeout") is Verdict.VERIFIED
     later = plan.steps[1].forecast
     assert later is not None
     assert (later.rebalances, later.moved) == (0, 0)

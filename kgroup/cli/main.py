@@ -18,7 +18,7 @@ import click
 
 from kgroup import __version__
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
-from kgroup.cli.output.context import flush, warn
+from kgroup.cli.output.context import flush, warn, write
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
 from kgroup.pandas_import import leave_out_pandas
@@ -69,7 +69,23 @@ ONE_PRESS_S = 1.0
 """Within which a second Ctrl-C adds nothing to the first."""
 
 
-kgroup = click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")(
+def _show_versions(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not ctx.resilient_parsing:
+        from kgroup.operation.part import versions
+
+        write(f"{name} {version}\n" for name, version in (("kgroup", __version__), *versions()))
+        ctx.exit()
+
+
+kgroup = click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_versions,
+    help="Show the version, and those of the parts, and exit.",
+)(
     LazyGroup(
         "kgroup",
         """Inspect and administer Kafka consumer groups of every era.

@@ -51,6 +51,10 @@ COMMANDS: CommandTable = {
         "command.history",
         "Ask what groups did in the past, from tables made of their records.",
     ),
+    "doctor": (
+        "command.doctor",
+        "Say what is installed, what is missing for what, and what can be reached.",
+    ),
     "completion": (
         "command.completion",
         "Print the script that completes command lines in a shell.",
@@ -97,7 +101,7 @@ kgroup = click.option(
         \b
         Exit status: 0 done, 1 failed, 2 wrong usage, 3 none of the named groups exists,
         4 partly done (a group is missing, or damaged records were skipped and reported),
-        5 something is wrong, different or not done (check, offsets diff, plan).
+        5 something is wrong, different or not done (check, offsets diff, plan, doctor).
         """,
         COMMANDS,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -38,6 +38,7 @@ __all__ = [
     "OffsetStore",
     "OffsetTable",
     "Question",
+    "ReachSource",
     "Reading",
     "RenewableSource",
     "SettingReading",
@@ -326,6 +327,28 @@ class FeatureSource(Protocol):
 
         Raises:
             BrokerError: it cannot be asked.
+        """
+        ...
+
+
+@runtime_checkable
+class ReachSource(Protocol):
+    """What can tell which of its brokers answer."""
+
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it; nothing is asked for that."""
+        ...
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Tell the brokers; see `ClusterSource`."""
+        ...
+
+    def unreachable(self) -> Mapping[int, Problem]:
+        """Connect to every broker; tell by id why not, of those to which it cannot be.
+
+        Raises:
+            BrokerError: nobody tells which brokers there are.
         """
         ...
 

@@ -28,7 +28,7 @@ from kgroup.pandas_import import leave_out_pandas
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["is_installed", "reason_of_start", "run_on", "spark_session"]
+__all__ = ["is_installed", "java_trouble", "reason_of_start", "run_on", "spark_session"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -77,8 +77,8 @@ def spark_session(
             "pip install 'kgroup[spark]'"
         )
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not is_submitted:
-        _check_java()
+    if not is_submitted and (trouble := java_trouble()) is not None:
+        raise KgroupError(trouble)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
@@ -225,14 +225,14 @@ def _ended_if_interrupted() -> Iterator[None]:
         module.Popen = Popen
 
 
-def _check_java() -> None:
+def java_trouble() -> str | None:
+    """Say why Spark would find no Java; None where it does."""
     home = os.environ.get("JAVA_HOME")
     if home is None and shutil.which("java") is None:
-        raise KgroupError(
-            "Spark needs Java 17 or later, and none was found; install a JDK, or set JAVA_HOME"
-        )
+        return "Spark needs Java 17 or later, and none was found; install a JDK, or set JAVA_HOME"
     if home is not None and not (Path(home) / "bin" / "java").exists():
-        raise KgroupError(f"Spark needs Java, and JAVA_HOME={home} has no bin/java")
+        return f"Spark needs Java, and JAVA_HOME={home} has no bin/java"
+    return None
 
 
 def _embedded(chosen: Mapping[str, str]) -> dict[str, str]:

@@ -72,6 +72,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "--all --log-budget 1 --prometheus",
         "--regex r.* --strategy range",
     ),
+    "doctor": ("",),
     "simulate": ("--from reader",),
     "plan static-membership": (
         "reader simple nobody",

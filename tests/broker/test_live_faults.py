@@ -151,6 +151,24 @@ def test_one_silent_broker_costs_its_own_groups_only(brokers: Brokers) -> None:
     assert (problem.kind, problem.broker) == ("silent", 3)
 
 
+def test_the_doctor_tells_which_broker_is_silent(brokers: Brokers, cli: Cli) -> None:  # noqa: F811
+    def ask() -> tuple[int, list[dict[str, str]]]:
+        result = cli("doctor", "-b", brokers[0].bootstrap, "--timeout", "3", "-o", "json")
+        rows = json.loads(result.out)["data"]
+        return result.status, [row for row in rows if row["kind"] in ("source", "broker")]
+
+    names = [f"{server.bootstrap} ({server.broker_id})" for server in brokers]
+    status, (source, *rows) = ask()
+    assert (status, source["condition"]) == (0, "ok")
+    assert [(row["name"], row["condition"]) for row in rows] == [(name, "ok") for name in names]
+    with silenced(brokers[1]):
+        status, (source, *rows) = ask()
+    assert (status, source["condition"]) == (5, "ok")
+    assert [row["name"] for row in rows] == names
+    assert [row["condition"] for row in rows] == ["ok", "unreachable", "ok"]
+    assert "did not answer within" in rows[1]["reason"]
+
+
 def test_a_snapshot_keeps_what_the_others_say(
     brokers: Brokers,
     cli: Cli,  # noqa: F811

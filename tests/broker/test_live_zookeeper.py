@@ -273,6 +273,7 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
         ["zk", "tree", "/consumers", "--depth", "1"],
         ["zk", "fetchers", "orders"],
         ["check", "orders"],
+        ["doctor"],
         ["plan", "kafka-offsets", "orders"],
         ["plan", "new-consumer", "orders"],
     )
@@ -292,6 +293,19 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
             assert {4, 12} <= set(proxy.opcodes)
             assert (100 in proxy.opcodes) == ("-X" in line)
             assert proxy.watches == []
+
+
+def test_the_doctor_reaches_brokers_by_zookeeper(live: Live, ask: Any) -> None:
+    result = ask("doctor", "-o", "json")
+    _, *rows = [
+        row for row in json.loads(result.out)["data"] if row["kind"] in ("source", "broker")
+    ]
+    name = f"{live.server.bootstrap} ({live.server.broker_id})"
+    assert [(row["name"], row["condition"]) for row in rows] == [(name, "ok")]
+    result = ask("doctor", "-X", "security.protocol=SSL", "-o", "json")
+    _, row = [row for row in json.loads(result.out)["data"] if row["kind"] in ("source", "broker")]
+    assert (result.status, row["condition"]) == (5, "unreachable")
+    assert "listens with security.protocol SSL" in row["reason"]
 
 
 @pytest.mark.parametrize("group", ["billing", "orders", "others"])

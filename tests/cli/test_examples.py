@@ -29,7 +29,8 @@ def page_examples() -> list[str]:
 
 
 def needs_server(line: str) -> bool:
-    return not {"-b", "--bootstrap-server", "--command-config", "-X", "-C"}.isdisjoint(line.split())
+    options = {"-b", "--bootstrap-server", "--command-config", "-X", "-C", "--zookeeper"}
+    return not options.isdisjoint(line.split())
 
 
 def can_run(line: str) -> bool:
@@ -38,6 +39,7 @@ def can_run(line: str) -> bool:
             "kgroup coordinator",
             "kgroup decode-offsets --key",
             "kgroup completion",
+            "kgroup doctor",
             "kgroup simulate",
             "kgroup offsets copy sample",
             "kgroup offsets diff sample",

@@ -34,6 +34,7 @@ from kgroup.operation.change import compare
 from kgroup.operation.check.rule import Finding, RuleDescription
 from kgroup.operation.decode.statistics import Count
 from kgroup.operation.description import GroupDescription
+from kgroup.operation.doctor import Diagnosis
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.offsets.diff import OffsetDifference
@@ -46,6 +47,7 @@ from kgroup.operation.report import Report
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
+from kgroup.render import doctor
 from kgroup.render.cell import HARMFUL, Column, cell
 from kgroup.render.document import document, json_on_terminal, json_rows
 from kgroup.render.group import (
@@ -132,6 +134,7 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     zookeeper.fetch_sheet: Fetch,
     finding.finding_sheet: Finding,
     finding.rule_sheet: RuleDescription,
+    doctor.diagnosis_sheet: Diagnosis,
     statistics.stats_sheet: Count,
     answer.owner_sheet: Owner,
     answer.interval_sheet: Interval,

@@ -12,6 +12,7 @@ from kgroup.operation.change import Change, ChangeKind
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.decode.statistics import Count
 from kgroup.operation.description import GroupDescription
+from kgroup.operation.doctor import Condition, Diagnosis
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.offsets.diff import OffsetDifference
@@ -50,6 +51,7 @@ ROOTS = (
     StepCheck,
     GroupAdvice,
     ListedTarget,
+    Diagnosis,
 )
 
 
@@ -84,6 +86,7 @@ def test_every_set_of_columns_has_its_table() -> None:
         "group.offsets",
         "group.plan",
         "group.advice",
+        "doctor",
     ):
         module = f"kgroup.render.{part}"
         sets = {name for name in vars(import_module(module)) if name.endswith("_COLUMNS")}
@@ -116,6 +119,11 @@ def test_codes_of_findings() -> None:
         assert written == {word.value: word.sentence for word in words}
     written = rows_under("| code of a finding | meaning |")
     assert written == {rule.value: rule.sentence for rule in Rule}
+
+
+def test_conditions_of_the_doctor() -> None:
+    written = rows_under("| condition | meaning |")
+    assert written == {condition.value: condition.sentence for condition in Condition}
 
 
 def test_results_of_plans() -> None:

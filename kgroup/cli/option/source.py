@@ -126,7 +126,7 @@ class Source:
 
 
 def source_options(
-    *, required: bool, snapshots: bool = True, zookeeper: bool = True
+    *, required: bool, snapshots: bool = True, zookeeper: bool = True, files: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the choice of a source; the command takes ``source: Source``.
 
@@ -136,14 +136,15 @@ def source_options(
         required: whether it is wrong usage to choose none.
         snapshots: whether a snapshot may be one.
         zookeeper: whether ZooKeeper may be one.
+        files: whether log directories, snapshots and the sample may be.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def with_source(
             *,
-            paths: tuple[Path, ...],
             connection: Connection,
+            paths: tuple[Path, ...] = (),
             snapshot: Path | None = None,
             zookeeper: str | None = None,
             **rest: Any,
@@ -152,11 +153,11 @@ def source_options(
             return command(source=source, **rest)
 
         decorated: Callable[..., Any] = with_source
-        if snapshots:
+        if snapshots and files:
             decorated = _SNAPSHOT_OPTION(decorated)
         if zookeeper:
             decorated = _ZOOKEEPER_OPTION(decorated)
-        return connection_options(log_dir_options(decorated))
+        return connection_options(log_dir_options(decorated) if files else decorated)
 
     return decorate
 

@@ -193,6 +193,13 @@ class Cluster:
         client = self._connected()
         return client.run(read_features(client, broker_id))
 
+    def unreachable(self) -> Mapping[int, Problem]:
+        """Connect to all brokers at once; see `ReachSource`."""
+        from kgroup.source.broker.admin.feature import find_unreachable
+
+        client = self._connected()
+        return client.run(find_unreachable(client))
+
     def topic_names(self) -> list[str]:
         """Ask for the names of all topics; see `TopicSource`."""
         client = self._connected()

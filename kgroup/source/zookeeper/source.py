@@ -196,6 +196,13 @@ class Zookeeper:
         """Tell brokers and topics as ZooKeeper has them; see `ClusterSource.view`."""
         return cluster_view(decode_tree(read_topics(self._client, topics)), topics)
 
+    def unreachable(self) -> Mapping[int, Problem]:
+        """Connect to the brokers that are registered; see `ReachSource`."""
+        found, problems = self._of_brokers(
+            "ends of partitions are not known", lambda cluster: cluster.unreachable()
+        )
+        return dict.fromkeys(self.view(()).brokers, problems[0]) if found is None else found
+
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
         """Read any nodes; see `NodeSource.subtree`."""
         return read_subtree(self._client, path, depth)

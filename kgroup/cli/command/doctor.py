@@ -1,0 +1,45 @@
+"""`kgroup doctor`."""
+
+from contextlib import nullcontext
+
+import click
+
+from kgroup.cli.option.common import examples, output_options
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.output.context import documented, show
+from kgroup.cli.output.form import Output
+from kgroup.errors import ExitStatus
+
+__all__ = ["command"]
+
+
+@click.command(
+    "doctor",
+    epilog=examples(
+        "kgroup doctor",
+        "kgroup doctor -b kafka-1:9092",
+        "kgroup doctor -C prod -o json",
+        "kgroup doctor --zookeeper zk-1:2181/kafka",
+    ),
+)
+@source_options(required=False, files=False)
+@output_options
+def command(source: Source, output: Output) -> ExitStatus:
+    """Say what is installed, what is missing for what, and what can be reached.
+
+    A row for each package that kgroup uses, and for Java, which Spark needs; and where a cluster or
+    ZooKeeper is named, for it and each of its brokers. The exit status is 5 where one of these
+    does not answer. Nothing is changed.
+    """
+    from kgroup.operation.doctor import examine
+    from kgroup.render.doctor import diagnosis_sheet
+    from kgroup.source.base import ReachSource
+    from kgroup.spark.session import java_trouble
+
+    with (
+        documented("doctor", output),
+        nullcontext() if source == Source() else source.open() as found,
+    ):
+        assert found is None or isinstance(found, ReachSource)
+        report = examine(found, java_trouble())
+    return show("doctor", report, output, diagnosis_sheet)

@@ -1,0 +1,113 @@
+"""What is installed, what is missing for what, and whether what was asked for can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kgroup import __version__
+from kgroup.errors import BrokerError, ExitStatus
+from kgroup.operation.part import PARTS, Part, installed_version, versions
+from kgroup.operation.report import Report
+from kgroup.source.base import ReachSource
+from kgroup.word import Word
+
+__all__ = ["Condition", "Diagnosis", "examine"]
+
+
+class Condition(Word):
+    """How something is; promised to scripts."""
+
+    OK = ("ok", "It is installed, or it answers.")
+    MISSING = ("missing", "It is not installed; all that does not need it works.")
+    UNREACHABLE = (
+        "unreachable",
+        "It was asked, and does not answer or does not let us in; `reason` says why.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """How one thing is that kgroup needs, or was asked to look at.
+
+    Attributes:
+        kind: "part" (kgroup, Python, or a package), "program", "source" (a cluster, or ZooKeeper)
+            or "broker" (of that source).
+        name: what it is called.
+        condition: how it is.
+        version: that is installed.
+        needed_for: what cannot be done without it.
+        reason: why it cannot be used; None where it can, or is only not installed.
+        advice: what to do.
+    """
+
+    kind: str
+    name: str
+    condition: Condition
+    version: str | None = None
+    needed_for: str | None = None
+    reason: str | None = None
+    advice: str | None = None
+
+
+def examine(source: ReachSource | None, java_trouble: str | None) -> Report[Diagnosis]:
+    """Look at what is installed, and ask a source and all its brokers.
+
+    Args:
+        source: to reach; None: nothing is asked.
+        java_trouble: why Spark finds no Java; None where it does.
+
+    Raises:
+        InputError: there is nothing of Kafka in ZooKeeper.
+    """
+    rows = [*_installed(java_trouble), *(() if source is None else _reached(source))]
+    is_bad = any(row.condition is Condition.UNREACHABLE for row in rows)
+    return Report(tuple(rows), verdict=ExitStatus.PROBLEM if is_bad else None)
+
+
+def _installed(java_trouble: str | None) -> Iterator[Diagnosis]:
+    python, version = next(versions())
+    for name, found in (("kgroup", __version__), (python, version)):
+        yield Diagnosis("part", name, Condition.OK, found, "everything")
+    yield from map(_part, PARTS)
+    needed_for = "pyspark"
+    if java_trouble is None:
+        yield Diagnosis("program", "java", Condition.OK, needed_for=needed_for)
+    else:
+        yield Diagnosis(
+            "program", "java", Condition.MISSING, needed_for=needed_for, advice=java_trouble
+        )
+
+
+def _part(part: Part) -> Diagnosis:
+    version = installed_version(part.name)
+    if version is not None:
+        return Diagnosis("part", part.name, Condition.OK, version, part.needed_for)
+    extra = f"[{part.extra}]" if part.extra else ""
+    advice = f"pip install 'kgroup{extra}'"
+    return Diagnosis(
+        "part", part.name, Condition.MISSING, needed_for=part.needed_for, advice=advice
+    )
+
+
+def _reached(source: ReachSource) -> Iterator[Diagnosis]:
+    name = source.store_name.where
+    try:
+        brokers = source.view(()).brokers
+        failed = source.unreachable()
+    except BrokerError as error:
+        yield Diagnosis("source", name, Condition.UNREACHABLE, reason=str(error))
+        return
+    if not brokers:
+        reason = "no broker is registered there; is the chroot the right one?"
+        yield Diagnosis("source", name, Condition.UNREACHABLE, reason=reason)
+        return
+    yield Diagnosis("source", name, Condition.OK)
+    for number, broker in sorted(brokers.items()):
+        problem = failed.get(number)
+        yield Diagnosis(
+            "broker",
+            broker.label,
+            Condition.OK if problem is None else Condition.UNREACHABLE,
+            reason=None if problem is None else problem.reason,
+        )

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.model.cluster import ClusterView
+from kgroup.model.group import Broker
+from kgroup.model.offset import StoreName
+from kgroup.model.problem import Problem
+from kgroup.operation import doctor
+from kgroup.operation.doctor import Condition, Diagnosis, examine
+from kgroup.operation.part import PARTS
+from kgroup.source.base import ReachSource
+
+ONE, TWO = Broker(1, "kafka-1", 9092), Broker(2, "::1", 9093)
+
+
+@dataclass
+class FakeReach:
+    """Implements `ReachSource`."""
+
+    brokers: Mapping[int, Broker] = field(default_factory=lambda: {2: TWO, 1: ONE})
+    failed: Mapping[int, Problem] = field(default_factory=dict)
+    error: BrokerError | None = None
+    store_name = StoreName("the cluster kafka-1:9092")
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        assert not topics
+        if self.error is not None:
+            raise self.error
+        return ClusterView("id", 1, self.brokers, {})
+
+    def unreachable(self) -> Mapping[int, Problem]:
+        return self.failed
+
+
+def reached(source: ReachSource) -> tuple[ExitStatus, list[Diagnosis]]:
+    report = examine(source, None)
+    asked = [row for row in report.data if row.kind in ("source", "broker")]
+    assert asked == list(report.data[-len(asked) :])
+    return report.exit_status, asked
+
+
+def test_what_answers_is_well() -> None:
+    assert reached(FakeReach()) == (
+        ExitStatus.DONE,
+        [
+            Diagnosis("source", "the cluster kafka-1:9092", Condition.OK),
+            Diagnosis("broker", "kafka-1:9092 (1)", Condition.OK),
+            Diagnosis("broker", "::1:9093 (2)", Condition.OK),
+        ],
+    )
+
+
+def test_one_broker_that_does_not_answer_is_told_from_the_others() -> None:
+    failed = {1: Problem(ProblemKind.SILENT, "it is silent", broker=1)}
+    status, (source, one, two) = reached(FakeReach(failed=failed))
+    assert status is ExitStatus.PROBLEM
+    assert (source.condition, two.condition) == (Condition.OK, Condition.OK)
+    assert (one.condition, one.reason) == (Condition.UNREACHABLE, "it is silent")
+
+
+def test_a_source_that_does_not_answer_is_a_row_beside_what_is_installed() -> None:
+    error = BrokerError(ProblemKind.REFUSED, "wrong password")
+    status, (source,) = reached(FakeReach(error=error))
+    assert status is ExitStatus.PROBLEM
+    assert (source.condition, source.reason) == (Condition.UNREACHABLE, "wrong password")
+
+
+def test_a_zookeeper_without_brokers_is_the_wrong_place() -> None:
+    status, (source,) = reached(FakeReach(brokers={}))
+    assert (status, source.condition) == (ExitStatus.PROBLEM, Condition.UNREACHABLE)
+
+
+def test_what_is_missing_is_said_with_what_needs_it_and_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        doctor, "installed_version", lambda name: None if name in ("pyspark", "rich") else "9"
+    )
+    report = examine(None, "set JAVA_HOME")
+    assert report.exit_status is ExitStatus.DONE
+    by_name = {row.name: row for row in report.data}
+    assert [*by_name][2:] == [*(part.name for part in PARTS), "java"]
+    missing = {row.name: row.advice for row in report.data if row.condition is Condition.MISSING}
+    assert missing == {
+        "rich": "pip install 'kgroup'",
+        "pyspark": "pip install 'kgroup[spark]'",
+        "java": "set JAVA_HOME",
+    }
+    assert by_name["pyspark"].version is None
+    assert "history" in (by_name["pyspark"].needed_for or "")
+    assert (by_name["numpy"].version, by_name["numpy"].condition) == ("9", Condition.OK)

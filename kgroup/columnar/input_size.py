@@ -1,13 +1,16 @@
-"""Whether an input is so large that compiled code is faster, its loading included."""
+"""Whether compiled code is to be used: for what is so large that it is faster, loading included.
+
+Where it cannot be had (the extra `fast`), the reference decoder reads what is large, too.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from kgroup.kernel.compiled import are_kept, is_loaded
+from kgroup.kernel.compiled import are_kept, is_installed, is_loaded
 from kgroup.protocol.batch.batch import LOG_OVERHEAD
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 
-__all__ = ["LARGE", "is_large"]
+__all__ = ["LARGE", "can_compile", "is_large", "was_missed"]
 
 LARGE = 8 << 20
 """Bytes of files, where the code has to be compiled first."""
@@ -18,10 +21,24 @@ _LARGE_IF_LOADED = 1 << 15
 _MANY = 1 << 16
 """Records that the headers in a smaller file claim: compressed ones may be a million."""
 _SMALLEST_BATCH = 26
+_missed: list[bool] = []
+"""Not empty once compiled code was wanted, and could not be had."""
+
+
+def can_compile() -> bool:
+    """Tell whether compiled code can be had for something large; where not, keep it in mind."""
+    if not is_installed():
+        _missed.append(True)
+    return is_installed()
+
+
+def was_missed() -> bool:
+    """Tell whether something large was read without compiled code, as it cannot be had."""
+    return bool(_missed)
 
 
 def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
-    """Whether files of batches, or a part of each, are large together.
+    """Whether files of batches, or a part of each, are large together, and code can be had.
 
     Raises:
         OSError: a file cannot be read.
@@ -30,10 +47,11 @@ def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
     sizes = [part.size_in(path.stat().st_size) for path in paths]
     size = sum(sizes)
     if size >= LARGE or (size >= _LARGE_IF_LOADED and is_loaded()):
+        return can_compile()
+    if size >= _LARGE_IF_KEPT and is_installed() and are_kept():
         return True
-    if size >= _LARGE_IF_KEPT and are_kept():
-        return True
-    return any(_has_many(path, part.start, size) for path, size in zip(paths, sizes, strict=True))
+    starts = zip(paths, sizes, strict=True)
+    return any(_has_many(path, part.start, size) for path, size in starts) and can_compile()
 
 
 def _has_many(path: Path, start: int, size: int) -> bool:

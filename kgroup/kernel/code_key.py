@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from zlib import crc32
 
-__all__ = ["code_key", "imported"]
+__all__ = ["COMPILERS", "code_key", "imported"]
 
-_COMPILERS = ("llvmlite", "numba")
+COMPILERS = ("llvmlite", "numba")
+"""Packages that make machine code, and load it: the extra `fast`."""
 
 _IMPORT = re.compile(r"\n(?:from|import) (kgroup[.\w]*)(?: import (\([^)]*\)|.*))?")
 """At the begin of a line: what is indented is imported later, or for type checkers alone."""
@@ -33,7 +34,7 @@ def code_key(root: str, modules: Iterable[str]) -> int:
     key = 0
     for name, text in imported(root, modules).items():
         key = crc32(text, crc32(name.encode(), key))
-    for name in _COMPILERS:
+    for name in COMPILERS:
         spec = PathFinder.find_spec(name)
         assert spec is not None
         for folder in spec.submodule_search_locations or ():

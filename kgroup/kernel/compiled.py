@@ -13,13 +13,14 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
 from kgroup.interrupt import kept_signals
-from kgroup.kernel.code_key import code_key
+from kgroup.kernel.code_key import COMPILERS, code_key
 
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
@@ -29,6 +30,7 @@ __all__ = [
     "are_kept",
     "cache_path",
     "compile_all",
+    "is_installed",
     "is_loaded",
     "kept_code",
     "link",
@@ -96,6 +98,12 @@ def load(on_compile: Callable[[], None] | None = None) -> Functions:
 def is_loaded() -> bool:
     """Tell whether the compiled functions are loaded already: where there is much to do."""
     return bool(_loaded)
+
+
+@cache
+def is_installed() -> bool:
+    """Tell whether the packages are there that compile and load functions."""
+    return all(PathFinder.find_spec(name) is not None for name in COMPILERS)
 
 
 def are_kept() -> bool:

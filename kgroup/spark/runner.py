@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
 from kgroup.history.build.task import Job, Run, run_here
 from kgroup.spark.session import run_on, spark_session
@@ -45,7 +46,7 @@ def runner(
         def run(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
             nonlocal session, can_help
             is_large = sum(job.size for job in jobs) >= LARGE
-            if is_large:
+            if is_large and can_compile():
                 from kgroup.kernel.compiled import load
 
                 load(on_compile)  # once here, and not by each executor

@@ -53,13 +53,20 @@ class Progress:
             warn("compiling the decoder for large inputs; this happens once")
 
     def finish(self) -> None:
-        """Take the line away; say if the next run will be as slow to begin as this one."""
+        """Take the line away; say if this run was slow for a reason that can be mended."""
         self.clear()
         compiled = sys.modules.get("kgroup.kernel.compiled")
         if compiled is not None and (where := compiled.why_unkept()):
             warn(
                 f"note: compiled code cannot be kept in {where}; every run that decodes a large "
                 "input compiles it again. Set XDG_CACHE_HOME to a folder that can be written."
+            )
+
+        sizes = sys.modules.get("kgroup.columnar.input_size")
+        if sizes is not None and sizes.was_missed():
+            warn(
+                "note: a large input was read without compiled code, which is many times as fast: "
+                "pip install 'kgroup[fast]'"
             )
 
     def clear(self) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
 from kgroup.history.build.fact import facts_of
 from kgroup.history.build.topic_name import topic_names_in
@@ -161,7 +162,7 @@ def run_task(task: Task) -> TaskResult:
     """
     with task.facts() as writer:
         rows = _Rows(writer)
-        compiled = True if task.size >= COMPILED_BYTES else None
+        compiled = True if task.size >= COMPILED_BYTES and can_compile() else None
         reads = tuple(rows.read(work, compiled) for work in task.works)
         return TaskResult(task.cluster, writer.finish(), reads, rows.topic_names)
 

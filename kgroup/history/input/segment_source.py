@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from kgroup.columnar.input_size import can_compile
 from kgroup.errors import InputError, ProblemKind, UsageError
 from kgroup.history.input.cut import LARGEST_INDEX, cut_by_index, cut_by_lengths
 from kgroup.history.input.remote import RemoteFiles, first_line, is_uri
@@ -99,7 +100,8 @@ class SegmentSource:
             begins = cut_by_index(
                 file, self._index(), self.base_offset or 0, start, self.size, parts
             )
-        if (len(begins) < parts or begins[0] < start) and self.uri is None:
+        is_worse = len(begins) < parts or begins[0] < start
+        if is_worse and self.uri is None and can_compile():
             other = cut_by_lengths(path, start, self.size, parts)
             begins = max(begins, other, key=lambda begins: (len(begins), begins[0]))
         return begins

@@ -1,0 +1,57 @@
+"""Without the extra `fast` the reference decoder reads large inputs too, and it is said once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kgroup.sample import sample_log_dir
+from tests.cli.conftest import Cli
+
+NOTE = (
+    "kgroup: note: a large input was read without compiled code, which is many times as fast: "
+    "pip install 'kgroup[fast]'\n"
+)
+
+
+def without_compiler(*args: object) -> "subprocess.CompletedProcess[str]":
+    """Run a command line for which every input is large, where no compiler is installed."""
+    code = (
+        "import sys\n"
+        "from kgroup.cli.main import status_of\n"
+        "from kgroup.columnar import input_size\n"
+        "from kgroup.history.build import task\n"
+        "input_size.LARGE = task.COMPILED_BYTES = 0\n"
+        "input_size.is_installed = lambda: False\n"
+        "status = status_of(sys.argv[1:])\n"
+        "assert not {'llvmlite', 'numba'} & sys.modules.keys()\n"
+        "sys.exit(status)\n"
+    )
+    command = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "decode-offsets --sample -o jsonl",
+        pytest.param("decode-offsets --sample --latest -o jsonl", marks=pytest.mark.slow),
+        pytest.param("decode-offsets --sample --stats", marks=pytest.mark.slow),
+        pytest.param("describe --sample --all -o json", marks=pytest.mark.slow),
+    ],
+)
+def test_the_same_is_read(cli: Cli, line: str) -> None:
+    expected = cli(*line.split())
+    done = without_compiler(*line.split())
+    assert (done.returncode, done.stdout) == (0, expected.out)
+    assert done.stderr == expected.err + NOTE
+
+
+def test_a_warehouse_is_built(cli: Cli, tmp_path: Path) -> None:
+    segment = sample_log_dir() / "__consumer_offsets-2"
+    line = ("history", "build", "--from", segment, "-o", "json", "--to")
+    expected = cli(*line, tmp_path / "fast")
+    done = without_compiler(*line, tmp_path / "plain")
+    assert (done.returncode, done.stderr) == (0, NOTE + expected.err)
+    assert done.stdout == expected.out

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kgroup import __version__
+from kgroup.cli import man_page
 from kgroup.operation.part import PARTS
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 
@@ -65,6 +66,8 @@ def test_the_wheel_brings_what_it_says(installed: Path, tmp_path: Path) -> None:
     conditions = dict(row.split("\t") for row in rows)
     wanted = {part.name: "missing" if part.extra else "ok" for part in PARTS}
     assert {name: conditions[name] for name in wanted} == wanted
+    pages = {path.name: path.read_text("utf-8") for path in installed.glob("share/man/man1/*")}
+    assert pages == dict(man_page.pages())
     for shell, file in (
         ("bash", "bash-completion/completions/kgroup"),
         ("zsh", "zsh/site-functions/_kgroup"),

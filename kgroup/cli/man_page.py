@@ -1,0 +1,101 @@
+"""Manual pages, made of what the commands say of themselves: `kgroup(1)` and one for each command.
+
+roff: a line that begins with a dot is a request, and a dot of a text there has nothing, `\\&`,
+before it; what would become another character in print (a dash a hyphen) is written by its name.
+"""
+
+import re
+from collections.abc import Iterator
+
+import click
+
+from kgroup import __version__
+from kgroup.cli.lazy_group import LazyGroup
+
+__all__ = ["pages"]
+
+_NAMED = str.maketrans(
+    {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
+)
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Yield the name of each file, and its text."""
+    from kgroup.cli.main import kgroup
+
+    yield from _pages(click.Context(kgroup, info_name="kgroup", **kgroup.context_settings))
+
+
+def _pages(ctx: click.Context) -> Iterator[tuple[str, str]]:
+    name = ctx.command_path.replace(" ", "-")
+    yield f"{name}.1", "\n".join(_page(ctx, name)) + "\n"
+    for each, command in _below(ctx):
+        yield from _pages(click.Context(command, info_name=each, parent=ctx))
+
+
+def _below(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands of a group, with their names."""
+    group = ctx.command
+    if isinstance(group, LazyGroup):
+        for name in group.table:
+            command = group.get_command(ctx, name)
+            assert command is not None
+            yield name, command
+
+
+def _page(ctx: click.Context, name: str) -> Iterator[str]:
+    command = ctx.command
+    line, _, rest = (command.help or "").partition("\n")
+    # what a line takes that names none of the group's commands
+    default = command.default_command() if isinstance(command, LazyGroup) else None
+    yield f'.TH "{_text(name.upper())}" 1 "" "kgroup {__version__}"'
+    yield from (".SH NAME", _text(f"{name} - {line.rstrip('.')}"))
+    yield ".SH SYNOPSIS"
+    yield rf"\fB{_text(ctx.command_path)}\fR {_text(' '.join(command.collect_usage_pieces(ctx)))}"
+    if rest.strip():
+        yield ".SH DESCRIPTION"
+        yield from _paragraphs(rest)
+    yield ".SH OPTIONS"
+    for parameter in (default or command).get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if isinstance(parameter, click.Option) and record is not None:
+            yield from _entry(*record)
+    below = [(each, found.help or "") for each, found in _below(ctx)]
+    if below:
+        yield ".SH COMMANDS"
+    for each, text in below:
+        yield from _entry(f"{name}-{each}(1)", text.partition("\n")[0])
+    epilog = (default or command).epilog or ""
+    if "Examples:\n" in epilog:
+        yield ".SH EXAMPLES"
+        yield from _as_it_is(epilog.partition("Examples:\n")[2])
+    if ctx.parent is not None:
+        parent = ctx.parent.command_path.replace(" ", "-")
+        yield from (".SH SEE ALSO", rf"\fB{_text(parent)}\fR(1)")
+
+
+def _entry(term: str, text: str) -> tuple[str, str, str]:
+    """Write what is explained, and its explanation."""
+    return ".TP", rf"\fB{_text(term)}\fR", _text(text)
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Write paragraphs; click leaves the lines of one as they are that begins with a \\b."""
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        yield ".PP"
+        if paragraph.startswith("\b"):
+            yield from _as_it_is(paragraph.removeprefix("\b").strip("\n"))
+        else:
+            yield _text(paragraph)
+
+
+def _as_it_is(text: str) -> Iterator[str]:
+    yield ".nf"
+    yield from (_text(line) for line in text.splitlines() if line)
+    yield ".fi"
+
+
+def _text(text: str) -> str:
+    """Write a text, on one line."""
+    line = " ".join(part.strip() for part in text.strip().splitlines()).translate(_NAMED)
+    return rf"\&{line}" if line.startswith(".") else line

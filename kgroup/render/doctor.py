@@ -1,11 +1,18 @@
-"""What `kgroup doctor` found, as a sheet."""
+"""What `kgroup doctor` found, as a sheet and as a page."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind
-from kgroup.render.sheet import Sheet
+from kgroup.render.sheet import Sheet, sheet_text, title_text
 
-__all__ = ["DIAGNOSIS_COLUMNS", "diagnosis_sheet"]
+if TYPE_CHECKING:
+    from kgroup.operation.doctor import Diagnosis
+
+__all__ = ["DIAGNOSIS_COLUMNS", "diagnoses_text", "diagnosis_sheet"]
 
 DIAGNOSIS_COLUMNS = (
     Column("kind", Kind.TEXT, "part, program, source or broker"),
@@ -17,3 +24,22 @@ DIAGNOSIS_COLUMNS = (
     Column("advice", Kind.TEXT, "what to do"),
 )
 diagnosis_sheet = partial(Sheet.of, DIAGNOSIS_COLUMNS)  # one row a thing
+
+
+def diagnoses_text(
+    rows: Sequence[Diagnosis], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write what is installed, what is missing, and what was asked; a table for each."""
+    asked = [row for row in rows if row.kind in ("source", "broker")]
+    others = [row for row in rows if row.kind not in ("source", "broker")]
+    tables = {
+        "Installed": ([row for row in others if row.condition == "ok"], ("version", "needed_for")),
+        "Missing": ([row for row in others if row.condition != "ok"], ("needed_for", "advice")),
+        "Asked": (asked, ("condition", "reason")),
+    }
+    told = {title: table for title, table in tables.items() if table[0]}
+    for at, (title, (part, columns)) in enumerate(told.items()):
+        yield "\n" if at else ""
+        yield from title_text(title, form, level=2, terminal=terminal)
+        sheet = diagnosis_sheet(part).select(("name", *columns)).without_blank()
+        yield from sheet_text(sheet, form, headers=headers, terminal=terminal)

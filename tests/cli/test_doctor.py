@@ -27,6 +27,22 @@ def test_without_java(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert said in result.out.splitlines()
 
 
+def test_a_page_has_what_is_installed_what_is_missing_and_what_was_asked(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "kgroup.operation.doctor.installed_version", lambda name: None if name == "duckdb" else "9"
+    )
+    result = cli("doctor", "-b", "127.0.0.1:1", "--timeout", "1")
+    installed, missing, asked = (part.splitlines() for part in result.out.split("\n\n"))
+    assert (installed[0], missing[0], asked[0]) == ("Installed", "Missing", "Asked")
+    assert any(line.split()[:2] == ["pyarrow", "9"] for line in installed)
+    assert "duckdb" not in "".join(installed)
+    assert missing[2].split()[0] == "duckdb"
+    assert missing[2].endswith("pip install 'kgroup[history]'")
+    assert "cannot be reached" in asked[2]
+
+
 @pytest.mark.parametrize("option", ["-b", "--zookeeper"])
 def test_what_is_asked_for_and_cannot_be_reached(cli: Cli, option: str) -> None:
     result = cli("doctor", option, "127.0.0.1:1", "--timeout", "1", "-o", "jsonl")

@@ -227,6 +227,7 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     plan.diagram_text: (Plan, _plan_diagrams),
     plan_text: (PlannedOffset, plan_text),
     finding.findings_text: (Finding, finding.findings_text),
+    doctor.diagnoses_text: (Diagnosis, doctor.diagnoses_text),
     statistics.stats_text: (Count, statistics.stats_text),
     answer.commit_text: (CommitSummary, answer.commit_text),
     rebalance.rebalance_text: (Rebalance, rebalance.rebalance_text),

@@ -32,7 +32,7 @@ def command(source: Source, output: Output) -> ExitStatus:
     does not answer. Nothing is changed.
     """
     from kgroup.operation.doctor import examine
-    from kgroup.render.doctor import diagnosis_sheet
+    from kgroup.render.doctor import diagnoses_text, diagnosis_sheet
     from kgroup.source.base import ReachSource
     from kgroup.spark.session import java_trouble
 
@@ -42,4 +42,4 @@ def command(source: Source, output: Output) -> ExitStatus:
     ):
         assert found is None or isinstance(found, ReachSource)
         report = examine(found, java_trouble())
-    return show("doctor", report, output, diagnosis_sheet)
+    return show("doctor", report, output, diagnosis_sheet, diagnoses_text)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from kgroup.model.client.library import Certainty
 from kgroup.model.group import GroupState, GroupType, Member
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.check.look import Evidence, finding_of
-from kgroup.operation.check.rule import Basis, Finding, Rule
+from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.report import first_names
 
@@ -37,6 +38,7 @@ def check_membership(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
         yield from _no_owner(group)
         yield from _shares(group, evidence)
         yield from _protocols(group)
+        yield from _clients(group)
         yield from _session_timeouts(group)
 
 
@@ -145,6 +147,28 @@ def _protocols(group: GroupDescription) -> Iterator[Finding]:
             "stop.",
             group.group_id,
         )
+
+
+def _clients(group: GroupDescription) -> Iterator[Finding]:
+    """Compare the libraries of classic members, and what tells versions of one library apart."""
+    libraries = Counter(each.client_library for each in group.members if each.client_library)
+    if len(libraries) > 1:
+        named = ", ".join(f"{count} of {name}" for name, count in sorted(libraries.items()))
+        certain = {each.client_library_certainty for each in group.members} - {None}
+        inferred = ", as far as client ids tell" if Certainty.INFERRED in certain else ""
+        yield finding_of(Rule.MIXED_CLIENTS, f"Members are {named}{inferred}.", group.group_id)
+    elif libraries.total() == len(group.members):
+        # every library writes what is owned from some version on (version 1 of the message)
+        subscriptions = {each.member_id: each.subscription for each in group.members}
+        old = [name for name, said in subscriptions.items() if said and said.owned is None]
+        if old and len(old) < len(group.members):
+            yield finding_of(
+                Rule.MIXED_CLIENTS,
+                f"{len(old)} of {len(group.members)} members of {next(iter(libraries))} are of an "
+                f"older version, which does not say what it owns: {first_names(old)}.",
+                group.group_id,
+                severity=Severity.INFO,
+            )
 
 
 def _session_timeouts(group: GroupDescription) -> Iterator[Finding]:

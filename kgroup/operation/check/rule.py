@@ -143,6 +143,12 @@ class Rule(Word):
         "Some members speak the classic protocol, and some the consumer protocol.",
         "Finish the migration: kgroup plan consumer-protocol GROUP finds where it stands.",
     )
+    MIXED_CLIENTS = (
+        "mixed-clients",
+        "Members are of different client libraries, or of versions that write differently.",
+        "Finish the change to one. Libraries assign differently, and do not read what others "
+        "remember, so that partitions move when a member of another one leads.",
+    )
     EAGER_STRATEGY = (
         "eager-strategy",
         "All members stop whenever one comes or goes; with cooperative-sticky, only what moves.",

@@ -223,6 +223,11 @@ class BrokerNode:
     timestamp_ms: int | None
     stat: Stat
 
+    @property
+    def coordinates_groups(self) -> bool:
+        """Whether it is registered as brokers of 0.9 and later are (versions 2 to 5)."""
+        return self.version is not None and self.version >= 2
+
 
 @dataclass(frozen=True, slots=True)
 class TopicNode:

@@ -95,6 +95,8 @@ def test_new_consumers_take_the_place_of_old_ones(server: Broker, tmp_path: Path
         old_fleet(server, tmp_path, "billing", 4, "orders") as group,
     ):
         group.start(["a", "b"])
+        (finding,) = kgroup("check", "billing", *group.where)
+        assert (finding["code"], finding["severity"]) == ("legacy-group", "info")
         plan = group.plan(path, "new-consumer", "--restart-time", f"{_AWAY_S:g}s")
         assert [step["number"] for step in plan["steps"]] == [1, 2, 3]
         assert group.verify(path, 1) == "not-begun"

@@ -18,6 +18,7 @@ from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.protocol.zookeeper.tree import tree_of
 from kgroup.render.cell import rfc3339
 from kgroup.source.snapshot.source import snapshot_source
+from tests.operation.plan.zookeeper.old_tree import changed as changed_tree
 from tests.operation.sources import KafkaSource
 from tests.recorded_tree import (
     OLDER_TREES,
@@ -279,6 +280,25 @@ def test_a_snapshot_tells_of_kafka_what_it_was_told() -> None:
     live = check(source, Request(["migrating"]), lambda: 1).report
     assert saved.data == live.data
     assert [each.code for each in saved.data] == [Rule.OFFSETS_DIFFER]
+
+
+@pytest.mark.parametrize(
+    ("tree", "brokers"),
+    [
+        (changed_tree(), 1),
+        (changed_tree(brokers=2), 2),
+        (changed_tree(without=("/brokers/ids/",)), 0),
+    ],
+)
+def test_a_group_that_is_left_beside_brokers_which_coordinate_groups(
+    tree: ZookeeperTree, brokers: int
+) -> None:
+    """Brokers of 0.9 and later register with version 2 or a later one (`kafka.zk.ZkData`)."""
+    found = checked(tree, "billing").data
+    assert [each.code for each in found] == ([Rule.LEGACY_GROUP] if brokers == 2 else [])
+    for each in found:
+        assert (each.severity, each.path) == ("info", BILLING)
+        assert each.reason.startswith("billing is in ZooKeeper, with 2 consumers, and ")
 
 
 def test_groups_that_do_not_exist() -> None:

@@ -268,6 +268,13 @@ class Rule(Word):
         "The group has commits and no consumers.",
         "Start its consumers, or delete /consumers/GROUP if nobody needs it any more.",
     )
+    LEGACY_GROUP = (
+        "legacy-group",
+        "A group of consumers on ZooKeeper is left beside brokers that coordinate groups.",
+        "kgroup plan new-consumer GROUP plans the way to Java's consumer; Kafka 4.0 and later have "
+        "no ZooKeeper.",
+        Severity.INFO,
+    )
 
 
 @dataclass(frozen=True, slots=True)

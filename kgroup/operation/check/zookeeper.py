@@ -145,6 +145,7 @@ class _Audit:
         for node in _commits(self._nodes):
             yield from self._out_of_range(node, ranges.get((node.topic, node.partition)))
         yield from self._deserted(now_ms)
+        yield from self._legacy()
 
     def _finding(self, code: Rule, path: str, reason: str, **more: Any) -> Finding:
         advice = _ADVICE.get(code, code.advice)
@@ -338,6 +339,18 @@ class _Audit:
             f"consumers{last}.",
             since_ms=since_ms,
         )
+
+    def _legacy(self) -> Iterator[Finding]:
+        brokers = self._view.brokers.values()
+        if brokers and all(each.coordinates_groups for each in brokers):
+            count = len(self._registered)
+            consumers = "1 consumer" if count == 1 else f"{count} consumers"
+            yield self._finding(
+                Rule.LEGACY_GROUP,
+                self._root,
+                f"{self._nodes.group_id} is in ZooKeeper, with {consumers}, and all brokers are of "
+                "Kafka 0.9 or later.",
+            )
 
 
 def _commits(group: GroupNodes) -> list[OffsetNode]:

@@ -188,10 +188,10 @@ class OldGroup:
             text: what must hold.
             advice: what to do where it does not.
         """
-        found = [each.version for each in self.brokers]
+        count = len(self.brokers)
         code = "broker-version"
-        if found and all(each is not None and each >= 2 for each in found):
-            told = f"{len(found)} are registered, and all as brokers of 0.9 or later are"
+        if count and all(each.coordinates_groups for each in self.brokers):
+            told = f"{count} are registered, and all as brokers of 0.9 or later are"
             return Precondition(code, text, Verdict.VERIFIED, told)
         old = [str(each.id) for each in self.brokers if each.version == 1]
         if version == 9 and old:
@@ -200,7 +200,7 @@ class OldGroup:
         if version != 9 and self.has_offsets_topic:
             told = f"there is a topic {_OFFSETS_TOPIC}, which they make"
             return Precondition(code, text, Verdict.VERIFIED, told)
-        told = f"{len(found)} are registered, and ZooKeeper does not tell their version"
+        told = f"{count} are registered, and ZooKeeper does not tell their version"
         return Precondition(code, text, Verdict.UNKNOWN, told, advice)
 
 

@@ -123,6 +123,10 @@ def test_sound_groups(live: Live, cli: Cli) -> None:  # noqa: F811
     result = cli("check", *SOUND, "-b", live.server.bootstrap)
     assert (result.status, result.out) == (0, "")
     assert result.err == "kgroup: note: 2 groups checked, nothing found\n"
+    ready = live.findings(*SOUND, rules=[Rule.CONSUMER_PROTOCOL])
+    assert [(each.group_id, each.severity, each.reason) for each in ready] == [
+        ("sound", "info", "Ready as far as is known; not known: client-version.")
+    ]
 
 
 def test_a_group_that_nobody_reads(live: Live, cli: Cli) -> None:  # noqa: F811
@@ -261,6 +265,8 @@ def test_partitions_that_nobody_owns(live: Live) -> None:
     found = live.findings("lazy", meanwhile=lambda: None, limits=NO_PATIENCE)
     assert [(each.code, each.basis) for each in found] == [(Rule.LONG_REBALANCE, Basis.LOOKS)]
     assert live.findings("lazy", meanwhile=lambda: None) == (), "a minute is allowed"
+    (finding,) = live.findings("lazy", rules=[Rule.CONSUMER_PROTOCOL])
+    assert finding.reason.startswith("Not ready: stable (state PreparingRebalance of a group of ")
     member.close()
     second.close()
 

@@ -109,6 +109,12 @@ def check(
         findings += audit.data
         problems += audit.errors
         notes += audit.notes
+    if Rule.CONSUMER_PROTOCOL in request.rules:
+        from kgroup.operation.check.readiness import check_readiness  # the simulator comes with it
+
+        of_groups, unread_groups = check_readiness(source, report.data)
+        findings += of_groups
+        problems += tuple(unread_groups)
     asked = [each for each in findings if not request.rules or each.code in request.rules]
     new = [each for each in asked if each.key not in request.known]
     if len(new) < len(asked):

@@ -155,6 +155,14 @@ class Rule(Word):
         "kgroup plan assignor cooperative-sticky GROUP plans the change.",
         Severity.INFO,
     )
+    CONSUMER_PROTOCOL = (
+        "consumer-protocol",
+        "Whether a classic group could go to the consumer protocol (KIP-848) now; told only where "
+        "--rule asks for it.",
+        "kgroup plan consumer-protocol GROUP has the preconditions, what to do where one does not "
+        "hold, and the steps.",
+        Severity.INFO,
+    )
     SESSION_TIMEOUT = (
         "session-timeout",
         "A member's session is longer than its poll interval: it is thrown out for slow polls "

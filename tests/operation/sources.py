@@ -36,6 +36,10 @@ class FakeSource:
         self._notes = tuple(notes)
         self._partition_count = partition_count
 
+    def replace(self, group: Group) -> None:
+        """Let a group be another one from now on."""
+        self._groups[group.group_id] = group
+
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:

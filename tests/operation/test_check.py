@@ -157,6 +157,25 @@ def test_shares_are_compared_among_those_that_subscribe_alike() -> None:
     assert audit(many).report.exit_status is ExitStatus.DONE, "nothing is wrong"
 
 
+def test_on_what_a_finding_rests() -> None:
+    """One look, what the log alone tells, or two looks with their times."""
+    times = iter((NOW_MS - 60_000, NOW_MS))
+    source = FakeSource(LAGGING, EXPIRING, group("g", member("one", instance_id="pod-1")))
+
+    def leave() -> None:
+        source.replace(group("g", member("two")))
+
+    found = check(source, Request(), lambda: next(times), leave).report.data
+    looks = (NOW_MS - 60_000, NOW_MS)
+    rests = {each.code: (each.basis, each.evidence_from_ms, each.evidence_to_ms) for each in found}
+    assert rests == {
+        "expiring-offset": ("log", None, None),
+        "missing-static-member": ("looks", *looks),
+    }
+    lagging = audit(LAGGING, ranges=LOGS).report.data[0]
+    assert (lagging.basis, lagging.evidence_from_ms) == ("look", None)
+
+
 def test_what_the_sample_has() -> None:
     """Recorded of a broker; its newest time is now, however long ago it was."""
     found = check(LogDir([sample_log_dir()]), Request(), lambda: None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import GroupType
@@ -13,7 +13,7 @@ from kgroup.operation.check.cluster import OFFSETS_TOPIC, check_cluster
 from kgroup.operation.check.commit import check_commits
 from kgroup.operation.check.look import At, Evidence, Limits, Look
 from kgroup.operation.check.membership import check_membership, subscribed
-from kgroup.operation.check.rule import Finding, Rule, Severity
+from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.check.zookeeper import check_zookeeper
 from kgroup.operation.describe import describe
 from kgroup.operation.description import GroupDescription
@@ -185,8 +185,17 @@ def _judged(evidence: Evidence, *, is_whole: bool) -> Iterable[Finding]:
         yield from check_cluster(evidence)
     for group in evidence.now.groups.values():
         if group.type is not GroupType.ZOOKEEPER:
-            yield from check_membership(group, evidence)
-            yield from check_commits(group, evidence)
+            for each in (*check_membership(group, evidence), *check_commits(group, evidence)):
+                yield _with_looks(each, evidence)
+
+
+def _with_looks(finding: Finding, evidence: Evidence) -> Finding:
+    """Say when the looks were that a finding rests on."""
+    if finding.basis is not Basis.LOOKS or evidence.before is None:
+        return finding
+    return replace(
+        finding, evidence_from_ms=evidence.before.time_ms, evidence_to_ms=evidence.now.time_ms
+    )
 
 
 def _evidence(

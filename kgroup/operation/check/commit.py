@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import GONE, OffsetMark
@@ -41,11 +40,18 @@ def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Findi
     yield from _pending(group, evidence)
 
 
-def _about(code: Rule, reason: str, group: GroupDescription, offset: OffsetDescription) -> Finding:
+def _about(
+    code: Rule,
+    reason: str,
+    group: GroupDescription,
+    offset: OffsetDescription,
+    basis: Basis = Basis.LOOK,
+) -> Finding:
     return finding_of(
         code,
         reason,
         group.group_id,
+        basis=basis,
         topic=offset.topic,
         partition=offset.partition,
         member_id=offset.member_id,
@@ -124,7 +130,7 @@ def _backward(
             f"{offset.topic}-{offset.partition}: {was} was committed, and {_between(evidence)} "
             f"later {committed}."
         )
-        yield replace(_about(Rule.BACKWARD_COMMIT, text, group, offset), basis=Basis.LOOKS)
+        yield _about(Rule.BACKWARD_COMMIT, text, group, offset, Basis.LOOKS)
 
 
 def _still(
@@ -144,7 +150,7 @@ def _still(
             f"{place}: {committed} is committed as {since} before, and the lag has grown from "
             f"{before.lag} to {offset.lag}; its owner is {offset.member_id}."
         )
-        yield replace(_about(Rule.STUCK_PARTITION, text, group, offset), basis=Basis.LOOKS)
+        yield _about(Rule.STUCK_PARTITION, text, group, offset, Basis.LOOKS)
     assert evidence.before is not None
     at = (offset.topic or "", offset.partition)
     stable = evidence.now.stable_ends.get(at)
@@ -153,7 +159,7 @@ def _still(
             f"{place}: consumers of isolation level read_committed end at {stable}, as they did "
             f"{since} before, and the log at {offset.log_end_offset}."
         )
-        yield replace(_about(Rule.OPEN_TRANSACTION, text, group, offset), basis=Basis.LOOKS)
+        yield _about(Rule.OPEN_TRANSACTION, text, group, offset, Basis.LOOKS)
 
 
 def _between_ms(evidence: Evidence) -> int:
@@ -174,7 +180,7 @@ def _old(
             f"{offset.topic}-{offset.partition}: the last commit was {ago(then_ms, now_ms)}, and "
             f"{_records(offset.lag or 0)} wait; its owner is {offset.member_id}."
         )
-        yield _about(Rule.OLD_COMMIT, text, group, offset)
+        yield _about(Rule.OLD_COMMIT, text, group, offset, Basis.LOG)
 
 
 def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
@@ -189,6 +195,7 @@ def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
                 f"{ago(then_ms, now_ms)} in a transaction of producer {pending.producer_id} that "
                 "is still open.",
                 group.group_id,
+                basis=Basis.LOG,
                 topic=pending.topic,
                 partition=pending.partition,
                 offset=pending.committed_offset,
@@ -224,6 +231,7 @@ def _expiry(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
         f"{len(ends)} commit{'' if len(ends) == 1 else 's'} of the group will be forgotten, the "
         + ("first of them any moment." if not hours else f"first in {hours:.1f} hours."),
         group.group_id,
+        basis=Basis.LOG,
         since_ms=group.state_timestamp_ms,
     )
 
@@ -248,4 +256,4 @@ def _outside(group: GroupDescription) -> Iterator[Finding]:
                 f"{offset.topic}-{offset.partition}: {offset.committed_offset} was committed after "
                 "the last rebalance, and no member subscribes to the topic."
             )
-            yield _about(Rule.OUTSIDE_COMMIT, text, group, offset)
+            yield _about(Rule.OUTSIDE_COMMIT, text, group, offset, Basis.LOG)

@@ -180,6 +180,7 @@ def _session_timeouts(group: GroupDescription) -> Iterator[Finding]:
                 f"{member.member_id} has a session timeout of {session} ms, longer than its poll "
                 f"interval of {poll} ms.",
                 group.group_id,
+                basis=Basis.LOG,
                 member_id=member.member_id,
             )
 

@@ -31,6 +31,7 @@ class Basis(Word):
 
     LOOK = ("look", "What one look at the source shows.")
     LOOKS = ("looks", "What two looks show, some time apart.")
+    LOG = ("log", "What __consumer_offsets alone tells: times of commits, timeouts, transactions.")
 
 
 class Rule(Word):
@@ -321,6 +322,8 @@ class Finding:
         path: node of ZooKeeper concerned; it need not exist.
         kafka_offset: of a ZooKeeper consumer, the offset that is committed in Kafka.
         since_ms: since when, in epoch milliseconds, as far as the source tells.
+        evidence_from_ms: where it rests on more than one instant, the first; in epoch milliseconds.
+        evidence_to_ms: and the last.
     """
 
     code: Rule
@@ -339,6 +342,8 @@ class Finding:
     path: str | None = None
     kafka_offset: int | None = None
     since_ms: int | None = None
+    evidence_from_ms: int | None = None
+    evidence_to_ms: int | None = None
 
     @property
     def key(self) -> tuple[str | None, ...]:

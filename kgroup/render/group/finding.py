@@ -43,6 +43,8 @@ FINDING_COLUMNS = (
     Column("path", Kind.NAME, "node of ZooKeeper concerned"),
     Column("kafka_offset", Kind.NUMBER, "of a ZooKeeper consumer, offset committed in Kafka"),
     Column("since_ms", Kind.TIME, "since when, as far as the source tells"),
+    Column("evidence_from_ms", Kind.TIME, "first time of what it rests on; empty of one look"),
+    Column("evidence_to_ms", Kind.TIME, "last time of that; likewise"),
 )
 finding_sheet = partial(Sheet.of, FINDING_COLUMNS)  # one row a finding
 _SHOWN = ("severity", "code", "reason")

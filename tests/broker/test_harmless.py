@@ -163,7 +163,7 @@ ELSEWHERE = {
     *("lists", "crash", "stop", "until", "seed", "runs", "diagram"),  # likewise: simulate
     *("sql", "file", "sql_table", "sql_columns", "create_table"),  # ask none
     *("poll_interval", "restart_time", "at_once"),  # likewise: plans
-    *("lists_rules", "baseline"),  # likewise: check
+    *("lists_rules", "baseline", "warehouse", "cluster"),  # likewise: check
     *("execute", "yes", "backup"),  # change something: tried in test_offset_writes
 }
 """Options that change nothing in what is asked."""

@@ -333,6 +333,39 @@ def test_a_session_that_is_longer_than_the_poll_interval(live: Live) -> None:
     assert finding.code is Rule.SESSION_TIMEOUT
 
 
+def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+    """Somebody comes and goes, a commit goes back and stands still; all that before the look."""
+    join_java(live.clients, "past", "past-1", "payments", **STICKY)
+    for _ in range(3):
+        join_java(live.clients, "past", "past-2", "payments", **STICKY)
+        settle(live.clients, 2, "past-1", "past-2")
+        live.clients.call("leave", name="past-2")
+        settle(live.clients, 2, "past-1")
+    for offset in (9, 3):
+        live.clients.call("commit", name="past-1", offsets=f"payments:0:{offset}", metadata="")
+    where, file, warehouse = ("-b", live.server.bootstrap), tmp_path / "s.json", tmp_path / "w"
+    assert cli("check", "past", *where).status == 0
+    assert cli("snapshot", "past", *where, "-f", file).status == 0
+    for source in (where, ("--from", file)):
+        assert cli("history", "build", *source, "--to", warehouse).status == 0
+    live.produce("payments", 0)
+    past = ("--warehouse", warehouse, "--limit", "stuck=1s")
+    result = cli("check", "past", *where, *past, "-o", "json")
+    assert result.status == 5, result.err
+    rows = json.loads(result.out)["data"]
+    assert [(row["code"], row["partition"], row["basis"]) for row in rows] == [
+        ("stuck-partition", 0, "warehouse"),
+        ("backward-commit", 0, "warehouse"),
+        ("rebalance-storm", None, "warehouse"),
+    ]
+    assert "payments-0: 9 was committed, and past-1-" in rows[1]["reason"]
+    assert "; past-2 was among the causes of " in rows[2]["reason"]
+    for row in rows:
+        assert row["evidence_from_ms"] <= row["since_ms"] <= row["evidence_to_ms"] < now_ms()
+    assert cli("check", "sound", *where, *past).out == "", "others did nothing of the kind"
+    live.clients.call("leave", name="past-1")
+
+
 def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:  # noqa: F811
     where = ("-b", live.server.bootstrap, "--rule", "offsets-topic")
     assert cli("check", *where).status == 0

@@ -10,8 +10,11 @@ import pytest
 
 from kgroup.operation.check.limit import LIMITS
 from kgroup.operation.check.rule import Rule
+from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
+from tests.cli.loaded import loaded_by
 from tests.cli.suggested import suggested
+from tests.history.recorded import Built
 
 
 def test_json_and_rows(cli: Cli) -> None:
@@ -95,6 +98,8 @@ def test_rules(cli: Cli) -> None:
         ["--sample", "--nagios", "-o", "json"],
         ["--sample", "--all", "ledger"],
         ["--snapshot", "no.json", "--interval", "5"],
+        ["--sample", "--cluster", "prod"],
+        ["--sample", "--warehouse", "no", "--limit", "past=x"],
     ],
 )
 def test_what_makes_no_sense(cli: Cli, args: list[str]) -> None:
@@ -120,3 +125,28 @@ def test_limits_of_a_profile(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monke
         assert said in result.err
     file.write_text(f'{start}old-commit = "1h"', "utf-8")
     assert cli("check", "-C", "prod", "--timeout", "1").status == 1, "no broker is there"
+
+
+def test_the_past(cli: Cli, recorded_warehouse: Built, tmp_path: Path) -> None:
+    """What the sample's groups did within a minute, at less than what is too much."""
+    where = ("--sample", "order-service", "--warehouse", recorded_warehouse(sample_log_dir()))
+    sound = cli("check", *where)
+    assert (sound.status, sound.out) == (0, "")
+    assert sound.err.startswith("kgroup: note: Looked back on cluster c from 2026-11-21T22:12:1")
+    found = cli("check", *where, "--cluster", "c", "--limit", "generations=4", "-o", "json")
+    assert found.status == 5
+    (row,) = json.loads(found.out)["data"]
+    assert (row["code"], row["basis"]) == ("generation-churn", "warehouse")
+    assert row["reason"].startswith("5 rebalances came within 1 day, up to generation 5; 5 are ")
+    assert row["evidence_from_ms"] < row["since_ms"] + 1000 < row["evidence_to_ms"]
+    assert cli("check", *where, "--cluster", "d").status == 3
+    assert cli("check", "--sample", "--warehouse", tmp_path).status == 1
+    result = cli("check", "--sample", "--warehouse", tmp_path, "--nagios")
+    assert (result.status, result.out.partition(" - ")[0]) == (3, "KGROUP UNKNOWN")
+
+
+def test_the_past_is_not_loaded_where_nobody_asks_for_it() -> None:
+    loaded = loaded_by("check", "--sample", "order-service")
+    assert "kgroup.operation.check.check" in loaded
+    heavy = {"duckdb", "pyarrow", "pyspark", "kgroup.history", "kgroup.operation.plan"}
+    assert not loaded & heavy

@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgroup.cli.option.common import (
+    FOLDER,
     ID,
     PATH,
     check_all,
@@ -30,7 +32,9 @@ from kgroup.errors import ExitStatus, KgroupError, UsageError
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.check.rule import Rule
+    from kgroup.operation.check.look import Evidence
+    from kgroup.operation.check.rule import Finding, Rule
+    from kgroup.operation.report import Report
 
 __all__ = ["command"]
 
@@ -66,6 +70,7 @@ def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
         "kgroup check --rules",
         "kgroup check --sample click-stats -o json",
         "kgroup check -b kafka-1:9092 --interval 60",
+        "kgroup check -C prod --warehouse warehouse --limit past=7d",
         "kgroup check -C prod billing --fail-on error --nagios",
         "kgroup check -C prod --baseline known.json --prometheus",
         "kgroup check --zookeeper zk-1:2181/kafka billing --strategy roundrobin",
@@ -84,6 +89,20 @@ def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
     "more, what stands still.",
 )
 @click.option(
+    "--warehouse",
+    metavar="DIR",
+    type=FOLDER,
+    help="Look back too, in what 'kgroup history build' made: finds storms of rebalances, pauses "
+    "between commits, what stands still or goes back.",
+)
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    type=ID,
+    help="Of the warehouse, this cluster; needed where it has several, and none is the one that is "
+    "looked at.",
+)
+@click.option(
     "--rule",
     "rules",
     metavar="CODE",
@@ -100,8 +119,8 @@ def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
     multiple=True,
     callback=parsed(_parse_limits),
     help="Beyond what something is found: old-commit=10m, expiring=1d, rebalance=1m, "
-    "transaction=15m, stuck=1m, uneven=2, coordinated=2 are the defaults; a profile may "
-    "have others.",
+    "transaction=15m, stuck=1m, past=1d, rebalances=5, generations=100, uneven=2, coordinated=2 "
+    "are the defaults; a profile may have others.",
 )
 @click.option(
     "--fail-on",
@@ -132,6 +151,8 @@ def command(
     regex: Pattern | None,
     source: Source,
     interval_s: float | None,
+    warehouse: Path | None,
+    cluster: str | None,
     rules: "frozenset[Rule]",
     lists_rules: bool,
     limits: list[tuple[str, float]],
@@ -160,6 +181,8 @@ def command(
         raise missing_source()
     if interval_s is not None and source.snapshot is not None:
         raise click.UsageError("--interval looks again, and a snapshot does not change")
+    if cluster is not None and warehouse is None:
+        raise click.UsageError("--cluster is one of a warehouse; choose that by --warehouse")
     from kgroup.operation.check.check import Request, check
     from kgroup.operation.check.limit import read_baseline, with_limits
     from kgroup.operation.check.look import Limits
@@ -181,11 +204,16 @@ def command(
     try:
         with (
             documented("check", output),
+            _past(warehouse, cluster) as look_back,
             source.open(of_silence=not groups, in_rounds=pause is not None) as found,
         ):
             is_log = bool(source.paths)
             audit = check(
-                found, request, lambda: None if is_log else source.instant_ms(found), pause
+                found,
+                request,
+                lambda: None if is_log else source.instant_ms(found),
+                pause,
+                look_back,
             )
     except KgroupError as error:
         if not nagios:
@@ -205,6 +233,22 @@ def command(
     warn_notes(report.notes)
     warn_of(report.errors)
     return status
+
+
+@contextmanager
+def _past(
+    root: Path | None, cluster: str | None
+) -> "Iterator[Callable[[Evidence], Report[Finding]] | None]":
+    """Open the warehouse, where one was chosen."""
+    if root is None:
+        yield None
+        return
+    from kgroup.cli.option.spark import SparkChoice
+    from kgroup.cli.option.warehouse import WarehouseChoice
+    from kgroup.history.query.look_back import look_back
+
+    with WarehouseChoice(root, cluster, None, SparkChoice(None, {})).open() as engine:
+        yield partial(look_back, engine, cluster=cluster)
 
 
 def _list_rules(output: Output) -> ExitStatus:

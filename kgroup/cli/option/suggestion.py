@@ -40,7 +40,7 @@ def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) 
     """
     if ctx.params.get("kind") == "transaction":
         return []
-    if any("--warehouse" in param.opts for param in ctx.command.params):
+    if any("--warehouse" in param.opts and param.required for param in ctx.command.params):
         found = _within(_patience_s(), lambda: _groups_of_warehouse(ctx))
     else:
         found = _asked(ctx, _group_ids)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from kgroup.history.query.past_group import PastGroups
 from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.question import known_up_to, rows_of, span_of
+from kgroup.history.sql.question import cluster_names, known_up_to, span_of
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.instant import rfc3339
 from kgroup.model.offset import CommittedOffset
@@ -88,7 +88,7 @@ def stale_offsets(
     """
     rows: list[StaleOffset] = []
     notes = []
-    for name in _clusters(engine) if cluster is None else [cluster]:
+    for name in cluster_names(engine) if cluster is None else [cluster]:
         span = span_of(engine, name)
         last_ms = span.last_ms
         when = last_ms if at_ms is None else at_ms
@@ -112,11 +112,6 @@ def stale_offsets(
                 or (row.expires_ms is not None and row.expires_ms <= when + expiring_ms)
             )
     return Report(tuple(rows), notes=tuple(notes))
-
-
-def _clusters(engine: Engine) -> list[str]:
-    found = rows_of(engine, "SELECT DISTINCT cluster FROM offset_commits ORDER BY cluster")
-    return [row["cluster"] for row in found]
 
 
 def _rows(cluster: str, group: Group, at_ms: int, retention_ms: int) -> Iterator[StaleOffset]:

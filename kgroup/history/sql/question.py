@@ -17,6 +17,7 @@ __all__ = [
     "RECORD_TABLES",
     "Row",
     "Span",
+    "cluster_names",
     "cluster_of_group",
     "first_times",
     "group_ids",
@@ -75,6 +76,12 @@ def where(*conditions: tuple[str, Parameter]) -> tuple[str, list[Parameter]]:
 def marks(values: Collection[Parameter]) -> str:
     """Write a question mark for each of some parameters, as they stand in ``IN (...)``."""
     return ", ".join("?" for _ in values)
+
+
+def cluster_names(engine: Engine) -> list[str]:
+    """Give the clusters of which groups have committed something, in order."""
+    found = rows_of(engine, "SELECT DISTINCT cluster FROM offset_commits ORDER BY cluster")
+    return [row["cluster"] for row in found]
 
 
 def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:

@@ -77,6 +77,7 @@ def check(
     request: Request,
     instant_ms: Callable[[], int | None],
     pause: Callable[[], object] | None = None,
+    look_back: Callable[[Evidence], Report[Finding]] | None = None,
 ) -> Audit:
     """Find what is wrong with groups.
 
@@ -86,6 +87,7 @@ def check(
         instant_ms: tells of which time the source speaks, in epoch milliseconds; None of logs,
             which may be a copy of long ago: then it is the newest time that they have.
         pause: waits before a second look; None: one look is taken.
+        look_back: judges the past of what was seen; None: nobody does. What is seen counts more.
 
     Raises:
         InputError: the source has nothing to read.
@@ -109,6 +111,12 @@ def check(
         findings += audit.data
         problems += audit.errors
         notes += audit.notes
+    if look_back is not None:
+        past = look_back(evidence)
+        seen = {_place(each) for each in findings}
+        findings += (each for each in past.data if _place(each) not in seen)
+        problems += past.errors
+        notes += past.notes
     if Rule.CONSUMER_PROTOCOL in request.rules:
         from kgroup.operation.check.readiness import check_readiness  # the simulator comes with it
 
@@ -132,6 +140,11 @@ def check(
     verdict = ExitStatus.PROBLEM if is_bad else outcome(report.data, errors)
     found = Report(tuple(new), errors, tuple(dict.fromkeys(notes)), verdict)
     return Audit(found, count, look.time_ms)
+
+
+def _place(finding: Finding) -> tuple[Rule, str | None, str | None, int | None]:
+    """What was found where; owners of the past were others."""
+    return finding.code, finding.group_id, finding.topic, finding.partition
 
 
 def _order(finding: Finding) -> tuple[str, int, str, str, int]:

@@ -21,6 +21,9 @@ LIMITS: Mapping[str, str] = {
     "rebalance": "rebalance_ms",
     "transaction": "transaction_ms",
     "stuck": "stuck_ms",
+    "past": "past_ms",
+    "rebalances": "rebalances",
+    "generations": "generations",
     "uneven": "uneven",
     "coordinated": "coordinated",
 }

@@ -10,7 +10,7 @@ from kgroup.model.cluster import ClusterView
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription
 
-__all__ = ["At", "Evidence", "Limits", "Look", "ago", "finding_of"]
+__all__ = ["At", "Evidence", "Limits", "Look", "ago", "finding_of", "length"]
 
 At = tuple[str, int]
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
@@ -27,6 +27,9 @@ class Limits:
         transaction_ms: age of a commit in a transaction that is still open.
         stuck_ms: for how long, from one look to the next, a commit or a transaction must stand
             still.
+        past_ms: how far a warehouse is looked back on.
+        rebalances: so many within ten minutes are too many, in a warehouse.
+        generations: more of them within `past_ms` are too many, likewise.
         uneven: how many times as many partitions one member may have as another.
         coordinated: how many times as many groups as the mean one broker may coordinate.
     """
@@ -36,6 +39,9 @@ class Limits:
     rebalance_ms: int = 60_000
     transaction_ms: int = 900_000
     stuck_ms: int = 60_000
+    past_ms: int = 86_400_000
+    rebalances: float = 5.0
+    generations: float = 100.0
     uneven: float = 2.0
     coordinated: float = 2.0
 
@@ -92,8 +98,13 @@ def finding_of(
 
 def ago(then_ms: int, now_ms: int) -> str:
     """Say how long ago something was, in its largest unit."""
+    return f"{length(now_ms - then_ms)} ago"
+
+
+def length(duration_ms: int) -> str:
+    """Say how long something takes, in its largest unit."""
     for size, unit in _UNITS:
-        if now_ms - then_ms >= size:
-            count = (now_ms - then_ms) // size
-            return f"{count} {unit}{'' if count == 1 else 's'} ago"
-    return "less than a second ago"
+        if duration_ms >= size:
+            count = duration_ms // size
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    return "less than a second"

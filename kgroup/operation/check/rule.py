@@ -32,6 +32,7 @@ class Basis(Word):
     LOOK = ("look", "What one look at the source shows.")
     LOOKS = ("looks", "What two looks show, some time apart.")
     LOG = ("log", "What __consumer_offsets alone tells: times of commits, timeouts, transactions.")
+    WAREHOUSE = ("warehouse", "What records of the past show, that kgroup history build has kept.")
 
 
 class Rule(Word):
@@ -96,6 +97,12 @@ class Rule(Word):
         "old-commit",
         "A partition has an owner and records to read, and nothing was committed for long.",
         "Look at the owner's log; see that it commits (enable.auto.commit, or the program itself).",
+    )
+    COMMIT_PAUSE = (
+        "commit-pause",
+        "While records waited nothing was committed for long; then it went on.",
+        "Look at the owner's log of that time: a batch that took long, a pause of the machine, a "
+        "rebalance. kgroup history commits GROUP --pauses has every pause.",
     )
     EXPIRING_OFFSET = (
         "expiring-offset",
@@ -176,6 +183,18 @@ class Rule(Word):
         "A rebalance goes on for long, or one follows the other; meanwhile nobody reads, or less.",
         "Look for the member that joins late (max.poll.interval.ms is how long it may) or leaves "
         "again and again: kgroup describe GROUP --watch 2.",
+    )
+    REBALANCE_STORM = (
+        "rebalance-storm",
+        "Rebalances followed each other; meanwhile nobody read, or less.",
+        "kgroup history rebalances GROUP has the causes. Members that restart one after another "
+        "look so too: give them a group.instance.id (kgroup plan static-membership GROUP).",
+    )
+    GENERATION_CHURN = (
+        "generation-churn",
+        "The group rebalances again and again, all day long.",
+        "kgroup history rebalances GROUP has the causes: look for members that come and go, such "
+        "as those that poll too late (max.poll.interval.ms).",
     )
     MISSING_STATIC_MEMBER = (
         "missing-static-member",

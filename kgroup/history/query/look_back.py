@@ -1,0 +1,288 @@
+"""What is wrong with groups by what they did: what `kgroup check` finds in a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from typing import Any
+
+from kgroup.errors import UsageError
+from kgroup.history.query.commit_summary import CommitSummary, commit_summaries
+from kgroup.history.query.lag import Lag, lags
+from kgroup.history.rebalance.query import rebalances
+from kgroup.history.rebalance.rebalance import Kind, Rebalance
+from kgroup.history.rebalance.storm import Storm, storms_of
+from kgroup.history.sql.engine import Engine, Parameter
+from kgroup.history.sql.question import MEMBER_TABLES, cluster_names, rows_of, span_of
+from kgroup.model.instant import rfc3339
+from kgroup.operation.check.look import At, Evidence, finding_of, length
+from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
+from kgroup.operation.description import GroupDescription, OffsetDescription
+from kgroup.operation.report import Report
+
+__all__ = ["look_back"]
+
+_STORM_MS = 600_000
+"""In which so many rebalances are a storm; the default of `kgroup history storms`."""
+
+
+def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None) -> Report[Finding]:
+    """Judge the past of the groups that were looked at.
+
+    Args:
+        engine: to ask a warehouse.
+        evidence: what was seen, by which limits, and of which cluster.
+        cluster: of the warehouse; None: the one that was looked at, or the only one that there is.
+
+    Returns:
+        Findings, each with the time that is known of what was asked for; in no order that counts.
+
+    Raises:
+        UsageError: the warehouse has several clusters, and none of them is the one looked at.
+    """
+    name = cluster or _cluster(engine, evidence)
+    now_ms = evidence.now.time_ms
+    since_ms, until_ms = now_ms - evidence.limits.past_ms, now_ms + 1
+    known = span_of(engine, name)
+    if known.first_ms is None or known.last_ms is None:
+        return Report((), notes=(f"No record of cluster {name} has a time to look back on.",))
+    span = max(since_ms, known.first_ms), min(now_ms, known.last_ms)
+    if span[0] > span[1]:
+        times = f"from {rfc3339(known.first_ms)} to {rfc3339(known.last_ms)}"
+        text = f"Records of cluster {name} are known {times}; nothing to look back on is among them"
+        return Report((), notes=(f"{text} (--limit past).",))
+    past = _Past(engine, evidence, name, since_ms, until_ms)
+    findings = [
+        replace(
+            each,
+            basis=Basis.WAREHOUSE,
+            evidence_from_ms=each.evidence_from_ms or span[0],
+            evidence_to_ms=each.evidence_to_ms or span[1],
+        )
+        for each in (*past.rebalances(), *past.commits())
+    ]
+    note = f"Looked back on cluster {name} from {rfc3339(span[0])} to {rfc3339(span[1])}."
+    return Report(tuple(findings), notes=(note,))
+
+
+def _cluster(engine: Engine, evidence: Evidence) -> str:
+    names = cluster_names(engine)
+    own = evidence.cluster and evidence.cluster.cluster_id
+    if own in names:
+        return own
+    if len(names) != 1:
+        there = ", ".join(names) or "none"
+        raise UsageError(
+            f"the warehouse has several clusters: {there}; choose one by --cluster"
+            if names
+            else "the warehouse has no records of groups yet; kgroup history build fills it"
+        )
+    return names[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    engine: Engine
+    evidence: Evidence
+    cluster: str
+    since_ms: int
+    until_ms: int
+
+    @property
+    def _when(self) -> dict[str, Any]:
+        return {"since_ms": self.since_ms, "until_ms": self.until_ms, "cluster": self.cluster}
+
+    def _groups_in(self, tables: Collection[str]) -> list[str]:
+        """Give those of the groups looked at that these tables have something of."""
+        sql = " UNION ".join(
+            f"SELECT group_id FROM {table} WHERE cluster = ? AND time_ms >= ? AND time_ms < ?"
+            for table in tables
+        )
+        found = {row["group_id"] for row in rows_of(self.engine, sql, self._asked * len(tables))}
+        return sorted(found & self.evidence.now.groups.keys())
+
+    @property
+    def _asked(self) -> list[Parameter]:
+        return [self.cluster, self.since_ms, self.until_ms]
+
+    def rebalances(self) -> Iterator[Finding]:
+        """Find groups that rebalance too often, for a while or on and on."""
+        groups = self._groups_in(MEMBER_TABLES)
+        if not groups:
+            return
+        only = groups[0] if len(groups) == 1 else None
+        found = rebalances(self.engine, only, **self._when).data
+        for group_id, of_group in groupby(found, key=lambda each: each.group_id):
+            every = [each for each in of_group if each.time_ms is not None]
+            if group_id not in groups or not every:
+                continue
+            storms = [
+                each
+                for each in storms_of(every, int(self.evidence.limits.rebalances), _STORM_MS)
+                if _is_more_than_restarts(each, every)
+            ]
+            if storms:
+                yield _storm(storms)
+            else:
+                yield from self._churn(every)
+
+    def _churn(self, every: Sequence[Rebalance]) -> Iterator[Finding]:
+        """Count generations by their numbers: compaction may have removed most of the records."""
+        numbers = [each.generation_id for each in every]
+        count = 1 + sum(max(1, after - before) for before, after in pairwise(numbers))
+        if count > self.evidence.limits.generations:
+            still = sum(each.moved_count == 0 for each in every)
+            yield finding_of(
+                Rule.GENERATION_CHURN,
+                f"{count} rebalances came within {length(self.evidence.limits.past_ms)}, up to "
+                f"generation {numbers[-1]}; {len(every)} are recorded, and {still} of these moved "
+                "nothing.",
+                every[0].group_id,
+                since_ms=every[0].time_ms,
+            )
+
+    def commits(self) -> Iterator[Finding]:
+        """Find commits that went back, pauses while records waited, and what stands still."""
+        sql = "SELECT COUNT(*) AS ends FROM log_ends WHERE cluster = ? AND time_ms >= ? AND "
+        has_ends = rows_of(self.engine, f"{sql}time_ms < ?", self._asked)[0]["ends"] > 0
+        for group_id in self._groups_in(["offset_commits"]):
+            group = self.evidence.now.groups[group_id]
+            pause_ms = self.evidence.limits.old_commit_ms
+            found = commit_summaries(self.engine, group_id, pause_ms=pause_ms, **self._when).data
+            for summary in found:
+                yield from _jump(summary)
+            behind = {
+                (each.topic, each.partition): each
+                for each in group.offsets
+                if each.topic is not None and each.member_id is not None and (each.lag or 0) > 0
+            }
+            if has_ends and (behind or any(each.pauses for each in found)):
+                by_place = self._lags(group_id)
+                for summary in found:
+                    yield from _pause(summary, by_place)
+                for at, offset in behind.items():
+                    yield from self._stuck(group, offset, by_place.get(at, ()))
+
+    def _lags(self, group_id: str) -> Mapping[At, Sequence[Lag]]:
+        found: dict[At, list[Lag]] = {}
+        for each in lags(self.engine, group_id, **self._when).data:
+            found.setdefault((each.topic, each.partition), []).append(each)
+        return found
+
+    def _stuck(
+        self, group: GroupDescription, offset: OffsetDescription, before: Sequence[Lag]
+    ) -> Iterator[Finding]:
+        """See whether the commit has stood still since an end was recorded, and the log grew."""
+        first = None
+        for each in reversed(before):
+            if each.committed_offset != offset.committed_offset or not each.lag:
+                break
+            first = each
+        now_ms, end = self.evidence.now.time_ms, offset.log_end_offset
+        if first is None or end is None or end <= (first.log_end_offset or 0):
+            return
+        if now_ms - first.time_ms >= self.evidence.limits.stuck_ms:
+            yield finding_of(
+                Rule.STUCK_PARTITION,
+                f"{offset.topic}-{offset.partition}: {offset.committed_offset} is committed as "
+                f"{length(now_ms - first.time_ms)} before, and the lag has grown from {first.lag} "
+                f"to {offset.lag}; its owner is {offset.member_id}.",
+                group.group_id,
+                topic=offset.topic,
+                partition=offset.partition,
+                member_id=offset.member_id,
+                offset=offset.committed_offset,
+                log_end_offset=end,
+                since_ms=first.time_ms,
+                evidence_from_ms=first.time_ms,
+                evidence_to_ms=now_ms,
+            )
+
+
+def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
+    """Tell whether somebody came and went again and again: to start or restart a group is sound.
+
+    In a rolling restart each member is a cause twice at most, when it goes and when it is back.
+    """
+    within = [each for each in every if storm.from_ms <= (each.time_ms or 0) <= storm.to_ms]
+    there = [each.members for each in within]
+    causes = sum(each.cause_count for each in storm.started_by)
+    known = [each for each in within if each.members_before is not None]
+    causes += sum(each.cause is Kind.UNKNOWN for each in known)
+    if causes > 2 * max(map(len, there)):
+        return True
+    for starter in storm.started_by:
+        who = starter.instance_id, starter.client_id, starter.client_host
+        alike = ([(m.instance_id, m.client_id, m.client_host) for m in each] for each in there)
+        if starter.cause_count > 2 * max(1, *(each.count(who) for each in alike)):
+            return True
+    return False
+
+
+def _storm(storms: Sequence[Storm]) -> Finding:
+    """Tell of the largest one, and how many there were."""
+    storm = max(storms, key=lambda each: each.rebalance_count)
+    text = (
+        f"{storm.rebalance_count} rebalances came within {length(storm.to_ms - storm.from_ms)}, "
+        f"from {rfc3339(storm.from_ms)} on"
+    )
+    if storm.started_by:
+        first = storm.started_by[0]
+        name = first.instance_id or first.client_id or first.client_host
+        text += f"; {name} was among the causes of {first.cause_count}"
+    if len(storms) > 1:
+        text += f"; there were {len(storms)} such times"
+    return finding_of(Rule.REBALANCE_STORM, f"{text}.", storm.group_id, since_ms=storm.from_ms)
+
+
+def _jump(summary: CommitSummary) -> Iterator[Finding]:
+    """Tell of the last commit that went back; one that had been deleted before does not."""
+    jumps = [each for each in summary.jumps if not each.was_deleted]
+    if not jumps:
+        return
+    last = jumps[-1]
+    when = "" if last.time_ms is None else f" at {rfc3339(last.time_ms)}"
+    who = last.member_id or "somebody who did not own the partition"
+    more = f"; it was the last of {len(jumps)}" if len(jumps) > 1 else ""
+    yield finding_of(
+        Rule.BACKWARD_COMMIT,
+        f"{summary.topic}-{summary.partition}: {last.from_offset} was committed, and {who} "
+        f"committed {last.to_offset}{when}{more}.",
+        summary.group_id,
+        # who resets the offsets of a group does not own its partitions
+        severity=None if last.member_id else Severity.INFO,
+        topic=summary.topic,
+        partition=summary.partition,
+        member_id=last.member_id,
+        offset=last.to_offset,
+        since_ms=last.time_ms,
+    )
+
+
+def _pause(summary: CommitSummary, by_place: Mapping[At, Sequence[Lag]]) -> Iterator[Finding]:
+    """Tell of the longest pause in which the recorded end of the log was ahead of the commit."""
+    waiting = []
+    for pause in summary.pauses:
+        there = by_place.get((pause.topic, pause.partition), ())
+        most = max(
+            (each.lag or 0 for each in there if pause.since_ms <= each.time_ms < pause.until_ms),
+            default=0,
+        )
+        if most > 0:
+            waiting.append((pause.pause_ms, most, pause))
+    if not waiting:
+        return
+    _, most, pause = max(waiting, key=lambda each: each[0])
+    owner = pause.member_id or "nobody that is known"
+    yield finding_of(
+        Rule.COMMIT_PAUSE,
+        f"{summary.topic}-{summary.partition}: nothing was committed for {length(pause.pause_ms)}, "
+        f"from {rfc3339(pause.since_ms)} on, while {most} record{'' if most == 1 else 's'} waited; "
+        f"its owner was {owner}.",
+        summary.group_id,
+        topic=summary.topic,
+        partition=summary.partition,
+        member_id=pause.member_id,
+        since_ms=pause.since_ms,
+    )

@@ -1,0 +1,317 @@
+"""What `kgroup check` finds in a warehouse: each rule by rows written by hand, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgroup.errors import UsageError
+from kgroup.history.query.look_back import look_back
+from kgroup.history.sql.engine import DuckEngine
+from kgroup.model.assignment import AssignedPartition
+from kgroup.model.cluster import ClusterView
+from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.log_range import LogRange
+from kgroup.model.offset import CommittedOffset
+from kgroup.operation.check.check import Request, check
+from kgroup.operation.check.look import Evidence, Limits, Look
+from kgroup.operation.check.rule import Basis, Finding, Rule
+from kgroup.operation.describe import describe
+from kgroup.operation.report import Report
+from kgroup.sample import sample_log_dir
+from kgroup.source.log.source import LogDir
+from tests.history.owner_story import interval
+from tests.history.past_log import T, commit, end
+from tests.history.rebalance_case import A, B, classic, member
+from tests.history.recorded import Ask
+from tests.history.warehouse_files import write_rows
+from tests.operation.sources import FakeSource
+
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+NOW_MS = T + DAY_MS // 2
+Rows = Mapping[str, Iterable[Mapping[str, Any]]]
+
+
+def group(committed: int | None = None) -> Group:
+    """One member that owns all of "orders"; of partition 0 something may be committed."""
+    owned = tuple(AssignedPartition(None, "orders", number) for number in range(2))
+    subscription = Subscription(("orders",), None, (), None, None)
+    there = Member("now", subscription=subscription, assignment=owned)
+    offsets = () if committed is None else (CommittedOffset("orders", 0, committed),)
+    return Group("g", GroupType.CLASSIC, GroupState.STABLE, members=(there,), offsets=offsets)
+
+
+def evidence(
+    *, end: int | None = None, committed: int | None = None, now_ms: int = NOW_MS, **limits: Any
+) -> Evidence:
+    ranges = {} if end is None else {("orders", 0): LogRange(0, end)}
+    report = describe(FakeSource(group(committed), ranges=ranges), [])
+    groups = {each.group_id: each for each in report.data}
+    return Evidence(Look(now_ms, groups), limits=Limits(**limits))
+
+
+def found(
+    folder: Path, rows: Rows, seen: Evidence | None = None, cluster: str | None = None
+) -> Report[Finding]:
+    with DuckEngine(write_rows(folder, rows)) as engine:
+        return look_back(engine, seen or evidence(), cluster=cluster)
+
+
+def of_generations(*generations: tuple[Any, Sequence[Any]]) -> Rows:
+    """A commit beside, so that the cluster is known."""
+    return {
+        "group_generations": [row for row, _ in generations],
+        "members": [each for _, members in generations for each in members],
+        "offset_commits": [commit(1, 1)],
+    }
+
+
+def flapping(
+    first: int, count: int, every_s: float, others: str = ""
+) -> list[tuple[Any, Sequence[Any]]]:
+    """A member beside A and others comes and goes, under another id each time."""
+    there = [A, *(member(f"{name}1", "") for name in others)]
+    return [
+        classic(first + n, (first + n) * every_s, *there, *[member(f"b{n}", "23")] * (n % 2))
+        for n in range(count)
+    ]
+
+
+def test_a_member_that_comes_and_goes(tmp_path: Path) -> None:
+    report = found(tmp_path, of_generations(*flapping(1, 6, 60)))
+    (finding,) = report.data
+    assert (finding.code, finding.basis, finding.group_id) == (
+        Rule.REBALANCE_STORM,
+        Basis.WAREHOUSE,
+        "g",
+    )
+    assert finding.reason == (
+        "6 rebalances came within 5 minutes, from 2023-11-14T22:14:20.000Z on; client-b was among "
+        "the causes of 5."
+    )
+    assert finding.since_ms == T + MINUTE_MS
+    span = (T + 1, T + 6 * MINUTE_MS)
+    assert (finding.evidence_from_ms, finding.evidence_to_ms) == span
+    assert report.notes == (
+        "Looked back on cluster test from 2023-11-14T22:13:20.001Z to 2023-11-14T22:19:20.000Z.",
+    )
+
+
+def restart() -> list[tuple[Any, Sequence[Any]]]:
+    """Two members leave and come back, one after the other: more rebalances than a storm wants."""
+    new_a, new_b = member("a2", "01"), member("b2", "23")
+    stages = [[A, B], [B], [B, new_a], [new_a], [new_a, new_b]]
+    return [classic(n, n * 10, *members) for n, members in enumerate(stages, 41)]
+
+
+@pytest.mark.parametrize(
+    ("generations", "limits", "codes"),
+    [
+        (restart(), {}, []),
+        (flapping(1, 6, 60, others="cdef"), {}, [Rule.REBALANCE_STORM]),
+        ([classic(n, n * 60, A, B) for n in range(1, 7)], {}, [Rule.REBALANCE_STORM]),
+        (flapping(1, 4, 60), {}, []),
+        (flapping(1, 4, 60), {"rebalances": 4}, [Rule.REBALANCE_STORM]),
+        (flapping(1, 6, 200), {}, []),
+        (flapping(1, 6, 200), {"generations": 5}, [Rule.GENERATION_CHURN]),
+        # compaction has left two records, and what the numbers say
+        ([classic(1, 1, A), classic(102, 9000, A)], {}, [Rule.GENERATION_CHURN]),
+        ([classic(1, 1, A), classic(100, 9000, A)], {}, []),
+        # made anew
+        ([classic(101, 1, A), classic(1, 9000, A)], {}, []),
+        (flapping(1, 6, 60), {"past_ms": DAY_MS // 2 - 3 * MINUTE_MS}, []),
+    ],
+)
+def test_how_often_groups_rebalance(
+    tmp_path: Path,
+    generations: Sequence[tuple[Any, Sequence[Any]]],
+    limits: Mapping[str, Any],
+    codes: Sequence[Rule],
+) -> None:
+    report = found(tmp_path, of_generations(*generations), evidence(**limits))
+    assert [each.code for each in report.data] == codes
+
+
+def test_churn_says_how_much_of_it_is_recorded(tmp_path: Path) -> None:
+    rows = of_generations(classic(1, 1, A, B), classic(150, 9000, A, B), classic(151, 9900, A, B))
+    (finding,) = found(tmp_path, rows).data
+    assert finding.reason == (
+        "151 rebalances came within 1 day, up to generation 151; 3 are recorded, and 2 of these "
+        "moved nothing."
+    )
+
+
+def test_a_commit_that_went_back(tmp_path: Path) -> None:
+    """By the owner it is a warning; a reset, which nobody who owns it makes, is told, no more."""
+    rows = {
+        "offset_commits": [
+            *(commit(at, offset) for at, offset in ((10, 50), (20, 30), (30, 40), (40, 5))),
+            *(commit(at, offset, partition=1) for at, offset in ((11, 50), (41, 30))),
+            *(commit(at, offset, partition=2) for at, offset in ((12, 50), (42, 30))),
+        ],
+        "assignments": [interval("a", 0, None, partition=0, from_log_offset=0, ended_by=None)],
+        "tombstones": [
+            {
+                "offsets_partition": 7,
+                "log_offset": 25,
+                "group_id": "g",
+                "type": "OffsetCommit",
+                "topic": "orders",
+                "partition": 2,
+            }
+        ],
+    }
+    data = found(tmp_path, rows).data
+    told = [(each.partition, each.severity, each.reason) for each in data]
+    assert told == [
+        (
+            0,
+            "warning",
+            "orders-0: 40 was committed, and a committed 5 at 2023-11-14T22:13:20.040Z; it was the "
+            "last of 2.",
+        ),
+        (
+            1,
+            "info",
+            "orders-1: 50 was committed, and somebody who did not own the partition committed 30 "
+            "at 2023-11-14T22:13:20.041Z.",
+        ),
+    ]
+    assert {each.code for each in data} == {Rule.BACKWARD_COMMIT}
+
+
+def paused(*ends: tuple[int, int]) -> Rows:
+    """Nothing was committed for 20 minutes; ends of the log were recorded at these minutes."""
+    rows = [commit(1, 100, time_ms=T), commit(2, 150, time_ms=T + 20 * MINUTE_MS)]
+    return {
+        "offset_commits": rows,
+        "log_ends": [end(at * MINUTE_MS, size) for at, size in ends],
+        "assignments": [interval("a", 0, None, partition=0, from_log_offset=0)],
+    }
+
+
+@pytest.mark.parametrize(
+    ("ends", "limits", "most"),
+    [
+        ([(5, 100)], {}, None),  # nothing was there to read
+        ([], {}, None),  # nobody knows
+        ([(5, 100), (10, 130), (15, 120), (25, 900)], {}, 30),
+        ([(10, 130)], {"old_commit_ms": 20 * MINUTE_MS}, None),
+    ],
+)
+def test_pauses_while_records_waited(
+    tmp_path: Path, ends: Sequence[tuple[int, int]], limits: Mapping[str, Any], most: int | None
+) -> None:
+    data = found(tmp_path, paused(*ends), evidence(**limits)).data
+    if most is None:
+        assert data == ()
+        return
+    (finding,) = data
+    assert finding.code is Rule.COMMIT_PAUSE
+    assert (finding.topic, finding.partition, finding.member_id) == ("orders", 0, "a")
+    assert finding.reason == (
+        f"orders-0: nothing was committed for 20 minutes, from 2023-11-14T22:13:20.000Z on, while "
+        f"{most} records waited; its owner was a."
+    )
+
+
+@pytest.mark.parametrize(
+    ("committed", "log_end", "ends", "lag"),
+    [
+        (100, 140, [(5, 100), (10, 110), (15, 120)], 10),
+        (100, 140, [(5, 100)], None),  # it had read all
+        (100, 120, [(10, 120)], None),  # nothing came
+        (101, 140, [(10, 110)], None),  # it went on
+        (100, None, [(10, 110)], None),  # where the log ends now, nobody tells
+    ],
+)
+def test_a_partition_whose_lag_only_grows(
+    tmp_path: Path,
+    committed: int,
+    log_end: int | None,
+    ends: Sequence[tuple[int, int]],
+    lag: int | None,
+) -> None:
+    rows = {
+        "offset_commits": [commit(1, 100, time_ms=T)],
+        "log_ends": [end(at * MINUTE_MS, size) for at, size in ends],
+    }
+    seen = evidence(end=log_end, committed=committed)
+    data = found(tmp_path, rows, seen).data
+    if lag is None:
+        assert data == ()
+        return
+    (finding,) = data
+    assert (finding.code, finding.offset, finding.member_id) == (Rule.STUCK_PARTITION, 100, "now")
+    assert finding.since_ms == finding.evidence_from_ms == T + 10 * MINUTE_MS
+    assert finding.evidence_to_ms == NOW_MS, "the look is part of it"
+    assert finding.reason == (
+        f"orders-0: 100 is committed as 11 hours before, and the lag has grown from {lag} to 40; "
+        "its owner is now."
+    )
+    patient = evidence(end=log_end, committed=committed, stuck_ms=DAY_MS)
+    assert found(tmp_path / "again", rows, patient).data == ()
+
+
+def test_which_cluster_is_meant(tmp_path: Path) -> None:
+    """The one looked at, or the only one, or the one that is named."""
+    files = write_rows(tmp_path, {"offset_commits": [commit(1, 9), commit(2, 1)]}, cluster="east")
+    west = write_rows(tmp_path, {"offset_commits": [commit(1, 9)]}, cluster="west")
+    files["offset_commits"] += west["offset_commits"]
+    seen = evidence()
+    ours = Evidence(seen.now, cluster=ClusterView("east", None, {}, {}))
+    with DuckEngine(files) as engine:
+        with pytest.raises(UsageError, match="several clusters: east, west; choose one by --clu"):
+            look_back(engine, seen)
+        assert len(look_back(engine, seen, cluster="east").data) == 1
+        assert look_back(engine, seen, cluster="west").data == ()
+        assert len(look_back(engine, ours).data) == 1
+    with DuckEngine(west) as engine:
+        assert look_back(engine, ours).data == ()
+    with DuckEngine({}) as engine, pytest.raises(UsageError, match="no records of groups yet"):
+        look_back(engine, seen)
+
+
+@pytest.mark.parametrize("now_ms", [T - 1, T + 2 * DAY_MS])
+def test_a_warehouse_of_another_time(tmp_path: Path, now_ms: int) -> None:
+    rows = {"offset_commits": [commit(1, 9), commit(2, 1)]}
+    report = found(tmp_path, rows, evidence(now_ms=now_ms))
+    assert report.data == ()
+    assert "nothing to look back on is among them" in report.notes[0]
+
+
+def test_what_is_seen_counts_more_than_what_was(tmp_path: Path) -> None:
+    """One finding where both say the same; findings of the past are known by a baseline too."""
+    rows = {"offset_commits": [commit(1, 9), commit(2, 1)]}
+    source = FakeSource(group(committed=9))
+
+    def go_back() -> None:
+        source.replace(group(committed=1))
+
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+
+        def checked(pause: Callable[[], object] | None, **request: Any) -> Sequence[Finding]:
+            past = lambda seen: look_back(engine, seen)  # noqa: E731
+            rules = frozenset({Rule.BACKWARD_COMMIT})
+            asked = Request(rules=rules, **request)
+            return check(source, asked, lambda: NOW_MS, pause, past).report.data
+
+        (finding,) = checked(None)
+        assert finding.basis is Basis.WAREHOUSE
+        assert checked(None, known=frozenset({finding.key})) == ()
+        (finding,) = checked(go_back)
+        assert finding.basis is Basis.LOOKS
+
+
+def test_the_recorded_groups_did_nothing_wrong(recorded_engine: Ask) -> None:
+    """Their members started one after another, which are many rebalances at once."""
+    engine = recorded_engine(sample_log_dir())
+    report = describe(LogDir([sample_log_dir()]), [])
+    groups = {each.group_id: each for each in report.data}
+    times = [o.commit_timestamp_ms or 0 for each in report.data for o in each.offsets]
+    seen = Evidence(Look(max(times), groups))
+    assert look_back(engine, seen).data == ()

@@ -257,6 +257,22 @@ def test_a_partition_whose_lag_only_grows(
     assert found(tmp_path / "again", rows, patient).data == ()
 
 
+def test_what_stands_still_since_long_ago(tmp_path: Path) -> None:
+    """The last commit was before the time that is looked back on; another group has others."""
+    rows = {
+        "offset_commits": [
+            commit(1, 100, time_ms=T),
+            commit(2, 100, time_ms=NOW_MS - 1, group_id="other"),
+        ],
+        "log_ends": [end(11 * 60 * MINUTE_MS, 110)],
+    }
+    seen = evidence(end=140, committed=100, past_ms=2 * 60 * MINUTE_MS)
+    (finding,) = found(tmp_path, rows, seen).data
+    assert finding.code is Rule.STUCK_PARTITION
+    unknown = {**rows, "offset_commits": rows["offset_commits"][1:]}
+    assert found(tmp_path / "unknown", unknown, seen).data == ()
+
+
 def test_which_cluster_is_meant(tmp_path: Path) -> None:
     """The one looked at, or the only one, or the one that is named."""
     files = write_rows(tmp_path, {"offset_commits": [commit(1, 9), commit(2, 1)]}, cluster="east")

@@ -13,10 +13,11 @@ from kgroup.history.sql.known_topic import check_topic
 from kgroup.history.sql.question import COMMITTED, Row, cluster_of_group, rows_of, where
 from kgroup.operation.report import Report
 
-__all__ = ["CommitSummary", "Jump", "Pause", "commit_summaries"]
+__all__ = ["CommitSummary", "Jump", "Pause", "commit_summaries", "eventful_groups"]
 
 _MINUTE_MS = 60_000
 _LOG = "topic, partition, offsets_partition"
+_IS_EVENT = "(committed_offset < before_offset OR pause_ms > ?)"
 _Log = tuple[str, int, int]
 """Which commits have an order: those of a partition that are in one partition of
 `__consumer_offsets`. All are, unless that topic was made again with another number of them."""
@@ -164,20 +165,37 @@ def commit_summaries(
     return Report(data, notes=tuple(_notes(engine, condition, parameters, group_id, data)))
 
 
+def eventful_groups(
+    engine: Engine, *, pause_ms: int, since_ms: int, until_ms: int, cluster: str
+) -> list[str]:
+    """Name the groups of which `commit_summaries` would tell a pause or a jump; all in one query.
+
+    Args as there.
+    """
+    condition = "cluster = ? AND (time_ms IS NULL OR time_ms >= ? AND time_ms < ?)"
+    sql = (
+        f"SELECT DISTINCT group_id FROM ({_followed(condition)}) AS followed "
+        f"WHERE {_IS_EVENT} ORDER BY group_id"
+    )
+    found = rows_of(engine, sql, [cluster, since_ms, until_ms, pause_ms])
+    return [row["group_id"] for row in found]
+
+
 def _followed(condition: str) -> str:
     """Take the commits that count, each with the one before it in its log.
 
     A clock that went back makes no pause.
     """
     return (
-        f"SELECT {_LOG}, log_offset, time_ms, committed_offset, before_offset, before_log_offset, "
+        f"SELECT group_id, {_LOG}, log_offset, time_ms, committed_offset, before_offset, "
+        "before_log_offset, "
         "before_ms, CASE WHEN time_ms >= before_ms THEN time_ms - before_ms END AS pause_ms FROM "
-        f"(SELECT {_LOG}, log_offset, time_ms, committed_offset, "
+        f"(SELECT group_id, {_LOG}, log_offset, time_ms, committed_offset, "
         "LAG(committed_offset) OVER in_log AS before_offset, "
         "LAG(log_offset) OVER in_log AS before_log_offset, "
         "LAG(time_ms) OVER in_log AS before_ms "
         f"FROM offset_commits WHERE {condition} AND {COMMITTED} "
-        f"WINDOW in_log AS (PARTITION BY {_LOG} ORDER BY log_offset)) AS followed"
+        f"WINDOW in_log AS (PARTITION BY group_id, {_LOG} ORDER BY log_offset)) AS followed"
     )
 
 
@@ -202,7 +220,7 @@ def _events(
     """Find the commits behind a pause, and those that are backward jumps, in order."""
     sql = (
         f"SELECT * FROM ({_followed(condition)}) AS followed "
-        f"WHERE committed_offset < before_offset OR pause_ms > ? ORDER BY {_LOG}, log_offset"
+        f"WHERE {_IS_EVENT} ORDER BY {_LOG}, log_offset"
     )
     rows = rows_of(engine, sql, [*parameters, pause_ms])
     return {log: [*of_log] for log, of_log in groupby(rows, _log_of)}

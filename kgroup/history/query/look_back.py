@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Any
 
 from kgroup.errors import UsageError
-from kgroup.history.query.commit_summary import CommitSummary, commit_summaries
+from kgroup.history.query.commit_summary import CommitSummary, commit_summaries, eventful_groups
 from kgroup.history.query.lag import Lag, lags
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.rebalance import Kind, Rebalance
 from kgroup.history.rebalance.storm import Storm, storms_of
 from kgroup.history.sql.engine import Engine, Parameter
-from kgroup.history.sql.question import MEMBER_TABLES, cluster_names, rows_of, span_of
+from kgroup.history.sql.question import MEMBER_TABLES, cluster_names, first_times, rows_of, span_of
 from kgroup.model.instant import rfc3339
 from kgroup.operation.check.look import At, Evidence, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.description import GroupDescription, OffsetDescription
+from kgroup.operation.description import OffsetDescription
 from kgroup.operation.report import Report
 
 __all__ = ["look_back"]
@@ -81,7 +82,7 @@ def _cluster(engine: Engine, evidence: Evidence) -> str:
     return names[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Past:
     engine: Engine
     evidence: Evidence
@@ -93,13 +94,14 @@ class _Past:
     def _when(self) -> dict[str, Any]:
         return {"since_ms": self.since_ms, "until_ms": self.until_ms, "cluster": self.cluster}
 
-    def _groups_in(self, tables: Collection[str]) -> list[str]:
-        """Give those of the groups looked at that these tables have something of."""
+    def _rebalanced(self) -> list[str]:
+        """Give those of the groups looked at that have rebalanced in that time."""
         sql = " UNION ".join(
             f"SELECT group_id FROM {table} WHERE cluster = ? AND time_ms >= ? AND time_ms < ?"
-            for table in tables
+            for table in MEMBER_TABLES
         )
-        found = {row["group_id"] for row in rows_of(self.engine, sql, self._asked * len(tables))}
+        rows = rows_of(self.engine, sql, self._asked * len(MEMBER_TABLES))
+        found = {row["group_id"] for row in rows}
         return sorted(found & self.evidence.now.groups.keys())
 
     @property
@@ -108,7 +110,7 @@ class _Past:
 
     def rebalances(self) -> Iterator[Finding]:
         """Find groups that rebalance too often, for a while or on and on."""
-        groups = self._groups_in(MEMBER_TABLES)
+        groups = self._rebalanced()
         if not groups:
             return
         only = groups[0] if len(groups) == 1 else None
@@ -144,25 +146,44 @@ class _Past:
 
     def commits(self) -> Iterator[Finding]:
         """Find commits that went back, pauses while records waited, and what stands still."""
-        sql = "SELECT COUNT(*) AS ends FROM log_ends WHERE cluster = ? AND time_ms >= ? AND "
-        has_ends = rows_of(self.engine, f"{sql}time_ms < ?", self._asked)[0]["ends"] > 0
-        for group_id in self._groups_in(["offset_commits"]):
-            group = self.evidence.now.groups[group_id]
-            pause_ms = self.evidence.limits.old_commit_ms
-            found = commit_summaries(self.engine, group_id, pause_ms=pause_ms, **self._when).data
+        pause_ms = self.evidence.limits.old_commit_ms
+        paused = set(eventful_groups(self.engine, pause_ms=pause_ms, **self._when))
+        behind = self._behind()
+        for group_id in sorted(self.evidence.now.groups.keys() & (paused | behind.keys())):
+            found: Sequence[CommitSummary] = ()
+            if group_id in paused:
+                asked = {"pause_ms": pause_ms, **self._when}
+                found = commit_summaries(self.engine, group_id, **asked).data
             for summary in found:
                 yield from _jump(summary)
-            behind = {
+            if self._has_ends and (group_id in behind or any(each.pauses for each in found)):
+                by_place = self._lags(group_id)
+                for summary in found:
+                    yield from _pause(summary, by_place)
+                for at, offset in behind.get(group_id, {}).items():
+                    yield from self._stuck(group_id, offset, by_place.get(at, ()))
+
+    def _behind(self) -> Mapping[str, Mapping[At, OffsetDescription]]:
+        """Give what owners have not read, of groups that the warehouse knows."""
+        found = {
+            group_id: {
                 (each.topic, each.partition): each
                 for each in group.offsets
                 if each.topic is not None and each.member_id is not None and (each.lag or 0) > 0
             }
-            if has_ends and (behind or any(each.pauses for each in found)):
-                by_place = self._lags(group_id)
-                for summary in found:
-                    yield from _pause(summary, by_place)
-                for at, offset in behind.items():
-                    yield from self._stuck(group, offset, by_place.get(at, ()))
+            for group_id, group in self.evidence.now.groups.items()
+        }
+        found = {group_id: offsets for group_id, offsets in found.items() if offsets}
+        if not found or not self._has_ends:
+            return {}
+        known = first_times(self.engine, self.cluster, found, ["offset_commits"])
+        return {group_id: offsets for group_id, offsets in found.items() if group_id in known}
+
+    @cached_property
+    def _has_ends(self) -> bool:
+        sql = "SELECT COUNT(*) AS ends FROM log_ends WHERE cluster = ? AND time_ms >= ? AND "
+        (row,) = rows_of(self.engine, f"{sql}time_ms < ?", self._asked)
+        return bool(row["ends"])
 
     def _lags(self, group_id: str) -> Mapping[At, Sequence[Lag]]:
         found: dict[At, list[Lag]] = {}
@@ -171,7 +192,7 @@ class _Past:
         return found
 
     def _stuck(
-        self, group: GroupDescription, offset: OffsetDescription, before: Sequence[Lag]
+        self, group_id: str, offset: OffsetDescription, before: Sequence[Lag]
     ) -> Iterator[Finding]:
         """See whether the commit has stood still since an end was recorded, and the log grew."""
         first = None
@@ -188,7 +209,7 @@ class _Past:
                 f"{offset.topic}-{offset.partition}: {offset.committed_offset} is committed as "
                 f"{length(now_ms - first.time_ms)} before, and the lag has grown from {first.lag} "
                 f"to {offset.lag}; its owner is {offset.member_id}.",
-                group.group_id,
+                group_id,
                 topic=offset.topic,
                 partition=offset.partition,
                 member_id=offset.member_id,

@@ -319,6 +319,19 @@ def test_members_of_two_protocols(live: Live) -> None:
     assert finding.reason.startswith("1 of 2 members speak the classic protocol: mixed-old-")
 
 
+def test_members_that_ask_for_two_assignors(live: Live) -> None:
+    """Which one a member asks for stands in the log alone, and is read from a log directory."""
+    for number, assignor in enumerate(("uniform", "range", "range"), 1):
+        wanted = {**NEW, "group_remote_assignor": assignor}
+        join_java(live.clients, "asking", f"asking-{number}", "orders", **wanted)
+    settle(live.clients, 3, "asking-1", "asking-2", "asking-3")
+    (finding,) = live.logged("asking")
+    assert (finding.code, finding.basis) == (Rule.MIXED_ASSIGNORS, Basis.LOG)
+    assert finding.reason == (
+        "Members ask for different assignors, 2 for range, 1 for uniform; it is range."
+    )
+
+
 def test_a_session_that_is_longer_than_the_poll_interval(live: Live) -> None:
     """What a member asked for stands in the log alone."""
     odd = {"session_timeout_ms": "20000", "max_poll_interval_ms": "15000"}

@@ -140,6 +140,15 @@ def _protocols(group: GroupDescription) -> Iterator[Finding]:
             f"{first_names([member.member_id for member in old])}.",
             group.group_id,
         )
+    asked = Counter(member.assignor for member in group.members if member.assignor)
+    if len(asked) > 1:
+        named = ", ".join(f"{count} for {name}" for name, count in sorted(asked.items()))
+        yield finding_of(
+            Rule.MIXED_ASSIGNORS,
+            f"Members ask for different assignors, {named}; it is {group.assignor}.",
+            group.group_id,
+            basis=Basis.LOG,
+        )
     if group.type is GroupType.CLASSIC and group.assignor in _EAGER and len(group.members) > 1:
         yield finding_of(
             Rule.EAGER_STRATEGY,

@@ -151,6 +151,11 @@ class Rule(Word):
         "Some members speak the classic protocol, and some the consumer protocol.",
         "Finish the migration: kgroup plan consumer-protocol GROUP finds where it stands.",
     )
+    MIXED_ASSIGNORS = (
+        "mixed-assignors",
+        "Members ask the broker for different assignors; it takes the one that most ask for.",
+        "Give all members the same group.remote.assignor.",
+    )
     MIXED_CLIENTS = (
         "mixed-clients",
         "Members are of different client libraries, or of versions that write differently.",

@@ -71,6 +71,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "--interval 1 --fail-on error --rule no-owner --limit stuck=1s --nagios",
         "--all --log-budget 1 --prometheus",
         "--regex r.* --strategy range",
+        "reader --rule consumer-protocol",
     ),
     "doctor": ("",),
     "simulate": ("--from reader",),

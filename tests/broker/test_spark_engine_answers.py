@@ -165,8 +165,11 @@ def test_spark_answers_where_duckdb_is_not_installed(
     noted(DuckEngine)
     noted(SparkEngine)
     asked = ("history", "sql", "SELECT COUNT(*) AS n FROM members", "--warehouse", warehouse)
-    first = cli(*asked)
+    past = ("--warehouse", warehouse, "--cluster", "log-dir", "--limit", "generations=2")
+    checked = ("check", "--sample", *past, "-o", "json")
+    first, found = cli(*asked), cli(*checked)
+    assert '"basis":"warehouse"' in found.out
     monkeypatch.setattr(importlib.util, "find_spec", without_duckdb)
-    assert cli(*asked) == first
+    assert (cli(*asked), cli(*checked)) == (first, found)
     monkeypatch.undo()
-    assert engines == [DuckEngine, SparkEngine]
+    assert engines == [DuckEngine] * 2 + [SparkEngine] * 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import UsageError
+from kgroup.errors import InputError, UsageError
 from kgroup.history.query.look_back import look_back
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.assignment import AssignedPartition
@@ -288,7 +288,7 @@ def test_which_cluster_is_meant(tmp_path: Path) -> None:
         assert len(look_back(engine, ours).data) == 1
     with DuckEngine(west) as engine:
         assert look_back(engine, ours).data == ()
-    with DuckEngine({}) as engine, pytest.raises(UsageError, match="no records of groups yet"):
+    with DuckEngine({}) as engine, pytest.raises(InputError, match="has no commits yet"):
         look_back(engine, seen)
 
 

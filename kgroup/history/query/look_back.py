@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Any
 
-from kgroup.errors import UsageError
+from kgroup.errors import InputError, UsageError
 from kgroup.history.query.commit_summary import CommitSummary, commit_summaries, eventful_groups
 from kgroup.history.query.lag import Lag, lags
 from kgroup.history.rebalance.query import rebalances
@@ -40,7 +40,8 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
         Findings, each with the time that is known of what was asked for; in no order that counts.
 
     Raises:
-        UsageError: the warehouse has several clusters, and none of them is the one looked at.
+        InputError: the warehouse has nothing.
+        UsageError: it has several clusters, and none of them is the one looked at.
     """
     name = cluster or _cluster(engine, evidence)
     now_ms = evidence.now.time_ms
@@ -72,18 +73,18 @@ def _cluster(engine: Engine, evidence: Evidence) -> str:
     own = evidence.cluster and evidence.cluster.cluster_id
     if own in names:
         return own
-    if len(names) != 1:
-        there = ", ".join(names) or "none"
-        raise UsageError(
-            f"the warehouse has several clusters: {there}; choose one by --cluster"
-            if names
-            else "the warehouse has no records of groups yet; kgroup history build fills it"
-        )
+    if not names:
+        raise InputError("the warehouse has no commits yet; kgroup history build brings them")
+    if len(names) > 1:
+        there = ", ".join(names)
+        raise UsageError(f"the warehouse has several clusters: {there}; choose one by --cluster")
     return names[0]
 
 
 @dataclass(frozen=True)
 class _Past:
+    """What a warehouse has of the groups in `evidence`, from one time up to another."""
+
     engine: Engine
     evidence: Evidence
     cluster: str

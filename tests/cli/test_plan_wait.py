@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from kgroup.cli.option.plan_file import PlanFile, read_plan_file
 from kgroup.cli.plan import verify
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import OffsetCopy
@@ -95,3 +97,23 @@ def test_a_plan_that_another_one_has_replaced(
     verify.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
     assert read_plan_file(path).data == [other]
     assert "found another one" in capsys.readouterr().err
+
+
+def test_a_note_changes_nothing_else_in_the_file(tmp_path: Path) -> None:
+    """Errors of other groups stay, and what people or later versions have written beside plans."""
+    plan = plan_assignor(running(BEFORE), "sticky", {}, Habits())
+    problem = Problem(ProblemKind.NOT_FOUND, "there is none", group_id="h")
+    path = tmp_path / "plan.json"
+    path.write_bytes(b"".join(document("plan assignor", json_rows([plan]), [problem])))
+    before = json.loads(path.read_bytes())
+    before["ticket"] = "OPS-1"
+    before["data"][0]["steps"][1]["remark"] = {"by": ["us", None, 2**63]}
+    path.write_text(json.dumps(before))
+    file = read_plan_file(path)
+    verify.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
+    after = json.loads(path.read_bytes())
+    seen = after["data"][0]["steps"][0].pop("seen")
+    assert [each["member_id"] for each in seen] == ["a-2", "b-2", "c-2"]
+    assert before["data"][0]["steps"][0].pop("seen") is None
+    assert after == before
+    assert [each.name for each in tmp_path.iterdir()] == ["plan.json"]

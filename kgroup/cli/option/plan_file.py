@@ -1,5 +1,7 @@
-"""Plans in a file, as `kgroup plan … -o json` writes them."""
+"""Plans in a file, as `kgroup plan … -o json` writes them, and notes in it of what was seen."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -8,10 +10,12 @@ from kgroup.errors import InputError
 from kgroup.operation.plan.plan import Plan
 from kgroup.source.json_fault import json_fault
 
-__all__ = ["PlanFile", "read_plan_file"]
+__all__ = ["PlanFile", "note_in_plan_file", "read_plan_file"]
 
 _LARGEST = 1 << 28
 """Bytes; a plan of a group with a hundred thousand members has some thirty million."""
+_NOTED = ("seen",)
+"""Fields of a step that `kgroup plan verify` writes."""
 
 
 class PlanFile(msgspec.Struct):
@@ -22,26 +26,68 @@ class PlanFile(msgspec.Struct):
     data: list[Plan]
 
 
-class _Step(msgspec.Struct):
-    """What a step must have, though a step may expect nothing: without it all would be done."""
-
-    expected: msgspec.Raw
-
-
-class _Plan(msgspec.Struct):
-    steps: list[_Step]
-
-
-class _Steps(msgspec.Struct):
-    data: list[_Plan]
-
-
 def read_plan_file(path: Path) -> PlanFile:
     """Read a document.
 
     Raises:
         InputError: it is none with plans.
     """
+    return _plan_file(path, _read(path))
+
+
+def note_in_plan_file(path: Path, file: PlanFile, note: Callable[[Plan], Plan]) -> None:
+    """Note in a document what was seen of its steps; all else in it stays as it is.
+
+    It is read again: somebody may have noted the same of another group meanwhile.
+
+    Args:
+        path: of the document.
+        file: that was read from there.
+        note: gives a plan with notes.
+
+    Raises:
+        InputError: it is none with plans any more, or one with others.
+        UsageError: it is no file.
+        OSError: it cannot be written.
+    """
+    from kgroup.atomic_file import atomic_file
+
+    if not path.is_file():  # the last one of a pipe: who reads it again waits for ever
+        raise InputError(f"{path}: expected a file, found none", path=str(path))
+    with _alone(path):
+        text = _read(path)
+        now = _plan_file(path, text)
+        if [(e.group_id, e.members) for e in now.data] != [
+            (e.group_id, e.members) for e in file.data
+        ]:
+            raise InputError(f"{path}: expected the plan that was there, found another one")
+        noted = [note(plan) for plan in now.data]
+        if noted == now.data:
+            return
+        document = msgspec.json.decode(text)
+        for found, plan in zip(document["data"], noted, strict=True):
+            for step, each in zip(found["steps"], plan.steps, strict=True):
+                step |= {name: msgspec.to_builtins(getattr(each, name)) for name in _NOTED}
+        with atomic_file(path) as unfinished:
+            unfinished.write_bytes(msgspec.json.encode(document) + b"\n")
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Let nobody else note something in files of the same folder, where the system can do that."""
+    import fcntl
+    import os
+
+    folder = os.open(path.resolve().parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # of some network file systems
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST + 1)
@@ -49,9 +95,12 @@ def read_plan_file(path: Path) -> PlanFile:
         raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
     if len(data) > _LARGEST:
         raise InputError(f"{path}: expected at most {_LARGEST:,} bytes, found more", path=str(path))
+    return data
+
+
+def _plan_file(path: Path, data: bytes) -> PlanFile:
     try:
         document = msgspec.json.decode(data, type=PlanFile)
-        msgspec.json.decode(data, type=_Steps)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = "expected a plan that 'kgroup plan ... -o json' wrote"
         raise InputError(f"{path}: {what}: {json_fault(error)}", path=str(path)) from None

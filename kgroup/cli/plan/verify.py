@@ -19,7 +19,7 @@ from kgroup.errors import BrokerError, ExitStatus, InputError, UsageError
 
 if TYPE_CHECKING:
     from kgroup.cli.option.plan_file import PlanFile
-    from kgroup.operation.plan.plan import PlannedMember
+    from kgroup.operation.plan.plan import Plan
     from kgroup.operation.plan.verify import OpenStores, StepCheck
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
@@ -114,37 +114,22 @@ def look(
 
 
 def note_members(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
-    """Note in the file who was there when a step was done.
-
-    It is read again: while this one waited, somebody may have noted the same of another group.
-    """
-    from kgroup.atomic_file import atomic_file
-    from kgroup.cli.option.plan_file import read_plan_file
+    """Note in the file who was there when a step was done."""
+    from kgroup.cli.option.plan_file import note_in_plan_file
     from kgroup.operation.plan.verify import Progress, with_members_seen
-    from kgroup.render.document import document, json_rows
 
     done = {each.group_id: each for each in report.data if each.progress is Progress.DONE}
     if not done:
         return
+
+    def note(plan: "Plan") -> "Plan":
+        check = done.get(plan.group_id)
+        return plan if check is None else with_members_seen(plan, check)
+
     try:
-        now = read_plan_file(path) if path.is_file() else file
-        if _whose(now) != _whose(file):
-            raise InputError(f"{path}: expected the plan that was there, found another one")
-        plans = [
-            with_members_seen(plan, done[plan.group_id]) if plan.group_id in done else plan
-            for plan in now.data
-        ]
-        if plans == now.data:
-            return
-        with atomic_file(path) as unfinished, unfinished.open("wb") as out:
-            out.writelines(document(file.command, json_rows(plans), []))
-    except (OSError, InputError, UsageError) as error:  # the last one of a pipe
+        note_in_plan_file(path, file, note)
+    except (OSError, InputError, UsageError) as error:
         warn(
             f"note: {error}: who was there could not be noted; the next step cannot be told from "
             "this one by the members' ids"
         )
-
-
-def _whose(file: "PlanFile") -> "list[tuple[str, tuple[PlannedMember, ...]]]":
-    """Tell for whom plans are."""
-    return [(each.group_id, each.members) for each in file.data]

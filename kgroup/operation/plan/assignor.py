@@ -15,6 +15,7 @@ from shlex import quote
 from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.forecast import (
+    NOT_PLANNED,
     Habits,
     Move,
     forecast,
@@ -452,9 +453,7 @@ def _stopped(
 def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: Habits) -> NaiveWay:
     """Play what comes of a single rolling restart with the new strategy alone."""
     plans = {name: _listing(scenario.members[name], (strategy,)) for name in lists}
-    _, found = forecast(
-        scenario, [rolling_restart(PlanStep(0, ""), scenario, plans, habits)], habits
-    )
+    _, found = forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)
     return NaiveWay(f"One rolling restart, with {strategy} alone", found)
 
 

@@ -15,6 +15,7 @@ from kgroup.model.group import GroupType
 from kgroup.operation.plan.assignor import strategy_named
 from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, read_brokers
 from kgroup.operation.plan.forecast import (
+    NOT_PLANNED,
     Habits,
     Move,
     forecast,
@@ -287,6 +288,6 @@ def _stopped(change: ProtocolChange, habits: Habits) -> Move:
 def _naive(change: ProtocolChange, habits: Habits) -> NaiveWay:
     """Play what comes of stopping the group."""
     plans = change.plans(tuple(change.running.by_name))
-    move = stopped_group(PlanStep(0, ""), change.scenario, plans, habits)
+    move = stopped_group(NOT_PLANNED, change.scenario, plans, habits)
     _, found = forecast(change.scenario, [move], habits)
     return NaiveWay("The whole group is stopped and started", found)

@@ -16,6 +16,7 @@ from shlex import quote
 from kgroup.errors import InputError
 from kgroup.model.group import GroupState
 from kgroup.operation.plan.forecast import (
+    NOT_PLANNED,
     Habits,
     Move,
     copied_offsets,
@@ -333,6 +334,7 @@ class _Way:
             copies=copy,
             see=("The command says done for each partition.",),
             back="Drop the table.",
+            expected=Expected(),
         )
         return copied_offsets(step, None)
 
@@ -389,8 +391,7 @@ class _Way:
 
     def naive(self, goal: KeptIn) -> NaiveWay:
         """Play what comes of one rolling restart without a copy."""
-        step = PlanStep(0, "")
-        move = rolling_restart(step, self.scenario, self._plans(goal), self.habits)
+        move = rolling_restart(NOT_PLANNED, self.scenario, self._plans(goal), self.habits)
         _, found = forecast(self.scenario, [move], self.habits)
         text = f"One rolling restart with the version that {_CALLED[goal]}, and no copy"
         if goal is KeptIn.KAFKA:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.operation.plan.plan import Forecast, PlanStep
+from kgroup.operation.plan.plan import Expected, Forecast, PlanStep
 from kgroup.simulation.scenario.play import play_parts
 from kgroup.simulation.scenario.scenario import (
     Action,
@@ -22,6 +22,7 @@ from kgroup.simulation.scenario.scenario import (
 from kgroup.simulation.timeline import Simulation
 
 __all__ = [
+    "NOT_PLANNED",
     "USUAL",
     "Habits",
     "Move",
@@ -69,6 +70,9 @@ class Habits:
 
 
 USUAL = Habits()
+
+NOT_PLANNED = PlanStep(0, "", expected=Expected())
+"""The step of a way that is only played: nobody takes it, and nothing of it is told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.group import Broker, Group, GroupType
 from kgroup.operation.plan.coordinator import kafka_tool
 from kgroup.operation.plan.forecast import (
+    NOT_PLANNED,
     Habits,
     forecast,
     how_to_restart,
@@ -352,7 +353,7 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> For
     between_ms = scenario.consumer_settings.heartbeat_interval_ms
     waits_ms = [0] if is_classic else range(0, between_ms, between_ms // _TIMES)
     moves = [
-        topic_grows(PlanStep(0, ""), scenario, topic, count, habits, wait_ms=wait_ms)
+        topic_grows(NOT_PLANNED, scenario, topic, count, habits, wait_ms=wait_ms)
         for wait_ms in waits_ms
     ]
     found = [forecast(scenario, [move], habits)[1] for move in moves]

@@ -228,7 +228,7 @@ class PlanStep:
     commands: tuple[str, ...] = ()
     see: tuple[str, ...] = ()
     back: str | None = None
-    expected: Expected = field(default_factory=Expected)
+    expected: Expected = field(kw_only=True)
     forecast: Forecast | None = None
     seen: tuple[PlannedMember, ...] | None = None
     copies: OffsetCopy | None = None

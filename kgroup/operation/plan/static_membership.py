@@ -15,6 +15,7 @@ from shlex import quote
 from kgroup.model.group import Member
 from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.forecast import (
+    NOT_PLANNED,
     Habits,
     forecast,
     how_to_restart,
@@ -149,7 +150,7 @@ def plan_static_membership(
     ]
     steps, total = forecast(after, moves, habits)
     _, naive = forecast(
-        before, [rolling_restart(PlanStep(0, ""), before, before.members, habits)], habits
+        before, [rolling_restart(NOT_PLANNED, before, before.members, habits)], habits
     )
     return plan.carried_out(
         "Every member gets a name of its own. From then on a restart within "
@@ -209,10 +210,10 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
             "From now on every restart is two rebalances, and a session may be shorter again.",
         ),
         f"Restart the members with the {INSTANCE_ID} that they had.",
-        Expected(is_restarted=True, members=len(running.by_name), instance_ids=()),
+        expected=Expected(is_restarted=True, members=len(running.by_name), instance_ids=()),
     )
     steps, total = forecast(scenario, [removing_restart(step, scenario, plans, habits)], habits)
-    left = rolling_restart(PlanStep(0, ""), scenario, plans, habits)
+    left = rolling_restart(NOT_PLANNED, scenario, plans, habits)
     left = replace(left, duration_ms=left.duration_ms + scenario.settles_ms)
     _, naive = forecast(scenario, [left], habits)
     return plan.carried_out(

@@ -13,7 +13,14 @@ from shlex import quote
 
 from kgroup.model.group import GroupType
 from kgroup.model.offset import CommitStore
-from kgroup.operation.plan.forecast import Habits, Move, forecast, how_to_restart, rolling_restart
+from kgroup.operation.plan.forecast import (
+    NOT_PLANNED,
+    Habits,
+    Move,
+    forecast,
+    how_to_restart,
+    rolling_restart,
+)
 from kgroup.operation.plan.plan import (
     Expected,
     NaiveWay,
@@ -219,7 +226,7 @@ def _restart(
             "commit was found (committed_in).",
         ),
         back,
-        Expected(
+        expected=Expected(
             GroupType.ZOOKEEPER, is_restarted=not old.set_ids, members=len(names), commits=commits
         ),
     )
@@ -231,7 +238,7 @@ def _naive(scenario: Scenario, habits: Habits) -> NaiveWay:
     Who looks there finds nothing, and begins where `auto.offset.reset` says.
     """
     plans = _plans(scenario, is_dual=False)
-    move = rolling_restart(PlanStep(0, ""), scenario, plans, habits)
+    move = rolling_restart(NOT_PLANNED, scenario, plans, habits)
     _, found = forecast(scenario, [move], habits)
     resets = {plan.config.reset for plan in scenario.connectors.values()}
     return NaiveWay(

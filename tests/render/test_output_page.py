@@ -19,7 +19,8 @@ from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset, Result
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
 from kgroup.operation.plan.plan import Plan, Target, Verdict
-from kgroup.operation.plan.verify import Progress, StepCheck
+from kgroup.operation.plan.verify.condition import Progress
+from kgroup.operation.plan.verify.step import StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fetcher import Fetch, FetchState, ResetCause

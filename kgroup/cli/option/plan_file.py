@@ -14,7 +14,7 @@ __all__ = ["PlanFile", "note_in_plan_file", "read_plan_file"]
 
 _LARGEST = 1 << 28
 """Bytes; a plan of a group with a hundred thousand members has some thirty million."""
-_NOTED = ("seen",)
+_NOTED = ("seen", "met")
 """Fields of a step that `kgroup plan verify` writes."""
 
 

@@ -20,7 +20,8 @@ from kgroup.errors import BrokerError, ExitStatus, InputError, UsageError
 if TYPE_CHECKING:
     from kgroup.cli.option.plan_file import PlanFile
     from kgroup.operation.plan.plan import Plan
-    from kgroup.operation.plan.verify import OpenStores, StepCheck
+    from kgroup.operation.plan.verify.condition import OpenStores
+    from kgroup.operation.plan.verify.step import StepCheck
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
@@ -92,7 +93,7 @@ def look(
     Raises:
         BrokerError: nobody answers at first, or at the end.
     """
-    from kgroup.operation.plan.verify import verify_step
+    from kgroup.operation.plan.verify.step import verify_step
     from kgroup.source.base import RenewableSource
 
     end_s = time.monotonic() + (wait_s or 0)
@@ -114,18 +115,18 @@ def look(
 
 
 def note_members(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
-    """Note in the file who was there when a step was done."""
+    """Note in the file who was there when a step was done, or who came before it was."""
     from kgroup.cli.option.plan_file import note_in_plan_file
-    from kgroup.operation.plan.verify import Progress, with_members_seen
+    from kgroup.operation.plan.verify.step import with_members_seen
 
-    done = {each.group_id: each for each in report.data if each.progress is Progress.DONE}
-    if not done:
-        return
+    checks = {each.group_id: each for each in report.data}
 
     def note(plan: "Plan") -> "Plan":
-        check = done.get(plan.group_id)
+        check = checks.get(plan.group_id)
         return plan if check is None else with_members_seen(plan, check)
 
+    if all(note(plan) == plan for plan in file.data):
+        return
     try:
         note_in_plan_file(path, file, note)
     except (OSError, InputError, UsageError) as error:

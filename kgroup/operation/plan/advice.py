@@ -15,16 +15,14 @@ from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import CLASSES
 from kgroup.operation.plan.coordinator import read_brokers
-from kgroup.operation.plan.forecast import Habits, forecast, rolling_restart, stopped_group
-from kgroup.operation.plan.plan import (
-    Compared,
-    Forecast,
-    Plan,
-    PlanStep,
-    Precondition,
-    Target,
-    Verdict,
+from kgroup.operation.plan.forecast import (
+    NOT_PLANNED,
+    Habits,
+    forecast,
+    rolling_restart,
+    stopped_group,
 )
+from kgroup.operation.plan.plan import Compared, Forecast, Plan, Precondition, Target, Verdict
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup, read_running
@@ -315,8 +313,8 @@ class _Advisor:
         """Play a rolling restart of members that have become what they are to be before."""
         then = replace(scenario, members=plans)
         moves = [
-            stopped_group(PlanStep(0, ""), scenario, plans, self.habits),
-            rolling_restart(PlanStep(0, ""), then, plans, self.habits),
+            stopped_group(NOT_PLANNED, scenario, plans, self.habits),
+            rolling_restart(NOT_PLANNED, then, plans, self.habits),
         ]
         found = forecast(scenario, moves, self.habits)[0][-1].forecast
         assert found is not None
@@ -330,9 +328,7 @@ class _Advisor:
 
 
 def _restarted(scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits) -> Forecast:
-    return forecast(scenario, [rolling_restart(PlanStep(0, ""), scenario, plans, habits)], habits)[
-        1
-    ]
+    return forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)[1]
 
 
 def _stops_as_long(now: Compared, then: Compared) -> bool:

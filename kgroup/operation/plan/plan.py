@@ -216,7 +216,10 @@ class PlanStep:
         back: how to go back from here.
         expected: what `kgroup plan verify` looks for.
         forecast: None where the step does nothing to the group that is simulated.
-        seen: the members that were there when `kgroup plan verify` found it done; None before.
+        seen: the members that were there when `kgroup plan verify` found it done first; None
+            before.
+        met: members that were not there before the step, and that `kgroup plan verify` saw before
+            it was done: they are to be restarted, too; None: none.
         copies: offsets that it copies; None: it copies none.
     """
 
@@ -231,6 +234,7 @@ class PlanStep:
     expected: Expected = field(kw_only=True)
     forecast: Forecast | None = None
     seen: tuple[PlannedMember, ...] | None = None
+    met: tuple[PlannedMember, ...] | None = None
     copies: OffsetCopy | None = None
 
 

@@ -12,7 +12,8 @@ from kgroup.model.group import Group, Subscription
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.partitions import changed_keys, plan_partitions
 from kgroup.operation.plan.plan import Plan, Verdict
-from kgroup.operation.plan.verify import Progress, verify_step
+from kgroup.operation.plan.verify.condition import Progress
+from kgroup.operation.plan.verify.step import verify_step
 from kgroup.operation.report import Report
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 from tests.operation.sources import FakeSource

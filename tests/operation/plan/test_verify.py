@@ -14,7 +14,8 @@ from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Expected, Plan, PlanStep
 from kgroup.operation.plan.running import plan_each
-from kgroup.operation.plan.verify import Progress, StepCheck, verify_step, with_members_seen
+from kgroup.operation.plan.verify.condition import Progress
+from kgroup.operation.plan.verify.step import StepCheck, verify_step, with_members_seen
 from kgroup.source.base import OffsetReading
 from tests.operation.plan.groups import group_of, running
 from tests.operation.sources import FakeSource
@@ -114,12 +115,94 @@ def test_members_that_came_between_two_steps_are_restarted_too(plan: Plan) -> No
     assert found.conditions[0].text == "All 5 members were restarted."
 
 
-def test_an_earlier_step_may_be_looked_at_again(plan: Plan) -> None:
+def conditions(found: StepCheck) -> list[tuple[str, Progress, str | None]]:
+    return [(each.text, each.progress, each.found) for each in found.conditions]
+
+
+def test_a_member_that_came_after_the_step_before(plan: Plan) -> None:
+    """It may list both strategies or one: no cluster tells it, so it is to be restarted, too."""
     noted = with_members_seen(plan, check(plan, FIRST))
-    noted = with_members_seen(noted, check(noted, SECOND, 2))
+    more = group_of("abcd", strategy="cooperative-sticky", incarnation=3)
+    found = check(noted, more, 2)
+    assert (found.progress, found.missing, found.new) == (Progress.HALF_DONE, (), ("d",))
+    assert (
+        "Members that came since were started as the step says.",
+        Progress.HALF_DONE,
+        "came since, nobody tells how: d; restart them with the others, too",
+    ) in conditions(found)
+    noted = with_members_seen(noted, found)
+    assert [each.member_id for each in noted.steps[1].met or ()] == ["d-3"]
+    assert noted.steps[1].seen is None
+    found = check(noted, more, 2)
+    assert (found.progress, found.missing, found.new) == (Progress.HALF_DONE, ("d",), ())
+    again = group_of("abcd", strategy="cooperative-sticky", incarnation=4)
+    done = check(noted, again, 2)
+    assert (done.progress, done.new) == (Progress.DONE, ())
+    assert done.conditions[0].text == "All 4 members were restarted."
+    assert len(with_members_seen(noted, done).steps[1].seen or ()) == 4
+
+
+def test_a_member_that_came_while_one_is_away(plan: Plan) -> None:
+    """So many are there as before, but c is not back, and d is not it: it has another name."""
+    noted = with_members_seen(plan, check(plan, FIRST))
+    others = group_of("abd", strategy="cooperative-sticky", incarnation=3)
+    both = replace(others, members=(*others.members, FIRST.members[2]))
+    found = check(noted, both, 2)
+    assert (found.progress, found.missing, found.new) == (Progress.HALF_DONE, ("c",), ("d",))
+    # Whether c has come back as d, with another name, nobody tells: it has another id.
+    assert check(noted, others, 2).progress is Progress.DONE
+
+
+def test_of_members_with_one_name_nobody_tells_which_came_later(plan: Plan) -> None:
+    def alike(group: Group) -> Group:
+        members = tuple(
+            replace(each, client_id="consumer-g-1", client_host="/10.0.0.7")
+            for each in group.members
+        )
+        return replace(group, members=members)
+
+    noted = with_members_seen(plan, check(plan, alike(FIRST)))
+    more = alike(group_of("abcd", strategy="cooperative-sticky", incarnation=3))
+    found = check(noted, more, 2)
+    assert (found.progress, found.new) == (Progress.HALF_DONE, ())
+    assert (
+        "Members that came since were started as the step says.",
+        Progress.HALF_DONE,
+        "1 of these came since, nobody tells how: consumer-g-1@10.0.0.7#1, "
+        "consumer-g-1@10.0.0.7#2, consumer-g-1@10.0.0.7#3, consumer-g-1@10.0.0.7#4; plan anew",
+    ) in conditions(found)
+    assert with_members_seen(noted, found) == noted
+
+
+def test_a_new_strategy_shows_that_every_member_supports_it(plan: Plan) -> None:
+    more = group_of("abcd", strategy="cooperative-sticky", incarnation=2)
+    found = check(plan, more)
+    assert (found.progress, found.new) == (Progress.DONE, ("d",))
+    early = check(plan, replace(more, members=(*more.members[:2], *BEFORE.members[2:])))
+    assert early.progress is Progress.HALF_DONE
+    assert with_members_seen(plan, early) == plan
+
+
+def test_a_group_that_has_become_smaller(plan: Plan) -> None:
+    found = check(plan, replace(FIRST, members=FIRST.members[:2]))
+    assert found.progress is Progress.HALF_DONE
+    assert (
+        "The group has 3 members or more.",
+        Progress.HALF_DONE,
+        "2; not back: c; where that is for good, plan anew",
+    ) in conditions(found)
+
+
+def test_an_earlier_step_may_be_looked_at_again(plan: Plan) -> None:
+    """Before the next one is verified, and after."""
+    noted = with_members_seen(plan, check(plan, FIRST))
     again = check(noted, SECOND, 1)
     assert again.progress is Progress.DONE
-    noted = with_members_seen(noted, again)
+    assert with_members_seen(noted, again) == noted
+    done = check(noted, SECOND, 2)
+    assert done.progress is Progress.DONE
+    noted = with_members_seen(noted, done)
+    noted = with_members_seen(noted, check(noted, SECOND, 1))
     assert check(noted, SECOND, 2).progress is Progress.DONE
 
 

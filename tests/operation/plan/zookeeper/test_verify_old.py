@@ -15,7 +15,8 @@ from kgroup.model.group import Group, GroupState, GroupType, Member, Subscriptio
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Plan
-from kgroup.operation.plan.verify import Progress, StepCheck, verify_step
+from kgroup.operation.plan.verify.condition import Progress
+from kgroup.operation.plan.verify.step import StepCheck, verify_step
 from kgroup.operation.plan.zookeeper.group import plan_old
 from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
 from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
@@ -98,6 +99,37 @@ def test_commits_to_kafka_alone(
 ) -> None:
     """Kafka is ahead as soon as something is committed; while both are the same nobody knows."""
     assert _look(source(_RESTARTED, kafka), commits, 2).progress is progress
+
+
+_SET = changed({IDS[0]: f"{GROUP}_first", IDS[1]: f"{GROUP}_second"})
+
+
+@pytest.mark.parametrize(
+    ("step", "ahead", "progress"),
+    [
+        (1, frozenset(), Progress.DONE),
+        (1, frozenset({"first"}), Progress.HALF_DONE),
+        (2, frozenset(), Progress.HALF_DONE),
+        (2, frozenset({"first"}), Progress.HALF_DONE),
+        (2, frozenset({"first", "second"}), Progress.DONE),
+    ],
+)
+def test_of_consumers_whose_ids_are_set_each_has_to_commit(
+    step: int, ahead: frozenset[str], progress: Progress
+) -> None:
+    """Those that commit to both, and then to Kafka alone, are known by nothing else."""
+    make = partial(plan_kafka_offsets, habits=Habits())
+    (plan,) = plan_old(source(_SET), [GROUP], {}, None, make).data
+    assert not plan.steps[0].expected.is_restarted
+    (group,) = source(_SET).read([GROUP]).image.groups.values()
+    owned = {
+        (GROUP, str(at.topic), at.partition)
+        for each in group.members
+        for at in each.assignment or ()
+        if each.member_id.removeprefix(f"{GROUP}_") in ahead
+    }
+    kafka = {at: offset + (at in owned) for at, offset in COMMITTED.items()}
+    assert _look(source(_SET, kafka), plan, step).progress is progress
 
 
 def test_where_commits_to_kafka_are_not_known_nothing_is_done(commits: Plan) -> None:

@@ -21,6 +21,7 @@ from kafka import KafkaProducer
 from sqlalchemy import Engine, text
 
 from kgroup.model.group import GroupState
+from kgroup.source.base import Question
 from kgroup.source.broker.source import Cluster
 from tests.broker.counting_member import prepare
 from tests.broker.maven import die_with_parent
@@ -35,6 +36,8 @@ PARTITIONS = 6
 RATE = 10
 """Records a second into each partition but the last: that one gets none after the first."""
 
+_WHO = Question(offsets=False, log_budget=0, commit_times=False)
+"""Nothing that is searched for in the log: members commit so often that it would take long."""
 _COUNTED = "SELECT count(DISTINCT number) FROM counted"
 
 
@@ -81,7 +84,7 @@ class Counters:
         ended = {name for name, each in self._members.items() if each.poll() is not None}
         assert not ended, ended
         with Cluster(self._server.bootstrap) as cluster:
-            group = cluster.read([self.group]).image.groups.get(self.group)
+            group = cluster.read([self.group], _WHO).image.groups.get(self.group)
         return (
             group is not None
             and group.state is GroupState.STABLE

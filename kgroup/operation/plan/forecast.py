@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.operation.plan.plan import Expected, Forecast, PlanStep
-from kgroup.simulation.scenario.play import play_parts
+from kgroup.simulation.scenario.play import Part, play_parts
 from kgroup.simulation.scenario.scenario import (
     Action,
     ConnectorPlan,
@@ -82,14 +82,12 @@ class Move:
     Attributes:
         step: without number and forecast.
         steps: what happens, in order of time from its begin.
-        duration_ms: until the group rests again.
-        members: as they are configured from then on; others stay as they were.
+        duration_ms: until the group rests again, as far as that can be said before.
     """
 
     step: PlanStep
     steps: tuple[Step, ...]
     duration_ms: int
-    members: Mapping[str, MemberPlan | ConnectorPlan] = field(default_factory=dict)
 
 
 def rolling_restart(
@@ -105,7 +103,7 @@ def rolling_restart(
         Step(number // at_once * pause_ms, Action.RESTART, name, habits.restart_ms, plan)
         for number, (name, plan) in enumerate(plans.items())
     )
-    return Move(step, steps, -(-len(steps) // at_once) * pause_ms, plans)
+    return Move(step, steps, -(-len(steps) // at_once) * pause_ms)
 
 
 def removing_restart(
@@ -149,7 +147,7 @@ def stopped_group(
     """
     away_ms = _away_ms(scenario, habits)
     steps = tuple(Step(0, Action.RESTART, name, away_ms, plan) for name, plan in plans.items())
-    return Move(step, steps, away_ms + rest_ms(scenario, habits), plans)
+    return Move(step, steps, away_ms + rest_ms(scenario, habits))
 
 
 def stopped_members(step: PlanStep, scenario: Scenario, habits: Habits) -> Move:
@@ -163,7 +161,7 @@ def started_group(
 ) -> Move:
     """Start members that are stopped, each with its plan."""
     steps = tuple(Step(0, Action.START, name, plan=plan) for name, plan in plans.items())
-    return Move(step, steps, rest_ms(scenario, habits), plans)
+    return Move(step, steps, rest_ms(scenario, habits))
 
 
 def copied_offsets(step: PlanStep, to: KeptIn | None) -> Move:
@@ -209,28 +207,27 @@ def forecast(
     Returns:
         The steps with their numbers and what each costs, and what all cost together.
     """
-    bounds = [_BEGIN_MS]
-    steps: list[Step] = []
-    for move in moves:
-        steps += [_put(step, bounds[-1], habits) for step in move.steps]
-        bounds.append(bounds[-1] + move.duration_ms)
-    whole = replace(paced(scenario, habits), steps=tuple(steps), duration_ms=bounds[-1])
-    ends = play_parts(whole, habits.seed, bounds)
-    played = ends[-1]
+    paced_scenario = paced(scenario, habits)
+    parts = [
+        Part(tuple(_put(step, habits) for step in move.steps), move.duration_ms) for move in moves
+    ]
+    begin, *ends = play_parts(
+        replace(paced_scenario, steps=()),
+        habits.seed,
+        [Part((), _BEGIN_MS), *parts],
+        scenario.settles_ms,
+    )
     first: int | None = 0 if scenario.start is None else scenario.start.generation_id
     if scenario.connectors:
         first = None
+    played = ends[-1]
     found = tuple(
-        replace(
-            move.step,
-            number=number + 1,
-            forecast=_measured(
-                played, ends[number], ends[number + 1], bounds[number], bounds[number + 1], first
-            ),
+        replace(move.step, number=number, forecast=_measured(played, before, after, first))
+        for number, (move, before, after) in enumerate(
+            zip(moves, [begin, *ends], ends, strict=False), 1
         )
-        for number, move in enumerate(moves)
     )
-    return found, _measured(played, ends[0], played, bounds[0], bounds[-1], first)
+    return found, _measured(played, begin, played, first)
 
 
 def paced(scenario: Scenario, habits: Habits) -> Scenario:
@@ -247,20 +244,14 @@ def paced(scenario: Scenario, habits: Habits) -> Scenario:
     )
 
 
-def _put(step: Step, begin_ms: int, habits: Habits) -> Step:
-    plan = step.plan
-    if plan is not None:
-        plan = replace(plan, processing_ms=habits.poll_ms)
-    return replace(step, at_ms=begin_ms + step.at_ms, plan=plan)
+def _put(step: Step, habits: Habits) -> Step:
+    if step.plan is None:
+        return step
+    return replace(step, plan=replace(step.plan, processing_ms=habits.poll_ms))
 
 
 def _measured(
-    played: Simulation,
-    before: Simulation,
-    after: Simulation,
-    begin_ms: int,
-    end_ms: int,
-    generation_id: int | None,
+    played: Simulation, before: Simulation, after: Simulation, generation_id: int | None
 ) -> Forecast:
     """Measure what happened between two times.
 
@@ -268,10 +259,9 @@ def _measured(
         played: has both.
         before: ends at the first.
         after: ends at the second.
-        begin_ms: the first.
-        end_ms: the second.
         generation_id: with which all begin; None: on ZooKeeper there are none.
     """
+    begin_ms, end_ms = before.end_ms, after.end_ms
     if generation_id is None:
         count = sum(begin_ms <= each.begin_ms < end_ms for each in played.rebalances)
     else:
@@ -281,7 +271,8 @@ def _measured(
         - sum(getattr(each, name) for each in before.partitions)
         for name in ("read_again", "skipped")
     )
-    return costs(played, begin_ms, end_ms, count, again, skipped)
+    found = costs(played, begin_ms, end_ms, count, again, skipped)
+    return replace(found, is_at_rest=after.is_at_rest)
 
 
 def costs(
@@ -308,6 +299,7 @@ def costs(
         read_again,
         skipped,
         failed,
+        played.is_at_rest,
     )
 
 

@@ -99,6 +99,8 @@ class Forecast:
         read_again: records that are read once more.
         skipped: records that nobody reads.
         failed: members whose programs end, by name, with Kafka's name of the error.
+        is_at_rest: whether the group rests in the end; where it does not, more comes of it than is
+            told here.
     """
 
     rebalances: int
@@ -110,6 +112,7 @@ class Forecast:
     read_again: int
     skipped: int
     failed: Mapping[str, str] = field(default_factory=dict)
+    is_at_rest: bool = True
 
 
 @dataclass(frozen=True, slots=True)

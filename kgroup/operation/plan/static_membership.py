@@ -214,7 +214,6 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
     )
     steps, total = forecast(scenario, [removing_restart(step, scenario, plans, habits)], habits)
     left = rolling_restart(NOT_PLANNED, scenario, plans, habits)
-    left = replace(left, duration_ms=left.duration_ms + scenario.settles_ms)
     _, naive = forecast(scenario, [left], habits)
     return plan.carried_out(
         "Members leave again when they stop, and others take over.",

@@ -170,13 +170,15 @@ def _forecasts(plan: Plan) -> Iterator[Compared]:
 
 
 def _said(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Say what has no place in rows of numbers: what else would be done, and whose programs end."""
+    """Say what has no place in rows of numbers."""
     if plan.naive is not None:
         yield "without the plan", f"{plan.naive.text}."
     for each in _forecasts(plan):
         if failed := each.forecast.failed:
             ended = ", ".join(f"{name}: {error}" for name, error in failed.items())
             yield each.text, f"Programs end: {ended}."
+        if not each.forecast.is_at_rest:
+            yield each.text, "The group does not rest in the end: there is more to come."
 
 
 def _forecast(compared: Compared) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import (
     ELSEWHERE,
+    POLL_MS,
     RETRIABLE,
     Application,
     ClientConfig,
@@ -40,7 +41,7 @@ class Habits:
     """What a program does with a consumer.
 
     Attributes:
-        processing_ms: from one poll() to the next.
+        processing_ms: from one poll() to the next, where it has given records.
         auto_offset_reset: "latest" or "earliest": where it begins without a commit.
         store: where its offsets are kept beside Kafka, which it seeks to then; None: in Kafka.
         takes_later: whether it seeks to what is committed in Kafka where that is later.
@@ -211,8 +212,12 @@ class Consumer(Process):
             self.standing_changed()
         if self._poison and (slow_ms := self._poison_ms(now_ms)):
             self.process(habits.processing_ms + slow_ms)
+        busy_ms = habits.processing_ms
+        logs = self._cluster.logs
+        if all(logs.end_offset(each, now_ms) <= self.position(each) for each in self._begins):
+            busy_ms = min(busy_ms, POLL_MS)  # it has waited for records, and there are none
         self._read_ms = now_ms
-        self.after(habits.processing_ms, self._poll_again)
+        self.after(busy_ms, self._poll_again)
 
     def _poison_ms(self, now_ms: int) -> int:
         """Return how much longer the next records take."""

@@ -31,6 +31,7 @@ from kgroup.word import Word
 __all__ = [
     "COOPERATIVE_STICKY",
     "ELSEWHERE",
+    "POLL_MS",
     "RETRIABLE",
     "Application",
     "ClientConfig",
@@ -40,6 +41,9 @@ __all__ = [
 ]
 
 COOPERATIVE_STICKY = "cooperative-sticky"
+
+POLL_MS = 100
+"""How long the program lets poll() wait (its argument)."""
 
 _RETRY_BACKOFF_MAX_MS = 1_000
 """`retry.backoff.max.ms`."""

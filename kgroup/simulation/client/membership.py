@@ -18,6 +18,7 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import message
 from kgroup.simulation.client.config import (
     COOPERATIVE_STICKY,
+    POLL_MS,
     RETRIABLE,
     Application,
     ClientConfig,
@@ -39,10 +40,6 @@ from kgroup.simulation.message import (
 from kgroup.simulation.subscription import decode_assignment, encode_subscription
 
 __all__ = ["ON_JOIN", "ON_SYNC", "ClassicClient"]
-
-
-_POLL_MS = 100
-"""How long the program lets poll() wait (its argument)."""
 
 
 class ClassicClient(GroupMember):
@@ -110,7 +107,7 @@ class ClassicClient(GroupMember):
         for event in events:
             event()
         if self.coordinator is None:
-            self._host.after(_POLL_MS, self._continue)
+            self._host.after(POLL_MS, self._continue)
         self._continue()
 
     def wakeup(self) -> None:
@@ -146,7 +143,7 @@ class ClassicClient(GroupMember):
         """Whether there is something to read, and nothing for which even then poll() waits."""
         revokes_all = self._prepared_by_ms is not None and not self.config.is_cooperative
         waits = self.coordinator is None or self._metadata is None or self._is_asking
-        is_over = self._clock.now_ms >= self._polled_ms + _POLL_MS
+        is_over = self._clock.now_ms >= self._polled_ms + POLL_MS
         return bool(self.owned) and not revokes_all and (is_over or not waits)
 
     def _return(self, *, is_active: bool) -> None:

@@ -60,7 +60,7 @@ class CoordinatorStage(Stage[Consumer]):
             for name, member in start.members.items():
                 if not member.is_away:
                     self._run(name, joined(self.cluster, scenario, start, name))
-        self.schedule()
+        self.schedule(scenario.steps)
 
     def _rests(self, members: list[Consumer]) -> bool:
         """Tell whether they are a stable group that owns all it subscribes to, or it is empty."""

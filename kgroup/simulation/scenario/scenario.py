@@ -93,7 +93,7 @@ class MemberPlan:
 
     Attributes:
         config: of its consumer.
-        processing_ms: from one poll() to the next.
+        processing_ms: from one poll() to the next, where it has given records.
         auto_offset_reset: "latest" or "earliest".
         offsets: where they are kept; it commits to Kafka too, if it is configured so.
     """

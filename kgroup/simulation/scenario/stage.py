@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
 from typing import Generic, Protocol, TypeVar
@@ -68,10 +68,10 @@ class Stage(ABC, Generic[_M]):
         """Offsets that readers must have come to before all has happened that will."""
         self._random = random
 
-    def schedule(self) -> None:
-        """See that all steps happen; each may be late."""
+    def schedule(self, steps: Iterable[Step]) -> None:
+        """See that steps happen, so long from now as they say; each may be late."""
         jitter_ms = self._scenario.jitter_ms
-        for step in self._scenario.steps:
+        for step in steps:
             late_ms = self._random.randint(0, jitter_ms) if jitter_ms else 0
             self.clock.after(step.at_ms + late_ms, self._do(step))
 

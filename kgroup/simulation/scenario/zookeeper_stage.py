@@ -43,7 +43,7 @@ class ZookeeperStage(Stage[Connector]):
             write_offsets(self.cluster, start, there)
             for name, member in start.members.items():
                 self._run(name, Registered(member.member_id, member.threads, start.offsets))
-        self.schedule()
+        self.schedule(scenario.steps)
 
     def _rests(self, members: list[Connector]) -> bool:
         """Tell whether they are registered, and each has what is theirs and fetches it."""

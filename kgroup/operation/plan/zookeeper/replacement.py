@@ -191,6 +191,7 @@ def _together(old: Simulation, new: Simulation, later_ms: int) -> Simulation:
     return replace(
         old,
         end_ms=end_ms,
+        is_at_rest=old.is_at_rest and new.is_at_rest,
         events=(
             *old.events,
             *(replace(each, time_ms=each.time_ms + later_ms) for each in new.events),

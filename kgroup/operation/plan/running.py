@@ -9,6 +9,7 @@ from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, Usa
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
+from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.forecast import USUAL, Habits, paced
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
@@ -171,6 +172,9 @@ def read_running(
     except UsageError as error:  # it is the group's own strategy that is not known
         raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
     scenario = paced(configured(report.data[0]), habits)
+    if found.type is GroupType.CONSUMER:  # its heartbeats and sessions are the coordinator's
+        settings = read_brokers(source, found).simulated(scenario.consumer_settings)
+        scenario = replace(scenario, consumer_settings=settings)
     late = tuple(_late(scenario, habits))
     assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)
     return RunningGroup(found, scenario, report.errors, (*report.notes, *late), assumed)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import ExitStatus, NotFoundError, ProblemKind, UsageError
-from kgroup.model.group import Group, Subscription
+from kgroup.model.group import Broker, Group, Subscription
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.partitions import changed_keys, plan_partitions
 from kgroup.operation.plan.plan import Plan, Verdict
@@ -115,6 +115,26 @@ def test_a_coordinator_of_consumer_groups_sees_it_at_once() -> None:
     # Until the next heartbeats, every five seconds, whatever the age of metadata: at the worst
     # times that are tried both wait for half of that at least.
     assert 2 * 10 * 2.5 <= plan.naive.forecast.skipped < 2 * 10 * 15
+
+
+@pytest.mark.parametrize(
+    ("of_broker", "of_group"), [("15000", None), ("15000", "10000"), ("10000", "15000")]
+)
+def test_heartbeats_are_those_of_the_group(of_broker: str, of_group: str | None) -> None:
+    group = consumer_group(
+        member(1, partitions=[("orders", 0), ("orders", 1)], session_timeout_ms=None),
+        member(2, partitions=[("orders", 2), ("orders", 3)], session_timeout_ms=None),
+    )
+    source = FakeCluster(
+        replace(group, coordinator=Broker(1, "kafka-1", 9092)),
+        topics={"orders": 4},
+        settings={1: {"group.consumer.heartbeat.interval.ms": of_broker}},
+        of_group=None if of_group is None else {"consumer.heartbeat.interval.ms": of_group},
+    )
+    (plan,) = plan_partitions(source, "orders", 6, (), Habits(), reset="latest").data
+    assert plan.naive is not None
+    interval_s = int(of_group or of_broker) / 1000
+    assert 2 * 10 * interval_s / 2 <= plan.naive.forecast.skipped <= 2 * 10 * (interval_s + 2)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _MOST = 100_000
+_RESETS = ("earliest", "latest", "none", "by_duration:")
 
 
 def _parse_growth(text: str) -> tuple[str, int]:
@@ -30,6 +31,13 @@ def _parse_growth(text: str) -> tuple[str, int]:
     if len(number) > len(str(_MOST)) or not 1 <= int(number) <= _MOST:
         raise ValueError(f"expected 1 to {_MOST} partitions, found {number}")
     return topic, int(number)
+
+
+def _parse_reset(text: str) -> str:
+    from kgroup.operation.plan.partition_conditions import reset_duration_ms
+
+    reset_duration_ms(text)
+    return text
 
 
 @click.command(
@@ -47,9 +55,11 @@ def _parse_growth(text: str) -> tuple[str, int]:
 @click.option(
     "--auto-offset-reset",
     "reset",
-    type=click.Choice(["earliest", "latest", "none"]),
-    help="What members have for auto.offset.reset, which no cluster tells.  [default: unknown; the "
-    "forecast is for latest]",
+    metavar="RESET",
+    callback=parsed(_parse_reset),
+    shell_complete=lambda *given: [each for each in _RESETS if each.startswith(given[-1])],
+    help="What members have for auto.offset.reset, which no cluster tells: earliest, latest, none, "
+    "or by_duration:PnDTnHnMn.nS.  [default: unknown; the forecast is for latest]",
 )
 @click.option(
     "--metadata-max-age",

@@ -2,8 +2,7 @@
 
 Source: `ConsumerCoordinator` (the leader of a classic group looks whether topics have changed as
 often as its metadata are renewed), `GroupMetadataManager` (a coordinator of consumer groups looks
-when the cluster's metadata change), `BuiltInPartitioner.partitionForKey` (murmur2 of the key,
-modulo the number of partitions), `OffsetFetcher` (where there is no commit, a partition begins
+when the cluster's metadata change), `OffsetFetcher` (where there is no commit, a partition begins
 where `auto.offset.reset` says).
 """
 
@@ -11,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import lcm
 from shlex import quote
 from typing import NamedTuple
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError
-from kgroup.model.group import Broker, Group, GroupType
+from kgroup.model.group import Group, GroupType
 from kgroup.operation.plan.coordinator import kafka_tool
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
@@ -26,42 +24,21 @@ from kgroup.operation.plan.forecast import (
     rolling_restart,
     topic_grows,
 )
-from kgroup.operation.plan.plan import (
-    Expected,
-    Forecast,
-    NaiveWay,
-    Plan,
-    PlanStep,
-    Precondition,
-    Setting,
-    Target,
-    Verdict,
-)
+from kgroup.operation.plan.partition_conditions import RESET, preconditions, reset_duration_ms
+from kgroup.operation.plan.plan import Expected, Forecast, NaiveWay, Plan, PlanStep, Setting, Target
 from kgroup.operation.plan.running import RunningGroup, plan_each
 from kgroup.operation.report import Report, first_names
-from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
+from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import ClusterSource, GroupSource, Question
 
-__all__ = ["RESETS", "changed_keys", "plan_partitions"]
+__all__ = ["plan_partitions"]
 
-RESETS = ("earliest", "latest", "none")
-"""What `auto.offset.reset` may say."""
-_RESET = "auto.offset.reset"
 _MAX_AGE = "metadata.max.age.ms"
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _TIMES = 10
 """How many times between two heartbeats are tried."""
 _QUESTION = Question(log_budget=0, commit_times=False)
-
-
-def changed_keys(before: int, after: int) -> float:
-    """Return which part of all keys the default partitioner sends elsewhere from then on.
-
-    A hash has the same remainder by both numbers in as many of their least common multiple's
-    classes as the smaller number says.
-    """
-    return 1 - min(before, after) / lcm(before, after)
 
 
 def plan_partitions(
@@ -83,7 +60,8 @@ def plan_partitions(
         count: how many it shall have.
         group_ids: for whom; all that have members that read it where none is named.
         habits: of the groups' programs.
-        reset: what members have for `auto.offset.reset`; None where nobody says it.
+        reset: what members have for `auto.offset.reset`, as `reset_duration_ms` takes it;
+            None where nobody says it.
         max_age_ms: what they have for `metadata.max.age.ms`.
         zookeeper: where else groups may read it; None: only the source is looked at.
 
@@ -114,7 +92,7 @@ def plan_partitions(
         group_ids,
         lambda running: _plan(running, topic, count, told, habits, reset),
         habits,
-        lambda scenario: _as_configured(scenario, reset, max_age_ms),
+        lambda scenario: _as_configured(scenario, reset, max_age_ms, habits),
     )
     if away and (not report.data or any(plan.steps for plan in report.data)):
         notes = (
@@ -217,15 +195,7 @@ def _plan(
             f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}",
             group_id=group.group_id,
         )
-    preconditions = [
-        running.rests,
-        _more(group.coordinator, topic, before, count, is_told=told is not None),
-        _keys(topic, before, count),
-        _joined(running, topic, before),
-        _reset(reset),
-    ]
-    if reset != "earliest":
-        preconditions.append(_commits(running))
+    is_restarted = not _begins_at_first(reset, scenario, habits)
     plan = Plan(
         group.group_id,
         Target.PARTITIONS,
@@ -234,14 +204,18 @@ def _plan(
         group.type,
         group.assignor,
         running.planned_members,
-        tuple(preconditions),
+        preconditions(
+            *(running, topic, before, count, reset),
+            is_told=told is not None,
+            is_restarted=is_restarted,
+        ),
     )
     if before == count:
         return replace(plan, summary=_reached(group, topic, count))
     if plan.is_refuted:
         return plan.refused()
     moves = [topic_grows(_grow(running, topic, count), scenario, topic, count, habits)]
-    if reset != "earliest":
+    if is_restarted:
         plans = {
             name: replace(each, auto_offset_reset="earliest")
             for name, each in scenario.members.items()
@@ -250,13 +224,17 @@ def _plan(
         moves.insert(0, rolling_restart(step, scenario, plans, habits))
     steps, total = forecast(scenario, moves, habits)
     naive = None
-    if reset in (None, "latest"):
-        naive = NaiveWay(
-            f"Step {len(moves)} at once, with {_RESET}=latest, at the worst time",
-            _at_worst(scenario, topic, count, habits),
-        )
+    if is_restarted and reset != "none":
+        text = f"Step {len(moves)} at once, with {RESET}=latest, at the worst time"
+        if reset not in (None, "latest"):
+            text += f"; {reset} skips less, by what is written in that time"
+        naive = NaiveWay(text, _at_worst(scenario, topic, count, habits))
     return plan.carried_out(
-        f"{topic} gets {count - before} more partitions. " + _SUMMARIES[reset], steps, total, naive
+        f"{topic} gets {count - before} more partitions. "
+        + (_SUMMARIES.get(reset) or _of_a_time(str(reset), is_restarted=is_restarted)),
+        steps,
+        total,
+        naive,
     )
 
 
@@ -296,18 +274,7 @@ def _of_stopped(
         group.type,
         group.assignor,
         (),
-        (
-            running.rests,
-            _more(
-                group.coordinator,
-                topic,
-                before,
-                count,
-                is_told=told is not None,
-                known="known by commits",
-            ),
-            _keys(topic, before, count),
-        ),
+        preconditions(running, topic, before, count, reset, is_told=told is not None),
     )
     if before == count:
         return replace(plan, summary=f"Nothing is to be done: {topic} has {count} partitions.")
@@ -337,10 +304,30 @@ _SUMMARIES = {
     "tell so: they are to begin at the first record.",
     "none": "Members would end with NoOffsetForPartitionException as soon as they own them: they "
     "are to begin at the first record.",
-    None: f"With {_RESET}=latest, which holds where nothing is set, members would skip what is "
+    None: f"With {RESET}=latest, which holds where nothing is set, members would skip what is "
     "written there before they own them, and nothing would tell so: they are to begin at the first "
     "record. Step 1 falls away where all do so already: --auto-offset-reset earliest.",
 }
+
+
+def _of_a_time(reset: str, *, is_restarted: bool) -> str:
+    if is_restarted:
+        return (
+            f"With {reset} members would skip what is written there before that time, as it may be "
+            "longer until they own them: they are to begin at the first record."
+        )
+    return (
+        f"With {reset} members begin before anything is written there: they skip nothing, unless "
+        "it takes longer than that until they own them."
+    )
+
+
+def _begins_at_first(reset: str | None, scenario: Scenario, habits: Habits) -> bool:
+    """Tell whether members read new partitions from the first record when they get to own them."""
+    since_ms = None if reset is None else reset_duration_ms(reset)
+    if since_ms is None:
+        return reset == "earliest"
+    return since_ms >= topic_grows(NOT_PLANNED, scenario, "", 0, habits).duration_ms
 
 
 def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> Forecast:
@@ -351,7 +338,7 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> For
     """
     is_classic = all(each.config.group_protocol == "classic" for each in scenario.members.values())
     between_ms = scenario.consumer_settings.heartbeat_interval_ms
-    waits_ms = [0] if is_classic else range(0, between_ms, between_ms // _TIMES)
+    waits_ms = [0] if is_classic else range(0, between_ms, max(1, between_ms // _TIMES))
     moves = [
         topic_grows(NOT_PLANNED, scenario, topic, count, habits, wait_ms=wait_ms)
         for wait_ms in waits_ms
@@ -360,121 +347,23 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> For
     return max(found, key=lambda each: each.skipped)
 
 
-# --- preconditions --------------------------------------------------------------------------------
-
-
-def _more(
-    broker: Broker | None,
-    topic: str,
-    before: int,
-    count: int,
-    *,
-    is_told: bool,
-    known: str = "assigned",
-) -> Precondition:
-    text = f"{topic} has fewer than {count} partitions."
-    if count < before:
-        return Precondition(
-            "more-partitions",
-            text,
-            Verdict.REFUTED,
-            str(before),
-            "Partitions cannot be taken away: make another topic, and copy the records.",
-        )
-    if is_told:
-        return Precondition("more-partitions", text, Verdict.VERIFIED, str(before))
-    return Precondition(
-        "more-partitions",
-        text,
-        Verdict.UNKNOWN,
-        f"{before} are {known}, and this source does not tell more",
-        kafka_tool(broker, "kafka-topics", "--describe", "--topic", quote(topic)),
-    )
-
-
-def _keys(topic: str, before: int, count: int) -> Precondition:
-    part = changed_keys(before, count)
-    return Precondition(
-        "keys",
-        "Nobody relies on it that all records of a key are in one partition, or in their order.",
-        Verdict.UNKNOWN,
-        f"with the default partitioner (murmur2 of the key, modulo {before}, then {count}) "
-        f"{100 * part:.3g} % of the keys go to another partition; what they have now stays",
-        "Look whether records have keys, and whether members keep state or order by them. Then "
-        "stop the producers, wait until the lag is 0, add the partitions, and start them: no "
-        f"record overtakes another. A compacted {topic} keeps the last old value of each such key "
-        "in its old partition.",
-    )
-
-
-def _joined(running: RunningGroup, topic: str, before: int) -> Precondition:
-    text = f"No other topic is joined with {topic} by key: such topics need the same number."
-    others = {name: n for name, n in running.scenario.topics.items() if name != topic}
-    if not others:
-        return Precondition("joined", text, Verdict.VERIFIED, "the group reads no other topic")
-    alike = [name for name, n in others.items() if n == before]
-    if not alike:
-        found = ", ".join(f"{name} has {n}" for name, n in others.items())
-        return Precondition("joined", text, Verdict.VERIFIED, f"{found}, and {topic} {before}")
-    return Precondition(
-        "joined",
-        text,
-        Verdict.UNKNOWN,
-        f"also with {before} partitions: {first_names(alike)}",
-        f"Look whether a member joins records of {topic} with theirs; if so, give them as many.",
-    )
-
-
-def _reset(reset: str | None) -> Precondition:
-    text = f"Members' {_RESET} is known: a new partition has no commit."
-    if reset is not None:
-        found = f"--auto-offset-reset {reset}"
-        return Precondition("auto-offset-reset", text, Verdict.VERIFIED, found)
-    return Precondition(
-        "auto-offset-reset",
-        text,
-        Verdict.UNKNOWN,
-        "no cluster tells it; the forecasts before step 1 and without the plan are of latest",
-        f"Look at {_RESET} of each member, and say it with --auto-offset-reset.",
-    )
-
-
-def _commits(running: RunningGroup) -> Precondition:
-    text = "Every partition that the group reads has a commit: others would begin anew, too."
-    committed = {(each.topic, each.partition) for each in running.group.offsets}
-    lacking = [
-        f"{topic}-{number}"
-        for topic, count in running.scenario.topics.items()
-        for number in range(count)
-        if (topic, number) not in committed
-    ]
-    if not lacking:
-        return Precondition("commits", text, Verdict.VERIFIED, f"{len(committed)} commits")
-    return Precondition(
-        "commits",
-        text,
-        Verdict.UNKNOWN,
-        f"none of {first_names(lacking)}; the program may keep offsets elsewhere",
-        "Wait until members have committed, and plan again; or look whether these partitions have "
-        "records that were read and would be read again.",
-    )
-
-
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def _as_configured(scenario: Scenario, reset: str | None, max_age_ms: int) -> Scenario:
+def _as_configured(
+    scenario: Scenario, reset: str | None, max_age_ms: int, habits: Habits
+) -> Scenario:
     """Give members these settings; Kafka's default where nobody says what they have.
 
     What ends them at once is not played: with none, as with latest, nothing is read again.
     """
-    given = "earliest" if reset == "earliest" else "latest"
-
-    def configured(plan: MemberPlan) -> MemberPlan:
-        config = replace(plan.config, metadata_max_age_ms=max_age_ms)
-        return replace(plan, config=config, auto_offset_reset=given)
-
-    members = {name: configured(plan) for name, plan in scenario.members.items()}
+    aged = {
+        name: replace(plan, config=replace(plan.config, metadata_max_age_ms=max_age_ms))
+        for name, plan in scenario.members.items()
+    }
+    scenario = replace(scenario, members=aged)
+    given = "earliest" if _begins_at_first(reset, scenario, habits) else "latest"
+    members = {name: replace(plan, auto_offset_reset=given) for name, plan in aged.items()}
     return replace(scenario, members=members)
 
 
@@ -485,9 +374,9 @@ def _restart(
     members = tuple(running.scenario.members)
     return PlanStep(
         0,
-        f"Restart every member with {_RESET}=earliest",
+        f"Restart every member with {RESET}=earliest",
         members,
-        (Setting(None, _RESET, reset, "earliest"),),
+        (Setting(None, RESET, reset, "earliest"),),
         (
             how_to_restart(habits, len(members)),
             f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "

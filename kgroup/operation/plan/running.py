@@ -171,10 +171,11 @@ def read_running(
         report = scenario_of(source, reading, found)
     except UsageError as error:  # it is the group's own strategy that is not known
         raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
-    scenario = paced(configured(report.data[0]), habits)
+    scenario = report.data[0]
     if found.type is GroupType.CONSUMER:  # its heartbeats and sessions are the coordinator's
         settings = read_brokers(source, found).simulated(scenario.consumer_settings)
         scenario = replace(scenario, consumer_settings=settings)
+    scenario = paced(configured(scenario), habits)
     late = tuple(_late(scenario, habits))
     assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)
     return RunningGroup(found, scenario, report.errors, (*report.notes, *late), assumed)

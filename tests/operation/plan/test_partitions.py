@@ -10,7 +10,8 @@ import pytest
 from kgroup.errors import ExitStatus, NotFoundError, ProblemKind, UsageError
 from kgroup.model.group import Broker, Group, Subscription
 from kgroup.operation.plan.forecast import Habits
-from kgroup.operation.plan.partitions import changed_keys, plan_partitions
+from kgroup.operation.plan.partition_conditions import changed_keys, reset_duration_ms
+from kgroup.operation.plan.partitions import plan_partitions
 from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.verify.condition import Progress
 from kgroup.operation.plan.verify.step import verify_step
@@ -103,6 +104,42 @@ def test_members_that_would_end_are_restarted_first_too() -> None:
     assert len(plan.steps) == 2
     assert plan.naive is None
     assert "NoOffsetForPartitionException" in plan.summary
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("earliest", None),
+        ("by_duration:P1D", 86_400_000),
+        ("by_duration:PT1H30M", 5_400_000),
+        ("by_duration:p2dt3h4m5.06s", 2 * 86_400_000 + 3 * 3_600_000 + 4 * 60_000 + 5_060),
+        ("by_duration:PT0S", 0),
+    ],
+)
+def test_values_of_auto_offset_reset(text: str, expected: int | None) -> None:
+    assert reset_duration_ms(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "smallest", "PT1H", *(f"by_duration:{each}" for each in ("", "P", "PT", "-PT1H"))]
+)
+def test_what_is_no_value_of_auto_offset_reset(text: str) -> None:
+    with pytest.raises(ValueError, match="expected earliest, latest, none or by_duration:PnDT"):
+        reset_duration_ms(text)
+
+
+def test_members_that_begin_at_a_time_skip_what_is_older() -> None:
+    """New partitions have records of the time since they were added, in which nobody looks."""
+    plan = planned(two(), reset="by_duration:PT1H")
+    (grow,) = plan.steps
+    assert plan.naive is None
+    assert grow.forecast is not None
+    assert grow.forecast.skipped == 0
+    assert verdict(plan, "auto-offset-reset") is Verdict.VERIFIED
+    restart, _ = planned(two(), reset="by_duration:PT4M").steps
+    assert restart.settings[0].before == "by_duration:PT4M"
+    often = planned(two(), reset="by_duration:PT4M", max_age_ms=10_000)
+    assert len(often.steps) == 1
 
 
 def test_a_coordinator_of_consumer_groups_sees_it_at_once() -> None:

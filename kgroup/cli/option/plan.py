@@ -71,7 +71,7 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
             default="500ms",
             show_default=True,
             callback=parsed(parse_some_time),
-            help="How long a member takes from one poll() to the next.",
+            help="How long a member takes for what a poll() has given, until the next.",
         ),
         click.option(
             "--restart-time",

@@ -19,6 +19,7 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
+from kgroup.source.base import Question
 from kgroup.source.broker.source import Cluster
 from tests.broker.maven import run_java
 from tests.broker.servers import Broker
@@ -43,6 +44,8 @@ RATE = 10
 """Records a second into each partition: what the simulator assumes."""
 RESTART_S = 5.0
 HEARTBEAT_S = 3.0
+_GENERATION = Question(offsets=False, commit_times=False)
+"""That of a classic group stands in the log alone; times of commits would be searched longest."""
 HABITS = ("--poll-interval", "50ms", "--restart-time", f"{RESTART_S:g}s")
 
 
@@ -157,7 +160,7 @@ class Fleet:
     def generation(self) -> int:
         """Return the group's generation or epoch now."""
         with Cluster(self._server.bootstrap) as cluster:
-            group = cluster.read([self.group]).image.groups[self.group]
+            group = cluster.read([self.group], _GENERATION).image.groups[self.group]
         found = group.group_epoch if group.generation_id is None else group.generation_id
         assert found is not None
         return found

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from random import Random
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.operation.plan.plan import Expected, Forecast, PlanStep
@@ -45,6 +46,8 @@ _SPARE_MS = 5_000
 _COPY_MS = 2_000
 """That a command takes which copies offsets."""
 _MOST_ROUNDS = 20
+_VARIES = 0.2
+"""By which part of it the time from one poll() to the next is shorter in a member, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +214,9 @@ def forecast(
     parts = [
         Part(tuple(_put(step, habits) for step in move.steps), move.duration_ms) for move in moves
     ]
+    members = {name: _varied(name, plan, habits) for name, plan in paced_scenario.members.items()}
     begin, *ends = play_parts(
-        replace(paced_scenario, steps=()),
+        replace(paced_scenario, members=members, steps=()),
         habits.seed,
         [Part((), _BEGIN_MS), *parts],
         scenario.settles_ms,
@@ -245,9 +249,25 @@ def paced(scenario: Scenario, habits: Habits) -> Scenario:
 
 
 def _put(step: Step, habits: Habits) -> Step:
-    if step.plan is None:
+    plan = step.plan
+    if plan is None:
         return step
-    return replace(step, plan=replace(step.plan, processing_ms=habits.poll_ms))
+    if isinstance(plan, MemberPlan):
+        return replace(step, plan=_varied(step.member or "", plan, habits))
+    return replace(step, plan=replace(plan, processing_ms=habits.poll_ms))
+
+
+def _varied(name: str, plan: MemberPlan, habits: Habits) -> MemberPlan:
+    """Let a member take a little shorter from one poll() to the next than is said, as others do.
+
+    All that join a generation begin at once. If each took just as long as the others they would
+    come to poll() together for ever, and whether before or after their heartbeats, which decides
+    how long partitions stop, would hang on how often the one time goes into the other.
+    """
+    busy_ms = habits.poll_ms
+    if busy_ms < plan.config.max_poll_interval_ms:  # else it is late, which is not to be hidden
+        busy_ms = round(busy_ms * Random(f"{habits.seed} {name}").uniform(1 - _VARIES, 1))
+    return replace(plan, processing_ms=busy_ms)
 
 
 def _measured(

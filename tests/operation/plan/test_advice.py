@@ -27,16 +27,17 @@ def proposed(row: GroupAdvice) -> dict[Target, Proposal]:
 
 
 def test_an_eager_group_stops_less_with_cooperative_sticky() -> None:
-    row = advised(FakeSource(group_of("abcdefghij", each=5)), "g", "--sample")
+    row = advised(FakeSource(group_of("abcdefghijklmnopqrst", each=5)), "g", "--sample")
     found = proposed(row)[Target.ASSIGNOR]
     assert found.goal == "cooperative-sticky"
     assert found.command == "kgroup plan assignor cooperative-sticky g --sample"
     assert found.now is not None
     assert found.then is not None
-    # Ten members leave and come back, and all fifty partitions stop each time; later only what the
-    # one that is away had, and what moves to it when it is back.
+    # Twenty members leave and come back, and all hundred partitions stop each time, until the last
+    # member has come to poll(); later only what the one that is away had, and what moves to it when
+    # it is back.
     now, then = found.now.forecast, found.then.forecast
-    assert (now.rebalances, now.stopped) == (20, 50)
+    assert (now.rebalances, now.stopped) == (40, 100)
     assert then.moved < now.moved
     assert then.stopped_ms < 0.9 * now.stopped_ms
     assert row.summary.startswith("Makes sense: assignor, ")

@@ -56,3 +56,23 @@ def test_a_member_that_reads_nothing_is_not_busy() -> None:
     _, slow = forecast(group.scenario, [busy], habits)
     assert slow.longest_stop_ms is not None
     assert slow.longest_stop_ms > 2 * HEARTBEAT_MS
+
+
+def test_members_do_not_come_to_poll_as_one() -> None:
+    """At each rebalance of an eager group all partitions stop until the last has come to poll().
+
+    Of ten that come at any time in the course of it each waits for four tenths of the interval, the
+    mean from one of them to the last. That 500 ms and 2 s go into the 3 s between two heartbeats,
+    after which they learn of it, does not bring them together.
+    """
+    scenario = running(group_of("abcdefghij", each=5)).scenario
+
+    def stopped_ms(poll_ms: int) -> int:
+        habits = Habits(poll_ms=poll_ms)
+        restart = rolling_restart(NOT_PLANNED, scenario, scenario.members, habits)
+        found = forecast(scenario, [restart], habits)[1]
+        assert found.rebalances == 20
+        return found.stopped_ms
+
+    waits_ms = 20 * 45 * 0.4 * (2_000 - 500)
+    assert 0.5 * waits_ms < stopped_ms(2_000) - stopped_ms(500) < 2 * waits_ms

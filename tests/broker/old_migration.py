@@ -60,7 +60,6 @@ class OldFleet:
         self._consumers = consumers
         self._partitions = partitions
         self._names: dict[str, str] = {}
-        self._owners: dict[str, str] = {}
         self._changes: list[tuple[int, str, str, str]] = []
         self._rebalances: list[int] = []
         self._settings = work / f"{group}.properties"
@@ -134,28 +133,40 @@ class OldFleet:
         found.append(measured(journal, rebalances, begin_ms, end_ms))
 
     def look(self, is_over: Event) -> None:
-        """Look who owns what, until it is over."""
-        rests = False
+        """Look who owns what, until it is over.
+
+        Nodes are read one after another, while consumers delete and make them: only what is owned
+        by the same nodes in two looks was so at one time. Where it is everything the group rests,
+        and has rebalanced if nodes are others than when it rested last.
+        """
+        before: dict[str, tuple[str, int]] = {}
+        rested: dict[str, tuple[str, int]] = {}
         while not is_over.wait(_LOOK_S):
             try:
-                told = self._consumers.owners(self.group)
+                now = self._owners()
             except NoNodeError:  # released since its name was read
                 continue
-            now = {
-                f"{topic}-{number}": owner.rpartition("-")[0]
-                for (topic, number), owner in told.items()
-            }
             at_ms = _now_ms()
-            rests = rests and now == self._owners
-            for at in self._owners.keys() | now.keys():
-                before, after = self._owners.get(at), now.get(at)
-                if before != after:
-                    self._changes += [(at_ms, before, "revoked", at)] if before else []
-                    self._changes += [(at_ms, after, "assigned", at)] if after else []
-            self._owners = now
-            if not rests and len(now) == self._partitions:
-                rests = True
+            for at in before.keys() | now.keys():
+                old, new = before.get(at), now.get(at)
+                if old != new:
+                    self._changes += [(at_ms, old[0], "revoked", at)] if old else []
+                    self._changes += [(at_ms, new[0], "assigned", at)] if new else []
+            if now == before and len(now) == self._partitions and now != rested:
                 self._rebalances.append(at_ms)
+                rested = now
+            before = now
+
+    def _owners(self) -> dict[str, tuple[str, int]]:
+        """Tell who owns each partition, and which transaction has made the node that says so."""
+        zookeeper, folder = self._consumers.zookeeper, f"/consumers/{self.group}/owners"
+        found = {}
+        for topic in zookeeper.get_children(folder):
+            for number in zookeeper.get_children(f"{folder}/{topic}"):
+                thread, stat = zookeeper.get(f"{folder}/{topic}/{number}")
+                owner = thread.decode().rpartition("-")[0]
+                found[f"{topic}-{number}"] = owner, stat.czxid
+        return found
 
 
 def _now_ms() -> int:

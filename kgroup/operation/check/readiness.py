@@ -15,8 +15,8 @@ from kgroup.operation.description import GroupDescription
 from kgroup.operation.plan.assignor import LIBRDKAFKA
 from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.plan import Verdict
+from kgroup.operation.plan.precondition.consumer_protocol import conditions
 from kgroup.operation.plan.protocol_change import ProtocolChange
-from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import read_running
 from kgroup.source.base import GroupSource
 

@@ -23,10 +23,10 @@ from kgroup.operation.plan.forecast import (
     stopped_group,
 )
 from kgroup.operation.plan.plan import Compared, Forecast, Plan, Precondition, Target, Verdict
+from kgroup.operation.plan.precondition.consumer_protocol import conditions
+from kgroup.operation.plan.precondition.static_membership import seconds
 from kgroup.operation.plan.protocol_change import ProtocolChange
-from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup, read_running
-from kgroup.operation.plan.static_conditions import seconds
 from kgroup.operation.plan.static_membership import plan_static_membership
 from kgroup.operation.plan.zookeeper.group import read_old
 from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets

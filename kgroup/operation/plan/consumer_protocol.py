@@ -24,8 +24,8 @@ from kgroup.operation.plan.forecast import (
     stopped_group,
 )
 from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Target
+from kgroup.operation.plan.precondition.consumer_protocol import conditions
 from kgroup.operation.plan.protocol_change import ProtocolChange
-from kgroup.operation.plan.protocol_condition import conditions
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.operation.plan.stop import how_to_stop, removal, started_with
 from kgroup.simulation.consumer.settings import MigrationPolicy

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from shlex import quote
 
 from kgroup.model.group import GroupState
-from kgroup.operation.plan.external_conditions import Stores, preconditions, reached, read_stores
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -34,6 +33,12 @@ from kgroup.operation.plan.plan import (
     PlanStep,
     Setting,
     Target,
+)
+from kgroup.operation.plan.precondition.external_offsets import (
+    Stores,
+    preconditions,
+    reached,
+    read_stores,
 )
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.operation.plan.stop import how_to_stop, removal, seen_stopped

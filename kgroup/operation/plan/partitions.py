@@ -24,8 +24,8 @@ from kgroup.operation.plan.forecast import (
     rolling_restart,
     topic_grows,
 )
-from kgroup.operation.plan.partition_conditions import RESET, preconditions, reset_duration_ms
 from kgroup.operation.plan.plan import Expected, Forecast, NaiveWay, Plan, PlanStep, Setting, Target
+from kgroup.operation.plan.precondition.partitions import RESET, preconditions, reset_duration_ms
 from kgroup.operation.plan.running import RunningGroup, plan_each
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import Scenario

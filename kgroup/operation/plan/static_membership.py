@@ -24,8 +24,7 @@ from kgroup.operation.plan.forecast import (
 )
 from kgroup.operation.plan.instance_id import proposed
 from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Setting, Target
-from kgroup.operation.plan.running import RunningGroup
-from kgroup.operation.plan.static_conditions import (
+from kgroup.operation.plan.precondition.static_membership import (
     INSTANCE_ID,
     SESSION,
     broker_version,
@@ -37,6 +36,7 @@ from kgroup.operation.plan.static_conditions import (
     session_of_members,
     unique_ids,
 )
+from kgroup.operation.plan.running import RunningGroup
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.scenario.scenario import MemberPlan
 from kgroup.source.base import GroupSource

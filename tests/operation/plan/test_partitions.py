@@ -10,9 +10,9 @@ import pytest
 from kgroup.errors import ExitStatus, NotFoundError, ProblemKind, UsageError
 from kgroup.model.group import Broker, Group, Subscription
 from kgroup.operation.plan.forecast import Habits
-from kgroup.operation.plan.partition_conditions import changed_keys, reset_duration_ms
 from kgroup.operation.plan.partitions import plan_partitions
 from kgroup.operation.plan.plan import Plan, Verdict
+from kgroup.operation.plan.precondition.partitions import changed_keys, reset_duration_ms
 from kgroup.operation.plan.verify.condition import Progress
 from kgroup.operation.plan.verify.step import verify_step
 from kgroup.operation.report import Report

@@ -4,7 +4,7 @@ Every error that a user can meet is a `KgroupError`; one boundary, in `kgroup.cl
 into a line on standard error and an exit status.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from kgroup.word import Word
@@ -21,6 +21,7 @@ __all__ = [
     "UnfitError",
     "UnknownGroupError",
     "UsageError",
+    "near_names",
 ]
 
 
@@ -250,3 +251,15 @@ class BrokerError(KgroupError):
         self.kind = kind
         self.broker_id = broker_id
         self.was_sent = was_sent
+
+
+def near_names(name: str, names: Iterable[str]) -> str:
+    """Ask, as the end of a sentence, whether names like one that is not there were meant.
+
+    Returns:
+        Nothing where there are none.
+    """
+    from difflib import get_close_matches
+
+    close = [repr(each) for each in get_close_matches(name, list(names))]
+    return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -6,6 +6,8 @@ import re
 
 import click
 
+from kgroup.errors import near_names
+
 __all__ = ["usage_message"]
 
 _NAMED = ("--group", "--groups", "--group-id", "--consumer-group", "-g")
@@ -37,6 +39,11 @@ def usage_message(error: click.UsageError) -> str:
     message = error.format_message().replace("a valid integer range", "a whole number")
     if isinstance(error, click.MissingParameter):  # click lists choices a line each
         return re.sub(r"\s+", " ", message)
+    wrong = re.match("'(.*)' is not one of ", error.message)
+    if wrong and isinstance(error, click.BadParameter) and error.param is not None:
+        choices = getattr(error.param.type, "choices", ())
+        meant = near_names(wrong[1], map(str, choices))
+        return f"{message.removesuffix('.')}{meant}" if meant else message
     return message
 
 

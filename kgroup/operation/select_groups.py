@@ -1,9 +1,10 @@
 """Read groups that are chosen by name or pattern, and tell which of them were not found."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import KgroupError, ProblemKind, near_names
 from kgroup.model.problem import Problem
 from kgroup.source.base import GroupSource, Question, Reading
 
@@ -33,12 +34,30 @@ def select_groups(
     groups = reading.image.groups
     unanswered = {problem.group_id for problem in problems}
     is_known = None not in unanswered  # else the groups may be in what could not be read
-    reason = "The group does not exist." if is_known else "Not found in what could be read."
-    missing = tuple(
-        Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id)
+    absent = [
+        group_id
         for group_id in dict.fromkeys(group_ids)
         if group_id not in groups and group_id not in unanswered
+    ]
+    there = _ids(source) if is_known and absent else ()
+    missing = tuple(
+        Problem(ProblemKind.NOT_FOUND, _reason(each, there, is_known=is_known), group_id=each)
+        for each in absent
     )
     if regex is not None and not groups and not unanswered:
         missing += (Problem(ProblemKind.NOT_FOUND, f"No group matches {regex.pattern!r}."),)
     return replace(reading, problems=problems), missing
+
+
+def _ids(source: GroupSource) -> Collection[str]:
+    """Ask for the ids of all groups; none where the source cannot tell, or not in time."""
+    with suppress(KgroupError):
+        question = Question(state=False, members=False, offsets=False, log_budget=0)
+        return source.read(question=question).image.groups
+    return ()
+
+
+def _reason(group_id: str, there: Collection[str], *, is_known: bool) -> str:
+    if not is_known:
+        return "Not found in what could be read."
+    return f"The group does not exist{near_names(group_id, there) or '.'}"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
-from kgroup.errors import UsageError
+from kgroup.errors import UsageError, near_names
 from kgroup.render.cell import Column, Kind, cell, cells, visible
 
 __all__ = ["Sheet", "choose", "prose_text", "sheet_text", "title_text"]
@@ -95,7 +95,8 @@ def choose(columns: Sequence[Column], names: Sequence[str]) -> list[int]:
     missing = [name for name in names if name not in known]
     if missing:
         there = ", ".join(column.name for column in columns)
-        raise UsageError(f"no column {', '.join(missing)}; there are: {there}")
+        meant = near_names(missing[0], (column.name for column in columns))
+        raise UsageError(f"no column {', '.join(missing)}; there are: {there}{meant}")
     return [known[name] for name in names]
 
 

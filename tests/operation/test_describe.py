@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.cluster import ClusterView, Partition, Topic
 from kgroup.model.group import (
@@ -22,7 +22,7 @@ from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import describe
 from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
-from kgroup.source.base import Capability
+from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from tests.operation.sources import FakeSource
 
 ID = "vSfqgMKeR9eannCdjVzeYQ"
@@ -433,6 +433,28 @@ def test_none_of_the_named_groups(
     assert report.errors == tuple(
         Problem(ProblemKind.NOT_FOUND, reason, group_id=group_id) for group_id, reason in missing
     )
+
+
+def test_a_missing_group_that_is_like_one_that_is_there() -> None:
+    source = FakeSource(group("billing"), group("shipping"))
+    report = describe(source, ["biling", "nothing-like-it"])
+    assert [error.reason for error in report.errors] == [
+        "The group does not exist; did you mean 'billing'?",
+        "The group does not exist.",
+    ]
+
+
+def test_a_missing_group_where_the_source_cannot_tell_which_are_there() -> None:
+    class Silent(FakeSource):
+        def read(
+            self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+        ) -> Reading:
+            if group_ids is None:
+                raise BrokerError(ProblemKind.UNREACHABLE, "no answer")
+            return super().read(group_ids, question)
+
+    report = describe(Silent(group("billing")), ["biling"])
+    assert [error.reason for error in report.errors] == ["The group does not exist."]
 
 
 @pytest.mark.parametrize("names", [["x"], []])

@@ -28,7 +28,7 @@ from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, flush, show, warn_notes, warn_of, write
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_rules
-from kgroup.errors import ExitStatus, KgroupError, UsageError
+from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def _parse_rules(texts: Sequence[str]) -> "frozenset[Rule]":
 
     for text in texts:
         if text not in set(Rule):
-            raise ValueError(f"no rule {text!r}; kgroup check --rules lists them")
+            meant = near_names(text, map(str, Rule))
+            raise ValueError(f"no rule {text!r}; kgroup check --rules lists them{meant}")
     return frozenset(map(Rule, texts))
 
 

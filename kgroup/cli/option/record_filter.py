@@ -11,6 +11,7 @@ from kgroup.cli.option.common import ID, add_options, parsed, regex_option
 from kgroup.cli.option.parameter import parse_time
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.shell.suggestion import suggest_record_types
+from kgroup.errors import near_names
 from kgroup.model.pattern import Pattern
 from kgroup.render.cell import rfc3339
 
@@ -82,7 +83,9 @@ def _parse_types(value: str) -> frozenset[str]:
     names = [name.strip() for name in value.split(",")]
     unknown = [name for name in names if name.lower() not in known]
     if unknown:
-        raise ValueError(f"no type {', '.join(unknown)}; there are: {', '.join(RECORD_TYPES)}")
+        meant = near_names(unknown[0], RECORD_TYPES)
+        there = ", ".join(RECORD_TYPES)
+        raise ValueError(f"no type {', '.join(unknown)}; there are: {there}{meant}")
     return frozenset(known[name.lower()] for name in names)
 
 

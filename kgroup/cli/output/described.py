@@ -8,7 +8,7 @@ import click
 
 from kgroup.cli.output.context import show
 from kgroup.cli.output.form import Output
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, near_names
 
 if TYPE_CHECKING:
     from kgroup.operation.description import GroupDescription
@@ -92,7 +92,8 @@ def _check_columns(names: Sequence[str], section: str) -> None:
     if missing:
         there = ", ".join(column.name for column in columns[section])
         others = [f"--{other}" for other in known if known[other].issuperset(missing)]
-        meant = f"; see {' and '.join(others)}" if others else ""
+        names_there = (column.name for column in columns[section])
+        meant = f"; see {' and '.join(others)}" if others else near_names(missing[0], names_there)
         raise click.UsageError(
             f"no column {', '.join(missing)} in the section --{section}; it has: {there}{meant}"
         )

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from kgroup.errors import NotFoundError
+from kgroup.errors import NotFoundError, near_names
 from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.question import near_names, place_of, rows_of, where
+from kgroup.history.sql.question import place_of, rows_of, where
 
 __all__ = ["check_topic"]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgroup.errors import NotFoundError, UnknownGroupError, UsageError
+from kgroup.errors import NotFoundError, UnknownGroupError, UsageError, near_names
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.model.instant import rfc3339
 
@@ -23,7 +23,6 @@ __all__ = [
     "group_ids",
     "known_up_to",
     "marks",
-    "near_names",
     "no_group",
     "place_of",
     "rows_of",
@@ -124,18 +123,6 @@ def no_group(engine: Engine, group_id: str, cluster: str | None) -> UnknownGroup
     return UnknownGroupError(
         f"group {group_id!r} is not in {place_of(cluster)}{meant}", group_id=group_id
     )
-
-
-def near_names(name: str, names: Sequence[str]) -> str:
-    """Ask, as the end of a sentence, whether names like one that is not there were meant.
-
-    Returns:
-        Nothing where there are none.
-    """
-    from difflib import get_close_matches
-
-    close = [repr(each) for each in get_close_matches(name, names)]
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 def place_of(cluster: str | None) -> str:

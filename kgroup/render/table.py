@@ -34,6 +34,8 @@ _ENDING = 6
 """Characters of a shortened id behind the gap: ids of members differ at their ends."""
 _PIECE_ENDS = re.compile(r"(?<=[-_.,:/=])(?=[^-_.,:/= ])|(?<=[a-z])(?=[A-Z])")
 """Where a word may be folded: behind what separates parts of it, and between humps."""
+_WHOLE = re.compile(r"-.*|[0-9][-0-9T.:]*Z?[.,:;)]* *")
+"""A word that is not folded while it fits in a line: an option, a number, a version, a time."""
 _STYLES = {
     "Stable": "green",
     "Empty": "cyan",
@@ -204,9 +206,9 @@ def _folded(text: str, width: int) -> str:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Take a text apart; options of commands stay whole."""
+    """Take a text apart."""
     for word in re.findall(r"[^ ]+ *| +", text):
-        yield from [word] if word.startswith("-") else _PIECE_ENDS.split(word)
+        yield from [word] if _WHOLE.fullmatch(word) else _PIECE_ENDS.split(word)
 
 
 def _lines(pieces: Iterable[str], width: int) -> str:

@@ -174,6 +174,21 @@ def test_options_of_commands_are_not_folded_apart() -> None:
     ]
 
 
+def test_versions_and_times_are_not_folded_apart() -> None:
+    rows = [
+        ["b", "at 2026-11-21T22:12:27.551Z, not before", "1"],
+        ["c", "computed by java-client 4.3.1.", "2"],
+    ]
+    lines = bare(rich_table(NAMES, rows, headers=False, terminal_width=32))
+    assert [line.split() for line in lines] == [
+        ["b", "at", "1"],
+        ["2026-11-21T22:12:27.551Z,"],
+        ["not", "before"],
+        ["c", "computed", "by", "java-client", "2"],
+        ["4.3.1."],
+    ]
+
+
 def test_names_keep_twice_the_room_of_other_texts() -> None:
     lines = bare(rich_table(NAMES, [["n" * 40, "t" * 40, "1"]], terminal_width=37))
     assert lines[1].split() == ["n" * 20, "t" * 10, "1"]

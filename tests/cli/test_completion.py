@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
+import sys
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -162,6 +165,27 @@ def test_install_where_it_is_not_clear_how(
     result = cli("completion", "--install", "fish")
     assert (result.status, theirs.read_text()) == (1, "complete -c kgroup -a mine\n")
     assert str(theirs) in result.err
+
+
+def test_install_on_a_disk_that_gets_full(tmp_path: Path) -> None:
+    """A shell must not find half a line in its file."""
+    file = tmp_path / ".bashrc"
+    file.write_text("x" * 1000)
+
+    def allow_ten_bytes_more() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1010, 1010))
+
+    result = subprocess.run(
+        [sys.executable, "-m", "kgroup", "completion", "bash", "--install"],
+        env=os.environ | {"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=allow_ten_bytes_more,
+    )
+    assert (result.returncode, result.stderr) == (1, f"kgroup: error: {file}: File too large\n")
+    assert file.read_text() == "x" * 1000
 
 
 def test_every_command_suggests_groups_where_it_takes_them() -> None:

@@ -1,6 +1,7 @@
 """Put the completion of kgroup where a shell finds it: `kgroup completion --install`."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from kgroup.cli.shell.script import script
@@ -51,10 +52,14 @@ def _add_line(path: Path, shell: str, before: str = "") -> str:
         return f"{path} has it already; nothing was changed"
     line = _WHERE_IT_IS.format(before + command)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        if text and not text.endswith(b"\n"):
-            file.write(b"\n")
-        file.write(f"{line}\n".encode())
+    end = "\n" if text and not text.endswith(b"\n") else ""
+    try:
+        with path.open("ab") as file:
+            file.write(f"{end}{line}\n".encode())
+    except OSError as error:  # a disk that is full in the middle of the line
+        with suppress(OSError):
+            os.truncate(path, len(text))
+        raise OSError(error.errno, error.strerror, str(path)) from error
     return f"a line was added to {path}; new shells complete kgroup, this one after: {command}"
 
 

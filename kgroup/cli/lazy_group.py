@@ -117,6 +117,9 @@ class LazyGroup(click.Group):
         is_known = args[0] in self.table or args[0] == _DEFAULT
         if not is_known and not args[0].startswith("-") and not ctx.resilient_parsing:
             text = meant(args[0], self.table)
+            if args[0] == "help":
+                words = [ctx.command_path, *filter(self.table.__contains__, args[1:2]), "--help"]
+                text = f"No such command 'help'. Did you mean {' '.join(words)}?"
             root = ctx.find_root().command
             if ctx.parent and isinstance(root, LazyGroup) and args[0] in root.table:
                 text = f"No such command {args[0]!r}. Did you mean kgroup {args[0]}?"

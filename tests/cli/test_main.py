@@ -110,6 +110,9 @@ def test_unknown_option(cli: Cli) -> None:
         ("history build --log-dir x --to y", "Did you mean --from?"),
         ("history show --to y", "Did you mean --warehouse?"),
         ("--describe", "Did you mean 'kgroup describe'?"),
+        ("help", "No such command 'help'. Did you mean kgroup --help?"),
+        ("help describe", "Did you mean kgroup describe --help?"),
+        ("zk help owners", "Did you mean kgroup zk owners --help?"),
         ("--bootstrap-server b", "Options stand behind the command: kgroup COMMAND"),
         (
             "describe -dash",

@@ -127,6 +127,9 @@ def test_groups_that_do_not_exist(cli: Cli, tmp_path: Path) -> None:
         f"kgroup: error: nothing to save; {file} is not written",
     ]
     assert cli("snapshot", "--sample", "--regex", "nobody", "-f", file).status == 3
+    for command, to_do in (("snapshot", "save"), ("offsets export", "export")):
+        told = cli(*command.split(), "--sample", "nobody", "-f", "-")
+        assert told.err.splitlines()[1:] == [f"kgroup: error: nothing to {to_do}"]
     assert [(path, path.read_text()) for path in tmp_path.iterdir()] == [(file, "as it was")]
     some = cli("snapshot", "--sample", "nobody", "ledger", "-f", file)
     assert some.status == 4

@@ -85,7 +85,8 @@ def command(
         status = report.exit_status
         if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
             error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
-            raise error(f"nothing to save; {path} is not written")
+            unwritten = "" if path == Path("-") else f"; {path} is not written"
+            raise error(f"nothing to save{unwritten}")
         lines = snapshot_lines(snapshot)
         if unfinished is None:
             write(lines)

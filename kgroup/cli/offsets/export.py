@@ -66,7 +66,8 @@ def command(
     status = report.exit_status
     if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
         error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
-        raise error(f"nothing to export; {path} is not written")
+        unwritten = "" if path == Path("-") else f"; {path} is not written"
+        raise error(f"nothing to export{unwritten}")
     with_group = len(groups) != 1 or regex is not None
     if path == Path("-"):
         write(file_lines(report.data, form, with_group=with_group, store=name))

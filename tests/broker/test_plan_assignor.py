@@ -103,8 +103,7 @@ def test_a_group_of_librdkafka_is_stopped(server: Broker, tmp_path: Path) -> Non
         Consumer({"group.id": "rd", "partition.assignment.strategy": "cooperative-sticky,range"})
     where = ("-b", server.bootstrap)
     until_steady(lambda: kgroup("describe", "rd", *where)[0]["state"] == "Stable")
-    arguments = ("assignor", "cooperative-sticky", "rd", "--client", "librdkafka")
-    plan = kgroup("plan", *arguments, *where)
+    plan = kgroup("plan", "assignor", "cooperative-sticky", "rd", *where)
     path.write_text(json.dumps({"schema_version": 1, "command": "plan assignor", "data": plan}))
     (step,) = plan[0]["steps"]
     assert step["actions"][0].startswith("Stop all members")

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from kgroup.model.client.library import Certainty
 from kgroup.model.group import Broker, Group
 from kgroup.operation.check.check import Audit, Request, check
 from kgroup.operation.check.rule import Rule
@@ -30,12 +29,7 @@ def found(group: Group, settings: Mapping[str, str], rules: frozenset[Rule] = AS
 
 
 def of_library(name: str) -> Group:
-    group = group_of("ab", "cooperative-sticky")
-    members = (
-        replace(each, client_library=name, client_library_certainty=Certainty.CERTAIN)
-        for each in group.members
-    )
-    return replace(group, members=tuple(members))
+    return group_of("ab", "cooperative-sticky", library=name)
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from kgroup.errors import BrokerError, InputError, NotFoundError
-from kgroup.model.client.library import KAFKA_CLIENTS
-from kgroup.model.group import GroupType, Member
+from kgroup.model.group import GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.check.look import finding_of
 from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.description import GroupDescription
-from kgroup.operation.plan.assignor import LIBRDKAFKA
 from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.plan import Verdict
 from kgroup.operation.plan.precondition.consumer_protocol import conditions
@@ -21,9 +18,6 @@ from kgroup.operation.plan.running import read_running
 from kgroup.source.base import GroupSource
 
 __all__ = ["check_readiness"]
-
-_CLIENTS: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
-"""By library, what plans call it; no other one has the consumer protocol."""
 
 
 def check_readiness(
@@ -50,19 +44,12 @@ def check_readiness(
 
 def _of_group(source: GroupSource, group: GroupDescription) -> Finding:
     running = read_running(source, group.group_id)
-    library = _library(running.group.members)
     brokers = read_brokers(source, running.group)
-    change = ProtocolChange(running, brokers, False, False, None, library)
-    preconditions = tuple(conditions(change, library, None))
+    change = ProtocolChange(running, brokers, False, False, None, running.library)
+    preconditions = tuple(conditions(change, None))
     refuted = [each for each in preconditions if each.verdict is Verdict.REFUTED]
     unknown = [each.code for each in preconditions if each.verdict is Verdict.UNKNOWN]
     text = f"Ready as far as is known; not known: {', '.join(unknown)}."  # a client's version never
     if refuted:
         text = f"Not ready: {'; '.join(f'{each.code} ({each.found})' for each in refuted)}."
     return finding_of(Rule.CONSUMER_PROTOCOL, text, group.group_id)
-
-
-def _library(members: Iterable[Member]) -> str | None:
-    """Give what plans call the library of all members; None where one has another, or unknown."""
-    libraries = {each.client_library for each in members}
-    return _CLIENTS.get(libraries.pop() or "") if len(libraries) == 1 else None

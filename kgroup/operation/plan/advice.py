@@ -232,11 +232,11 @@ class _Advisor:
     def _consumer_protocol(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
         target = Target.CONSUMER_PROTOCOL
         brokers = read_brokers(self.source, running.group)
-        change = ProtocolChange(running, brokers, back=False, stops=False, wanted=None)
+        change = ProtocolChange(running, brokers, False, False, None, running.library)
         if not change.moved:
             yield f"{target}: every member speaks it."
             return
-        preconditions = tuple(conditions(change, None, None))
+        preconditions = tuple(conditions(change, None))
         if refuted := _refuted(preconditions):
             yield f"{target}: {refuted}"
             return

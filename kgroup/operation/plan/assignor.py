@@ -13,6 +13,7 @@ from dataclasses import replace
 from shlex import quote
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError
+from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
@@ -42,7 +43,6 @@ from kgroup.source.base import GroupSource
 
 __all__ = [
     "CLASSES",
-    "LIBRDKAFKA",
     "STRATEGY",
     "configured_strategies",
     "one_by_one",
@@ -52,7 +52,6 @@ __all__ = [
 ]
 
 STRATEGY = "partition.assignment.strategy"
-LIBRDKAFKA = "librdkafka"
 CLASSES = {
     name: f"org.apache.kafka.clients.consumer.{word}Assignor"
     for name, word in (
@@ -131,7 +130,8 @@ def plan_assignor(
         told: what members support, as far as somebody says it; "" is every other member. Where
             nobody does, the group's strategy alone is taken.
         habits: of the group's programs.
-        library: of all members' clients, "java" or "librdkafka"; None where nobody says it.
+        library: of all members' clients, "java" or "librdkafka"; None where nobody says it: then
+            what members sent tells it, or nothing does.
 
     Raises:
         InputError: the group is none whose members assign.
@@ -146,6 +146,8 @@ def plan_assignor(
         )
     if running.is_stopped:
         return _start(running, strategy, library)
+    found = f"--client {library}" if library else "what members sent tells their library"
+    library = library or running.library
     assert running.scenario.start is not None
     now = running.scenario.start.protocol
     told = _by_name(running, told)
@@ -154,7 +156,7 @@ def plan_assignor(
     is_mixed = COOPERATIVE_STICKY in (strategy, now) and strategy != now
     stops = is_mixed and library == LIBRDKAFKA
     if is_mixed:
-        preconditions.append(_mixed_lists(library))
+        preconditions.append(_mixed_lists(library, found))
     if strategy == COOPERATIVE_STICKY:
         preconditions.append(_version(running, library))
         if now != strategy:
@@ -268,7 +270,7 @@ def _known(running: RunningGroup, now: str, told: _Lists) -> Precondition:
     )
 
 
-def _mixed_lists(library: str | None) -> Precondition:
+def _mixed_lists(library: str | None, found: str) -> Precondition:
     text = "Clients take a list with an eager and the cooperative strategy."
     if library == LIBRDKAFKA:
         return Precondition(
@@ -276,15 +278,15 @@ def _mixed_lists(library: str | None) -> Precondition:
             "The group is stopped: librdkafka refuses a list with an eager and the cooperative "
             "strategy.",
             Verdict.VERIFIED,
-            f"--client {LIBRDKAFKA}",
+            found,
         )
     if library is not None:
-        return Precondition("mixed-strategies", text, Verdict.VERIFIED, f"--client {library}")
+        return Precondition("mixed-strategies", text, Verdict.VERIFIED, found)
     return Precondition(
         "mixed-strategies",
         text,
         Verdict.UNKNOWN,
-        "a cluster does not tell which library a member uses",
+        "what members sent does not tell of each which library it uses",
         f"Java's consumers do; those of librdkafka do not: --client {LIBRDKAFKA} plans that.",
     )
 

@@ -57,7 +57,8 @@ def plan_consumer_protocol(
         assignor: that the group shall have: a server-side one, with `back` a strategy of members;
             None: the nearest one.
         stops: whether the group is stopped meanwhile.
-        library: of all members' clients, "java" or "librdkafka"; None where nobody says it.
+        library: of all members' clients, "java" or "librdkafka"; None where nobody says it: then
+            what members sent tells it, or nothing does.
         version: that they will have; likewise.
 
     Raises:
@@ -68,6 +69,7 @@ def plan_consumer_protocol(
         assignor = strategy_named(assignor)
     running.check_coordinated("a classic or consumer group")
     group = running.group
+    library = library or running.library
     change = ProtocolChange(running, read_brokers(source, group), back, stops, assignor, library)
     plan = Plan(
         group.group_id,
@@ -81,7 +83,7 @@ def plan_consumer_protocol(
     )
     if not (change.moved or running.is_stopped):
         return plan
-    plan = replace(plan, preconditions=tuple(conditions(change, library, version)))
+    plan = replace(plan, preconditions=tuple(conditions(change, version)))
     if plan.is_refuted:
         return plan.refused()
     if running.is_stopped:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, UsageError
+from kgroup.model.client.library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
@@ -18,6 +20,9 @@ from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.source.base import GroupSource, WritableOffsetStore
 
 __all__ = ["RunningGroup", "plan_all", "plan_each", "planned_members", "read_running"]
+
+_LIBRARIES: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
+"""Client libraries that plans know apart, and what `--client` calls each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,13 @@ class RunningGroup:
     def planned_members(self) -> tuple[PlannedMember, ...]:
         """The members as a plan keeps them."""
         return planned_members(self.group.members)
+
+    @property
+    def library(self) -> str | None:
+        """What plans call the library of all members, where what they sent tells it for certain."""
+        told = {(each.client_library, each.client_library_certainty) for each in self.group.members}
+        names = [name for name in _LIBRARIES if told == {(name, Certainty.CERTAIN)}]
+        return _LIBRARIES[names[0]] if names else None
 
     @property
     def is_stopped(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgroup.model.assignment import AssignedPartition
+from kgroup.model.client.library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.plan.running import RunningGroup, read_running
 from tests.operation.sources import FakeSource
@@ -21,6 +22,7 @@ def group_of(
     owned: bool = True,
     static: bool = False,
     incarnation: int = 1,
+    library: str | None = None,
 ) -> Group:
     """Make a group whose members, called so, have some partitions each of the topic "t".
 
@@ -34,6 +36,7 @@ def group_of(
         owned: whether subscriptions tell what members own, as those of Kafka 2.4 and later do.
         static: whether members have instance ids.
         incarnation: part of the ids of members: a restarted one has another.
+        library: that is certain of all members.
     """
     members = []
     for number, name in enumerate(names):
@@ -47,6 +50,8 @@ def group_of(
                 rebalance_timeout_ms=300_000,
                 subscription=Subscription(("t",), owned=() if owned else None),
                 assignment=partitions,
+                client_library=library,
+                client_library_certainty=Certainty.CERTAIN if library else None,
             )
         )
     return Group(

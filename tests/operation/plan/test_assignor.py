@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import InputError, NotFoundError, UsageError
+from kgroup.model.client.library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.operation.plan.assignor import CLASSES, plan_assignor, plan_assignors, strategy_named
 from kgroup.operation.plan.forecast import Habits
@@ -125,6 +126,26 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
     assert step.commands == ()
     # From range to roundrobin nothing mixes.
     assert len(plan(group_of(), "roundrobin", library="librdkafka").steps) == 2
+
+
+def test_the_library_of_all_members_is_known_by_what_they_sent() -> None:
+    stopped = plan(group_of(library="librdkafka"), "cooperative-sticky")
+    (step,) = stopped.steps
+    assert step.actions[0].startswith("Stop all members")
+    assert verdicts(stopped)["mixed-strategies"] is Verdict.VERIFIED
+    java = plan(group_of(library="kafka-clients"), "cooperative-sticky")
+    assert (len(java.steps), verdicts(java)["mixed-strategies"]) == (2, Verdict.VERIFIED)
+    # What is said counts more; other libraries are not known of plans, and one is not for all.
+    said = plan(group_of(library="librdkafka"), "cooperative-sticky", library="java")
+    assert len(said.steps) == 2
+    other = plan(group_of(library="sarama"), "cooperative-sticky")
+    assert verdicts(other)["mixed-strategies"] is Verdict.UNKNOWN
+    group = group_of(library="librdkafka")
+    first, *rest = group.members
+    inferred = replace(first, client_library_certainty=Certainty.INFERRED)
+    for member in (inferred, replace(first, client_library="kafka-clients")):
+        mixed = plan(replace(group, members=(member, *rest)), "cooperative-sticky")
+        assert (len(mixed.steps), verdicts(mixed)["mixed-strategies"]) == (2, Verdict.UNKNOWN)
 
 
 @pytest.mark.parametrize("static", [False, True])

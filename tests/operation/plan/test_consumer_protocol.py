@@ -14,6 +14,7 @@ import pytest
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind, UsageError
 from kgroup.model.assignment import AssignedPartition
+from kgroup.model.client.library import Certainty
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
@@ -309,8 +310,16 @@ def test_data_of_a_custom_assignor_refuses() -> None:
 def test_librdkafka_adds_data_to_assignments_later(
     strategy: str, library: str | None, found: Verdict
 ) -> None:
-    made = plan(classic(*PAIR, strategy=strategy), telling(), library=library)
-    assert verdict(made, "user-data") is found
+    group = classic(*PAIR, strategy=strategy)
+    assert verdict(plan(group, telling(), library=library), "user-data") is found
+    if library is not None:  # what members sent tells it as well
+        name = "kafka-clients" if library == "java" else library
+        members = [
+            replace(each, client_library=name, client_library_certainty=Certainty.CERTAIN)
+            for each in group.members
+        ]
+        group = replace(group, members=tuple(members))
+        assert verdict(plan(group, telling()), "user-data") is found
 
 
 def test_a_stopped_group_needs_no_policy() -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgroup.operation.plan.assignor import LIBRDKAFKA, STRATEGY, one_by_one
+from kgroup.model.client.library import LIBRDKAFKA
+from kgroup.operation.plan.assignor import STRATEGY, one_by_one
 from kgroup.operation.plan.coordinator import (
     CONSUMER_GROUP_HEARTBEAT,
     MIGRATION_POLICY,
@@ -29,22 +30,19 @@ _SINCE = {"java": (4, 0), LIBRDKAFKA: (2, 12)}
 """Version of a client from which on its consumer protocol is for production."""
 
 
-def conditions(
-    change: ProtocolChange, library: str | None, version: tuple[int, ...] | None
-) -> Iterator[Precondition]:
+def conditions(change: ProtocolChange, version: tuple[int, ...] | None) -> Iterator[Precondition]:
     """Tell what must hold.
 
     Args:
         change: of the group.
-        library: of all members' clients, "java" or "librdkafka"; None where nobody says it.
-        version: that they will have; likewise.
+        version: of the library that members will have; None where nobody says it.
     """
     yield change.running.rests
     if change.running.is_stopped:
         if not change.back:
             yield _support(change)
             yield _known_assignor(change)
-            yield _client_version(library, version)
+            yield _client_version(change.library, version)
         return
     yield Precondition(
         "protocol-type",
@@ -65,8 +63,8 @@ def conditions(
         return
     yield _known_assignor(change)
     if not change.is_begun and not change.stops:
-        yield _user_data(change, library)
-    yield _client_version(library, version)
+        yield _user_data(change)
+    yield _client_version(change.library, version)
     if not change.is_begun and change.is_eager:
         yield one_by_one(change.now)
 
@@ -202,7 +200,7 @@ def _in_the_place_of(change: ProtocolChange) -> str:
     return f", in the place of {change.now}" if change.now else ""
 
 
-def _user_data(change: ProtocolChange, library: str | None) -> Precondition:
+def _user_data(change: ProtocolChange) -> Precondition:
     """Tell whether assignments hold what a broker cannot keep.
 
     Custom assignors may add something. That of librdkafka for cooperative-sticky gives back what
@@ -219,10 +217,10 @@ def _user_data(change: ProtocolChange, library: str | None) -> Precondition:
     if have:
         found = f"those of {first_names(have)} do"
         return Precondition(code, text, Verdict.REFUTED, found, refusal)
-    if change.is_eager or library == "java":
+    if change.is_eager or change.library == "java":
         return Precondition(code, text, Verdict.VERIFIED, f"none, by {change.now}")
     found = f"none yet; librdkafka adds some with {change.now} from the second rebalance on"
-    if library == LIBRDKAFKA:
+    if change.library == LIBRDKAFKA:
         return Precondition(code, text, Verdict.REFUTED, found, refusal)
     check = f"Say --client java where no member is of librdkafka. Else: {refusal}"
     return Precondition(code, text, Verdict.UNKNOWN, found, check)
@@ -237,7 +235,9 @@ def _client_version(library: str | None, version: tuple[int, ...] | None) -> Pre
             "client-version",
             text,
             Verdict.UNKNOWN,
-            "a cluster does not tell by its protocol which clients a group has",
+            f"members are of {library}; a cluster does not tell versions"
+            if library
+            else "a cluster does not tell by its protocol which clients a group has",
             "Say it with --client and --client-version, or look at the brokers' metrics, which "
             "count connections by clientSoftwareName and clientSoftwareVersion.",
         )

@@ -22,8 +22,8 @@ STRATEGIES = {
     "kafkajs": ("RoundRobinAssigner",),
 }
 GROUPS = [(library, strategy) for library, each in STRATEGIES.items() for strategy in each]
-BY_HAND = [each for each in GROUPS if each[0] in GO_AND_NODE]
-BY_HAND.append(("kafka-python", "cooperative-sticky"))  # minutes
+# a consumer of kafka-python 3.0.12 does not always take what it is given after a topic has grown
+BY_HAND = [each for each in GROUPS if each[0] in (*GO_AND_NODE, "kafka-python")]
 WITHOUT_STATIC_MEMBERS = ("kafka-go", "kafkajs")
 
 

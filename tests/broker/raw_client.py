@@ -92,6 +92,8 @@ class RawClient:
         self.client_id = client_id
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._poll = select.poll()  # `select` knows the first 1,024 files of a process only
+        self._poll.register(self._socket, select.POLLIN)
         self._number = 0
         self._received = b""
         self.waiting: dict[int, tuple[Any, int]] = {}
@@ -111,7 +113,7 @@ class RawClient:
     def receive(self, timeout_s: float) -> tuple[int, Any] | None:
         """Return number and answer of a request, if one comes in time."""
         while (whole := self._whole()) is None:
-            if not select.select([self._socket], [], [], timeout_s)[0]:
+            if not self._poll.poll(timeout_s * 1000):
                 return None
             data = self._socket.recv(1 << 16)
             assert data, "the broker has closed the connection"

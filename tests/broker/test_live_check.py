@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -362,6 +363,7 @@ def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:  
     for source in (where, ("--from", file)):
         assert cli("history", "build", *source, "--to", warehouse).status == 0
     live.produce("payments", 0)
+    time.sleep(1)  # for so long the commit has to stand still
     past = ("--warehouse", warehouse, "--limit", "stuck=1s")
     result = cli("check", "past", *where, *past, "-o", "json")
     assert result.status == 5, result.err

@@ -36,7 +36,7 @@ def main() -> None:
     with broker(KAFKA, Path(sys.argv[1]), config=config) as server:
         _write_records(server, partitions)
         with BrokerClient(server.bootstrap, Deadline(60, of_silence=True)) as client:
-            client.run(_commit_all(client, groups, partitions))
+            client.run(_commit_all, client, groups, partitions)
         print(server.bootstrap, flush=True)
         sys.stdin.read()
 

@@ -78,14 +78,14 @@ def ask_live(config: ClientConfig, cluster: str | None = None) -> LiveSource:
     """
     with opened(config, timeout_s=10.0) as topic:
         client = topic.client
-        view = client.run(client.metadata(None))
+        view = client.run(client.metadata, None)
         name = cluster or view.cluster_id
         if name is None:
             raise InputError(
                 f"the cluster at {', '.join(config.bootstrap_servers)} has no id: Kafka before "
                 "0.10.1 gives none; name it with --cluster NAME"
             )
-        found, errors = client.run(topic.ranges_from(list(topic.leaders), Start()))
+        found, errors = client.run(topic.ranges_from, list(topic.leaders), Start())
     names = {
         topic.topic_id: topic.name for topic in view.topics.values() if topic.topic_id is not None
     }

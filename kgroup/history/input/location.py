@@ -89,7 +89,7 @@ class OffsetRange:
             InputError: a file of the configuration cannot be read.
         """
         with opened(self.config, self.timeout_s) as topic:
-            copied = topic.client.run(topic.copy(offsets_partition, self.start, self.end))
+            copied = topic.client.run(topic.copy, offsets_partition, self.start, self.end)
             (segment,) = copied.log.segments
             yield segment.path, WHOLE
             if copied.problem is not None:

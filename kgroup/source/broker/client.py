@@ -10,9 +10,10 @@ one bad broker costs its waiting time once.
 """
 
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import kafka.errors as kafka_errors
 from kafka.future import Future
@@ -32,6 +33,7 @@ from kgroup.source.deadline import Deadline
 
 __all__ = ["Backoff", "BrokerClient", "Window"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 IN_FLIGHT = 5
@@ -93,11 +95,16 @@ class BrokerClient:
         self._manager.close()
         self._net.close()
 
-    def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine, and those that it starts, until it is done."""
+    def run(
+        self, main: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run an asynchronous function, and what it starts, until it is done.
+
+        Its coroutine is made here, so that no signal comes between that and its start.
+        """
         self.deadline.heard()  # nobody has been waited for meanwhile
-        future = self.start(main)
         with kept_signals(self._net.wakeup) as kept:
+            future = self._net.call_soon_with_future(partial(main, *args, **kwargs))
             while not (future.is_done or kept):
                 self._net.poll()
         if kept:

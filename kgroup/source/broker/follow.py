@@ -80,12 +80,12 @@ class FollowedLogs:
             BrokerError: no broker has answered for too long, or the topic may not be read.
         """
         try:
-            while fetched := self._client.run(self._fetch_next()):
+            while fetched := self._client.run(self._fetch_next):
                 asleep = monotonic()
                 yield fetched.log
                 fetched.remove()
                 if monotonic() - asleep > PAUSE_S:
-                    self._client.run(self._forget())
+                    self._client.run(self._forget)
         finally:
             self._is_over = True
 

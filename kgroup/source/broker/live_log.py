@@ -106,7 +106,7 @@ class LiveLog:
         self.bytes_copied = 0
         self._folder = folder
         self._on_progress = on_progress
-        client.run(self.refresh())
+        client.run(self.refresh)
 
     async def refresh(self) -> None:
         """Ask who leads the partitions now.
@@ -246,13 +246,13 @@ class LiveLogs:
         """Yield a log for each partition, and, at the end, what is missing."""
         client = self._topic.client
         try:
-            found, errors = client.run(self._topic.ranges_from(self._numbers, self._start))
+            found, errors = client.run(self._topic.ranges_from, self._numbers, self._start)
         except BrokerError as error:
             found, errors = {}, dict.fromkeys(self._numbers, error)
         numbers = list(found)
         for first in range(0, len(numbers), AT_ONCE):
             part = numbers[first : first + AT_ONCE]
-            copies = client.run(client.gather(self._copy(n, *found[n]) for n in part))
+            copies = client.run(client.gather, (self._copy(n, *found[n]) for n in part))
             for number, copied in zip(part, copies, strict=True):
                 if isinstance(copied, BrokerError):
                     errors[number] = copied

@@ -137,7 +137,7 @@ class Cluster:
             BrokerError: no bootstrap server answers.
         """
         client = self._connected()
-        return client.run(_Inquiry(client, question, self._memory).read(group_ids))
+        return client.run(_Inquiry(client, question, self._memory).read, group_ids)
 
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
@@ -146,21 +146,21 @@ class Cluster:
         from kgroup.source.broker.topic_offset import read_log_ranges
 
         client = self._connected()
-        return client.run(read_log_ranges(client, partitions, committed=committed))
+        return client.run(read_log_ranges, client, partitions, committed=committed)
 
     def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
         """Ask the leaders; see `TimedSource`."""
         from kgroup.source.broker.topic_offset import read_offsets_at
 
         client = self._connected()
-        return client.run(read_offsets_at(client, partitions, time_ms))
+        return client.run(read_offsets_at, client, partitions, time_ms)
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """Ask the leaders; see `SizedSource`."""
         from kgroup.source.broker.topic_offset import read_log_sizes
 
         client = self._connected()
-        return client.run(read_log_sizes(client, partitions))
+        return client.run(read_log_sizes, client, partitions)
 
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
@@ -169,19 +169,19 @@ class Cluster:
         from kgroup.source.broker.next_record import read_next_records
 
         client = self._connected()
-        return client.run(read_next_records(client, positions, committed=committed))
+        return client.run(read_next_records, client, positions, committed=committed)
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
         """Find the coordinators of groups, which need not exist, or of transactional ids."""
         client = self._connected()
-        return client.run(placements_of(client, keys, transactional=transactional))
+        return client.run(placements_of, client, keys, transactional=transactional)
 
     def view(self, topics: Collection[str]) -> ClusterView:
         """Ask for brokers and these topics; see `ClusterSource.view`."""
         client = self._connected()
-        view = client.run(client.metadata(topics))
+        view = client.run(client.metadata, topics)
         # Old brokers are asked for all topics.
         found = {name: view.topics[name] for name in sorted(topics) if name in view.topics}
         return replace(view, topics=found)
@@ -191,40 +191,40 @@ class Cluster:
         from kgroup.source.broker.admin.feature import read_features
 
         client = self._connected()
-        return client.run(read_features(client, broker_id))
+        return client.run(read_features, client, broker_id)
 
     def unreachable(self) -> Mapping[int, Problem]:
         """Connect to all brokers at once; see `ReachSource`."""
         from kgroup.source.broker.admin.feature import find_unreachable
 
         client = self._connected()
-        return client.run(find_unreachable(client))
+        return client.run(find_unreachable, client)
 
     def topic_names(self) -> list[str]:
         """Ask for the names of all topics; see `TopicSource`."""
         client = self._connected()
-        return sorted(client.run(client.metadata(None)).topics)
+        return sorted(client.run(client.metadata, None).topics)
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         """Ask every broker; see `SettingSource`."""
         from kgroup.source.broker.admin.setting import read_broker_settings
 
         client = self._connected()
-        return client.run(read_broker_settings(client, names))
+        return client.run(read_broker_settings, client, names)
 
     def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
         """Ask a broker; see `SettingSource`."""
         from kgroup.source.broker.admin.setting import read_topic_settings
 
         client = self._connected()
-        return client.run(read_topic_settings(client, topic, names))
+        return client.run(read_topic_settings, client, topic, names)
 
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
         """Ask a broker of 4.0 or later; see `SettingSource`."""
         from kgroup.source.broker.admin.setting import read_group_settings
 
         client = self._connected()
-        return client.run(read_group_settings(client, group_id, names))
+        return client.run(read_group_settings, client, group_id, names)
 
     def read_offsets(
         self,
@@ -241,7 +241,7 @@ class Cluster:
         Brokers before 0.10 do not list groups that only commit, and 0.8 lists none: name them.
         """
         client = self._connected()
-        return client.run(read_offsets(client, group_ids, regex, log_budget=log_budget))
+        return client.run(read_offsets, client, group_ids, regex, log_budget=log_budget)
 
     # --- what changes something ---
 
@@ -270,7 +270,7 @@ class Cluster:
         from kgroup.source.broker.write.offset_writer import write_offsets
 
         client = self._connected()
-        return client.run(write_offsets(client, changes, on_done))
+        return client.run(write_offsets, client, changes, on_done)
 
     def delete_groups(
         self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
@@ -279,7 +279,7 @@ class Cluster:
         from kgroup.source.broker.write.group_remover import delete_groups
 
         client = self._connected()
-        return client.run(delete_groups(client, group_ids, on_done))
+        return client.run(delete_groups, client, group_ids, on_done)
 
     def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
@@ -292,7 +292,7 @@ class Cluster:
         from kgroup.source.broker.write.group_remover import remove_members
 
         client = self._connected()
-        return client.run(remove_members(client, group_id, members, reason))
+        return client.run(remove_members, client, group_id, members, reason)
 
     # --- what only the log tells ---
 
@@ -308,7 +308,7 @@ class Cluster:
         if self._client is None:
             deadline = Deadline(self._timeout_s, of_silence=self._of_silence)
             self._client = BrokerClient(self._bootstrap, deadline, **self._options)
-            self._client.run(self._client.connect())
+            self._client.run(self._client.connect)
         return self._client
 
 

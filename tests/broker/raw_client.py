@@ -34,6 +34,7 @@ from kafka.protocol.consumer.group import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
@@ -66,6 +67,7 @@ _GROUPS_IN_FETCH = 8
 """The first version of OffsetFetch that asks for several groups."""
 
 _RESPONSES: dict[type, Any] = {
+    ApiVersionsRequest: ApiVersionsResponse,
     JoinGroupRequest: JoinGroupResponse,
     SyncGroupRequest: SyncGroupResponse,
     HeartbeatRequest: HeartbeatResponse,
@@ -79,8 +81,11 @@ _RESPONSES: dict[type, Any] = {
 }
 
 
+_LONG_S = 30.0
+
+
 class RawClient:
-    """One connection.
+    """One connection, which the broker has taken in: else another's requests may come before.
 
     Args:
         address: host and port.
@@ -90,7 +95,7 @@ class RawClient:
     def __init__(self, address: str, client_id: str) -> None:
         host, port = address.split(":")
         self.client_id = client_id
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
+        self._socket = socket.create_connection((host, int(port)), timeout=_LONG_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._poll = select.poll()  # `select` knows the first 1,024 files of a process only
         self._poll.register(self._socket, select.POLLIN)
@@ -98,6 +103,8 @@ class RawClient:
         self._received = b""
         self.waiting: dict[int, tuple[Any, int]] = {}
         """Kind and version of each request that has no answer."""
+        self.send(ApiVersionsRequest(version=0), 0)
+        assert self.receive(_LONG_S) is not None
 
     def close(self) -> None:
         self._socket.close()

@@ -17,6 +17,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from sqlalchemy import Engine, create_engine, text
 
 from kgroup.source.sql import FencedError, OffsetStore, TableLayout
+from tests.waiting import until
 
 __all__ = ["LAYOUT", "prepare"]
 
@@ -57,6 +58,8 @@ def count(servers: str, topic: str, group: str, url: str, name: str, way: str) -
     if way != "kafka":
         committed = (lambda _: admin.list_group_offsets(group)[group]) if way == "both" else None
         listener = OffsetStore(engine, LAYOUT).listener(consumer, group, committed=committed)
+    # Who joins before it knows the topic's partitions assigns none, and waits for minutes.
+    until(lambda: consumer.partitions_for_topic(topic))
     consumer.subscribe([topic], listener=listener)
     known: set[object] = set()
     while not is_stopped:

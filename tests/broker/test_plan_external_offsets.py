@@ -20,7 +20,7 @@ import pytest
 from kafka import KafkaProducer
 from sqlalchemy import Engine, text
 
-from kgroup.model.group import GroupState
+from kgroup.model.group import Group, GroupState
 from kgroup.source.base import Question
 from kgroup.source.broker.source import Cluster
 from tests.broker.counting_member import prepare
@@ -66,7 +66,8 @@ class Counters:
         for name in names:
             command = [sys.executable, "-m", "tests.broker.counting_member", *where, name, way]
             self._members[name] = subprocess.Popen(command, preexec_fn=die_with_parent())
-        until(self._rests)
+        with self._telling():
+            until(self._rests)
 
     def stop(self, names: Sequence[str]) -> None:
         """Stop members in order."""
@@ -80,11 +81,23 @@ class Counters:
             self.stop([name])
             self.start([name], way)
 
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Say how things stand where a wait is in vain."""
+        try:
+            yield
+        except AssertionError as error:
+            numbers = f"{self._ask(_COUNTED)} of {self._produced} numbers are counted"
+            raise AssertionError(f"{error}; {numbers}; {self._look()}") from None
+
+    def _look(self) -> Group | None:
+        with Cluster(self._server.bootstrap) as cluster:
+            return cluster.read([self.group], _WHO).image.groups.get(self.group)
+
     def _rests(self) -> bool:
         ended = {name for name, each in self._members.items() if each.poll() is not None}
         assert not ended, ended
-        with Cluster(self._server.bootstrap) as cluster:
-            group = cluster.read([self.group], _WHO).image.groups.get(self.group)
+        group = self._look()
         return (
             group is not None
             and group.state is GroupState.STABLE
@@ -94,7 +107,8 @@ class Counters:
     def see(self) -> int:
         """Wait until all that is there by now is counted; return how many were counted twice."""
         wanted = self._produced
-        until(lambda: self._rests() and self._ask(_COUNTED) >= wanted)
+        with self._telling():
+            until(lambda: self._rests() and self._ask(_COUNTED) >= wanted)
         return self._ask(f"SELECT count(*) - ({_COUNTED}) FROM counted")
 
     def _ask(self, statement: str) -> int:
@@ -132,7 +146,8 @@ class Counters:
 
     def plan(self, path: Path, *options: str) -> Any:
         """Make a plan for the group, and save it."""
-        until_steady(self._rests)
+        with self._telling():
+            until_steady(self._rests)
         where = ("-b", self._server.bootstrap, *HABITS)
         name = "external-offsets"
         data = kgroup("plan", name, self.group, *where, *options)

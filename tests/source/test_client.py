@@ -27,10 +27,7 @@ def test_no_coroutine_is_left_by_an_interrupt_before_its_start() -> None:
         made.append(1)
         return answer()
 
-    with (
-        BrokerClient("127.0.0.1:1", Interrupted(1)) as client,
-        pytest.raises(KeyboardInterrupt),
-    ):
+    with BrokerClient("127.0.0.1:1", Interrupted(1)) as client, pytest.raises(KeyboardInterrupt):
         client.run(ask)
     assert not made
     with BrokerClient("127.0.0.1:1", Deadline(1)) as client:

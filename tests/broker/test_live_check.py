@@ -172,8 +172,10 @@ def test_commits_beside_the_log(live: Live) -> None:
         return {topic["name"] for topic in live.wire.call("Metadata", 1, topics=None)["topics"]}
 
     until(lambda: "gone" not in topics())
-    found = live.findings("gone")
-    assert codes(found) == [("no-topic", "gone", None), ("topic-gone", "gone", 0)]
+    found = codes(live.findings("gone"))
+    # Its commits go too, but the broker forgets them only some time after the topic.
+    assert found[0] == ("no-topic", "gone", None)
+    assert found[1:] in ([], [("topic-gone", "gone", 0)])
     member.close()
 
 

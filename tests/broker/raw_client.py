@@ -80,8 +80,8 @@ _RESPONSES: dict[type, Any] = {
     OffsetDeleteRequest: OffsetDeleteResponse,
 }
 
-
 _LONG_S = 30.0
+"""For a connection, and for its first answer."""
 
 
 class RawClient:

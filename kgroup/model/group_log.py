@@ -241,7 +241,7 @@ def _meaningful(decoded: Any) -> Any:
 
 
 def _named_partitions(topics: Iterable[Data]) -> tuple[AssignedPartition, ...]:
-    return _sorted(
+    return tuple(
         AssignedPartition(None, each["topic"], partition)
         for each in topics
         for partition in each["partitions"]
@@ -503,7 +503,7 @@ def _target(
 def _partitions(
     topics: Iterable[Data], topic_names: Mapping[str, str]
 ) -> tuple[AssignedPartition, ...]:
-    return _sorted(
+    return tuple(
         AssignedPartition(each["topicId"], topic_names.get(each["topicId"]), partition, since_epoch)
         for each in topics
         for partition, since_epoch in _since(each)
@@ -521,10 +521,6 @@ def _since(assigned: Data) -> Iterable[tuple[int, int | None]]:
 
 def _field(data: Data | None, name: str) -> Any:
     return None if data is None else data.get(name)
-
-
-def _sorted(partitions: Iterable[AssignedPartition]) -> tuple[AssignedPartition, ...]:
-    return tuple(sorted(partitions, key=lambda each: each.sort_key))
 
 
 _BUILDERS: Mapping[GroupType, Callable[[GroupLog, Mapping[str, str], dict[str, Any]], Group]] = {

@@ -1,9 +1,12 @@
 """Dry runs come true: what is foretold is then done, and the broker describes the same."""
 
 import random
+import struct
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ from tests.record.raw import await_coordinator, create_topics
 from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
+from tests.waiting import until
 
 ROUNDS = 3
 SEED = 20261122
@@ -91,9 +95,31 @@ class _Group:
         self._joined = 0
         with Wire(live.server.version, live.server.bootstrap) as wire:
             create_topics(wire, self._topics)
+        if strategy == "consumer-uniform":
+            self._let_topics_share_a_bucket()
         for _ in range(3):
             self._join()
         self._settle()
+
+    def _let_topics_share_a_bucket(self) -> None:
+        """Take a second topic whose id the coordinator's hash maps have beside that of the first.
+
+        What the assignor takes from a member first then hangs on the order of its target, which
+        nothing but the coordinator can tell.
+        """
+        server = self._live.server
+        first, second = self._topics
+        for number in count():
+            if _bucket(self._topic_id(first)) == _bucket(self._topic_id(second)):
+                return
+            partitions = self._topics.pop(second)
+            second = f"{self._strategy}.b{number}"
+            self._topics[second] = partitions
+            with Wire(server.version, server.bootstrap) as wire:
+                create_topics(wire, {second: partitions})
+
+    def _topic_id(self, topic: str) -> str:
+        return until(lambda: self._live.source.view([topic]).topics[topic].topic_id)
 
     def play_a_round(self) -> None:
         """Foretell a change, make it, and compare."""
@@ -168,3 +194,10 @@ class _Group:
         topics = [{"name": topic, "count": self._topics[topic], "assignments": None}]
         with Wire(self._live.server.version, self._live.server.bootstrap) as wire:
             wire.call("CreatePartitions", topics=topics, timeout_ms=30_000, validate_only=False)
+
+
+def _bucket(topic_id: str) -> int:
+    """Give that of `java.util.HashMap`, of 16, by `org.apache.kafka.common.Uuid.hashCode`."""
+    high, low = struct.unpack(">QQ", urlsafe_b64decode(topic_id + "=="))
+    folded = int(high ^ low) >> 32 ^ int(high ^ low) & 0xFFFFFFFF
+    return (folded ^ folded >> 16) & 15

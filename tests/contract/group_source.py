@@ -69,7 +69,7 @@ class GroupSourceContract:
                     member.pending_revocation,
                 ):
                     keys = [each.sort_key for each in partitions or ()]
-                    assert keys == sorted(set(keys))
+                    assert sorted(keys) == sorted(set(keys))
                 for tasks in (member.tasks, member.target_tasks):
                     for each in (tasks.active, tasks.standby, tasks.warmup) if tasks else ():
                         assert list(each) == sorted(set(each))

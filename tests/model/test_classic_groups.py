@@ -54,8 +54,8 @@ def test_members_mean_stable() -> None:
     assert (group.group_epoch, group.assignment_epoch, group.coordinator) == (None, None, None)
     assert [member.member_id for member in group.members] == ["a", "b"]
     assert group.members[1].assignment == (
-        AssignedPartition(None, "orders", 0),
         AssignedPartition(None, "orders", 2),
+        AssignedPartition(None, "orders", 0),
     )
     assert group.members[1].target_assignment is None
     assert group.members[1].session_timeout_ms == 45_000
@@ -128,7 +128,7 @@ def test_subscription_with_everything() -> None:
     )["g"].members[0]
     assert member.subscription == Subscription(
         topics=("orders", "audit"),
-        owned=(AssignedPartition(None, "orders", 1), AssignedPartition(None, "orders", 3)),
+        owned=(AssignedPartition(None, "orders", 3), AssignedPartition(None, "orders", 1)),
         generation_id=4,
         user_data={"generation": 4},
     )

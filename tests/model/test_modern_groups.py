@@ -68,10 +68,10 @@ def test_member_of_a_consumer_group() -> None:
         commit("other", 0, 1, topicId=TOPIC_ID),
     )["g"].members[0]
     assert member.subscription == Subscription(("a", "b"), "ord.*")
-    held = (0, 1, 5)
+    held = (1, 0, 5)
     assert member.assignment == tuple(AssignedPartition(TOPIC_ID, "orders", p) for p in held)
     assert member.target_assignment == tuple(
-        AssignedPartition(TOPIC_ID, "orders", p) for p in (0, 1)
+        AssignedPartition(TOPIC_ID, "orders", p) for p in (1, 0)
     )
     assert member.pending_revocation == (AssignedPartition(TOPIC_ID, "orders", 5),)
     assert (member.instance_id, member.rack_id, member.assignor) == ("static-1", "r1", "range")
@@ -83,7 +83,7 @@ def test_member_of_a_consumer_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "known"), [([5, 3], [3, 5]), (None, [None, None]), ([5], [None, None])]
+    ("epochs", "known"), [([5, 3], [5, 3]), (None, [None, None]), ([5], [None, None])]
 )
 def test_epochs_since_which_a_member_has_partitions(
     epochs: list[int] | None, known: list[int | None]
@@ -99,7 +99,7 @@ def test_epochs_since_which_a_member_has_partitions(
     }
     key = {"groupId": "g", "memberId": "a"}
     member = groups(record("ConsumerGroupCurrentMemberAssignment", key, value))["g"].members[0]
-    assert [each.partition for each in member.assignment or ()] == [0, 1]
+    assert [each.partition for each in member.assignment or ()] == [1, 0]
     assert [each.since_epoch for each in member.assignment or ()] == known
 
 
@@ -137,7 +137,7 @@ def test_consumer_that_uses_the_classic_protocol_in_a_consumer_group() -> None:
     assert member.classic_protocols == ("range", "cooperative-sticky")
     assert member.subscription == Subscription(
         topics=("orders",),
-        owned=(AssignedPartition(None, "orders", 1), AssignedPartition(None, "orders", 2)),
+        owned=(AssignedPartition(None, "orders", 2), AssignedPartition(None, "orders", 1)),
         generation_id=7,
         user_data={"generation": 6},
     )
@@ -280,7 +280,7 @@ def test_share_group() -> None:
     assert (group.group_epoch, group.assignment_epoch, group.assignor) == (5, 4, None)
     member = group.members[0]
     assert member.subscription == Subscription(("payments",))
-    assert member.assignment == tuple(AssignedPartition(TOPIC_ID, "payments", p) for p in (0, 1))
+    assert member.assignment == tuple(AssignedPartition(TOPIC_ID, "payments", p) for p in (1, 0))
     assert member.target_assignment == member.assignment
     assert (member.state, member.rack_id, member.member_epoch) == (MemberState.STABLE, "r1", 4)
     assert group.share_offsets == (

@@ -207,14 +207,9 @@ def share_offsets(answer: Any) -> tuple[ShareOffset, ...]:
 
 def _partitions(assignment: Any) -> tuple[AssignedPartition, ...]:
     return tuple(
-        sorted(
-            (
-                AssignedPartition(uuid_text(topic.topic_id.bytes), topic.topic_name, partition)
-                for topic in assignment.topic_partitions
-                for partition in topic.partitions
-            ),
-            key=lambda each: each.sort_key,
-        )
+        AssignedPartition(uuid_text(topic.topic_id.bytes), topic.topic_name, partition)
+        for topic in assignment.topic_partitions
+        for partition in topic.partitions
     )
 
 

@@ -45,7 +45,7 @@ CASES = {
 
 def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
     library = sarama.SARAMA if model.library == "sarama" else kafka_go.KAFKA_GO
-    return library.ask(specs, model.version, *options, order=None if options else "ascending")
+    return library.ask(specs, model.version, *options, in_order=not options)
 
 
 def spec_of(model: Model, asked: Case) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What members of client libraries send, written down by the libraries: see `record_members`."""
+"""What members of client libraries send, written down by the libraries: see `record`."""
 
 from __future__ import annotations
 

@@ -14,14 +14,8 @@ from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from tests.assignor.case.notation import answer_of, assigned, case, member
 from tests.assignor.client.answers import Model
-from tests.assignor.client.record_franz_go import (
-    CASES,
-    FRANZ_GO_MODELS,
-    TOPICS,
-    answers,
-    members,
-    spec_of,
-)
+from tests.assignor.client.franz_go_case import CASES, FRANZ_GO_MODELS, answers, spec_of
+from tests.assignor.client.members import TOPICS, recorded
 
 
 @pytest.mark.parametrize("model", FRANZ_GO_MODELS, ids=str)
@@ -33,7 +27,7 @@ def partitions(topics: Sequence[Any] | None) -> tuple[TopicPartition, ...]:
     return tuple((each["topic"], number) for each in topics or () for number in each["partitions"])
 
 
-ROWS = members()
+ROWS = recorded("franz-go")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: "{version}-{strategy}-{round}".format(**row))

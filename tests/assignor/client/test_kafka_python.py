@@ -66,7 +66,7 @@ def spec_of(strategy: str, asked: Case) -> dict[str, Any]:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_odd_groups(strategy: str) -> None:
     specs = [spec_of(strategy, each) for each in CASES.values()]
-    told = run(None, strategy, specs, "in_order")
+    told = run(None, strategy, specs, "-in-order")
     ours = [answer_of(assigned(spec)) for spec in specs]
     assert dict(zip(CASES, ours, strict=True)) == {
         name: answer_of(answer) for name, answer in zip(CASES, told, strict=True)

@@ -1,9 +1,9 @@
 """Go libraries, asked for what their members send and their leaders assign.
 
-A program of a folder beside is built against a version of a library, of which a copy gets one file
-more (`inside/`): it opens to the program what the package keeps for itself. Of a second copy the
-loops over maps go in the order of the keys (`in_order/`): what the library answers by chance is
-the same then every time. Needs Go.
+A program of a folder beside is built against a version of a library, of which a copy may get one
+file more (`inside/`): it opens to the program what the package keeps for itself. Of a second copy
+the loops over maps go in a certain order: what the library answers by chance is the same then every
+time. Needs Go.
 """
 
 import hashlib
@@ -12,15 +12,15 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.broker.maven import CACHE
 
-__all__ = ["GoLibrary"]
+__all__ = ["GoLibrary", "by_key"]
 
 _HERE = Path(__file__).parent
 _FUNCTIONS_IN_LOOPS = (1, 23)
@@ -33,22 +33,18 @@ class GoLibrary:
 
     Attributes:
         folder: of the program.
-        required: the module that the program imports.
-        versions: that are compared: the module, and the file of `inside` that fits.
-        walked: files in which maps are walked.
+        module: that the program imports.
+        walk_in_order: changes the copy in a folder so that maps are walked in order.
+        former: names of the module, by version.
     """
 
     folder: str
-    required: str
-    versions: Mapping[str, tuple[str, str]]
-    walked: tuple[str, ...]
+    module: str
+    walk_in_order: Callable[[Path], None]
+    former: Mapping[str, str] = field(default_factory=dict)
 
     def ask(
-        self,
-        specs: Sequence[Mapping[str, Any]],
-        version: str,
-        *options: str,
-        order: str | None = None,
+        self, specs: Sequence[Mapping[str, Any]], version: str, *options: str, in_order: bool = True
     ) -> list[dict[str, Any]]:
         """Give the answer to each spec.
 
@@ -56,14 +52,12 @@ class GoLibrary:
             specs: as `kgroup assign --spec` takes them.
             version: of the library.
             options: of the program.
-            order: "ascending" or "descending": of maps; None leaves it to Go, which is random.
+            in_order: whether maps are walked in order; otherwise Go draws one each time.
         """
-        program = _built(self, version, order is not None)
         done = subprocess.run(
-            [program, *options],
+            [_built(self, version, in_order), *options],
             input="".join(json.dumps(spec) + "\n" for spec in specs).encode(),
             stdout=subprocess.PIPE,
-            env=os.environ | {"MAP_ORDER": order or ""},
             check=True,
             timeout=3600,
         )
@@ -73,42 +67,51 @@ class GoLibrary:
 @cache
 def _built(library: GoLibrary, version: str, in_order: bool) -> Path:
     """Build a program, once for all processes."""
-    name = library.folder
-    module, inside = library.versions[version]
-    sources = hashlib.sha256(f"{module} {library.walked}".encode())
-    for source in sorted(_HERE.glob(f"{name}/**/*.*")) + sorted(_HERE.glob("in_order/*")):
-        if source.suffix not in (".py", ".pyc"):
-            sources.update(source.read_bytes())
+    source = _HERE / library.folder
+    sources = hashlib.sha256()
+    for each in sorted((*source.rglob("*.*"), *_HERE.glob("in_order/*"), *_HERE.glob("*.*"))):
+        if each.suffix != ".pyc":
+            sources.update(each.read_bytes())
     order = "in-order" if in_order else "as-it-is"
-    done = CACHE / f"{name}-{version}-{order}-{sources.hexdigest()[:16]}"
+    done = CACHE / f"{library.folder}-{version}-{order}-{sources.hexdigest()[:16]}"
     if done.exists():
         return done
     CACHE.mkdir(parents=True, exist_ok=True)
+    module = library.former.get(version, library.module)
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         program, copied = Path(folder) / "program", Path(folder) / "library"
-        shutil.copytree(_HERE / name, program, ignore=shutil.ignore_patterns("inside", "*.py"))
-        found = json.loads(_go("mod", "download", "-json", module, at=program))
+        shutil.copytree(source, program, ignore=shutil.ignore_patterns("inside", "*.py*"))
+        shutil.copyfile(_HERE / "asked.go", program / "asked.go")
+        found = json.loads(_go("mod", "download", "-json", f"{module}@v{version}", at=program))
         shutil.copytree(found["Dir"], copied, copy_function=shutil.copyfile)
         for each in (copied, *copied.rglob("*/")):
             each.chmod(0o755)
-        shutil.copyfile(_HERE / name / "inside" / f"{inside}.go.txt", copied / "inside.go")
+        for each in source.glob("inside/*"):
+            if version.startswith(each.name.removesuffix(".go.txt")):
+                shutil.copyfile(each, copied / "inside.go")
         if in_order:
-            _walk_in_order(copied, library.walked)
-        _go("mod", "edit", f"-replace={library.required}={copied}", at=program)
+            library.walk_in_order(copied)
+        _go("mod", "edit", f"-require={library.module}@v{version}", at=program)
+        _go("mod", "edit", f"-replace={library.module}={copied}", at=program)
         _go("mod", "tidy", at=program)
         _go("build", "-o", "ask", ".", at=program)
         (program / "ask").replace(done)
     return done
 
 
-def _walk_in_order(package: Path, names: Iterable[str]) -> None:
-    tool = package.parent / "in_order"
-    _go("build", "-o", str(tool), ".", at=_HERE / "in_order")
-    there = [name for name in names if (package / name).exists()]
-    subprocess.run([tool, package, *there], check=True, stderr=subprocess.DEVNULL)
-    declared = (package / "go.mod").read_text("utf-8").split("\ngo ")[1].split()[0]
-    if tuple(map(int, declared.split("."))) < _FUNCTIONS_IN_LOOPS:
-        _go("mod", "edit", "-go={}.{}".format(*_FUNCTIONS_IN_LOOPS), at=package)
+def by_key(*names: str) -> Callable[[Path], None]:
+    """Let maps be walked in the order of their keys in these files of the package (`in_order/`)."""
+
+    def walk(package: Path) -> None:
+        tool = package.parent / "in_order"
+        _go("build", "-o", str(tool), ".", at=_HERE / "in_order")
+        there = [name for name in names if (package / name).exists()]
+        subprocess.run([tool, package, *there], check=True, stderr=subprocess.DEVNULL)
+        declared = (package / "go.mod").read_text("utf-8").split("\ngo ")[1].split()[0]
+        if tuple(map(int, declared.split("."))) < _FUNCTIONS_IN_LOOPS:
+            _go("mod", "edit", "-go={}.{}".format(*_FUNCTIONS_IN_LOOPS), at=package)
+
+    return walk
 
 
 def _go(*words: str, at: Path) -> bytes:

@@ -26,7 +26,6 @@ const helper = `package %s
 
 import (
 	"iter"
-	"os"
 	"reflect"
 	"slices"
 )
@@ -37,9 +36,6 @@ func inOrder[M ~map[K]V, K comparable, V any](m M) iter.Seq2[K, V] {
 		keys = append(keys, key)
 	}
 	slices.SortFunc(keys, func(a, b K) int { return inOrderCompare(reflect.ValueOf(a), reflect.ValueOf(b)) })
-	if os.Getenv("MAP_ORDER") == "descending" {
-		slices.Reverse(keys)
-	}
 	return func(yield func(K, V) bool) {
 		for _, key := range keys {
 			if value, there := m[key]; there && !yield(key, value) {

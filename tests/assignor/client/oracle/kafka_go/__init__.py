@@ -6,21 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.assignor.client.answers import Model
-from tests.assignor.client.oracle.go_oracle import GoLibrary
+from tests.assignor.client.oracle.go_oracle import GoLibrary, by_key
 
 __all__ = ["KAFKA_GO", "ask"]
 
 KAFKA_GO = GoLibrary(
     "kafka_go",
     "github.com/segmentio/kafka-go",
-    {
-        "0.4.51": ("github.com/segmentio/kafka-go@v0.4.51", "0.4.51"),
-        "0.4.42": ("github.com/segmentio/kafka-go@v0.4.42", "0.4.42"),
-    },
-    ("groupbalancer.go", "syncgroup.go", "consumergroup.go"),
+    by_key("groupbalancer.go", "syncgroup.go", "consumergroup.go"),
 )
 
 
-def ask(model: Model, specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
     """Give what it answers where its maps have the lowest key first."""
-    return KAFKA_GO.ask(specs, model.version, order="ascending")
+    return KAFKA_GO.ask(specs, model.version, *options)

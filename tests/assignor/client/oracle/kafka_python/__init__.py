@@ -16,14 +16,15 @@ from tests.broker.maven import CACHE
 __all__ = ["ask", "run"]
 
 
-def ask(model: Model, specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
     """Give the answers; of elements of a set of which the library takes any, it takes the lowest.
 
     Args:
         model: whose.
         specs: as `kgroup assign --spec` takes them.
+        options: of the program.
     """
-    return run(model.version, model.strategy, specs, "in_order")
+    return run(model.version, model.strategy, specs, "-in-order", *options)
 
 
 def run(

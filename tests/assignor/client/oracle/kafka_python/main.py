@@ -1,12 +1,12 @@
-"""What kafka-python says of groups: `python main.py [in_order] < specs > answers`, one a line.
+"""What kafka-python says of groups: `python main.py [-in-order] < specs > answers`, one a line.
 
 Runs with any version from 2.0.2 on in its path, without kgroup. Each member encodes its
 subscription by the library's assignor, from what it was assigned before; the library's coordinator
 decodes all, assigns as leader, and what it would send is decoded again. `topics` are in the order
 in which a member names them; the library's own is that of a set.
 
-With `in_order` the sticky assignor walks over sets in the order of their elements, not of hashes,
-which Python draws anew for each process. With `bytes` what members and the leader send is written
+With `-in-order` the sticky assignor walks over sets in the order of their elements, not of hashes,
+which Python draws anew for each process. With `-bytes` what members and the leader send is written
 in base64.
 """
 
@@ -160,10 +160,17 @@ def assign(spec: dict[str, Any]) -> dict[str, bytes]:
     return {member_id: assignment.encode() for member_id, assignment in assigned.items()}
 
 
-def answer(spec: dict[str, Any], *, in_bytes: bool) -> dict[str, Any]:
+def answer(spec: dict[str, Any], *, with_bytes: bool) -> dict[str, Any]:
     try:
         signal.alarm(SECONDS)
-        said = bytes_of(spec) if in_bytes else {"assignment": assignment_of(spec)}
+        sent = assign(spec)
+        said: dict[str, Any] = {"assignment": {each: listed(raw) for each, raw in sent.items()}}
+        if with_bytes:
+            said["subscriptions"] = {
+                member["member_id"]: in_base64(subscription_of(member, spec["strategy"]))
+                for member in spec["members"]
+            }
+            said["assignments"] = {each: in_base64(raw) for each, raw in sent.items()}
     except Exception as error:
         said = {"error": {"type": type(error).__name__, "message": str(error)}}
     finally:
@@ -171,22 +178,8 @@ def answer(spec: dict[str, Any], *, in_bytes: bool) -> dict[str, Any]:
     return {"id": spec["id"], **said}
 
 
-def assignment_of(spec: dict[str, Any]) -> dict[str, list[list[Any]]]:
-    return {
-        member_id: [list(each) for each in MemberAssignment.decode(sent).partitions()]
-        for member_id, sent in assign(spec).items()
-    }
-
-
-def bytes_of(spec: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """Give what members and the leader send, in base64."""
-    return {
-        "subscriptions": {
-            member["member_id"]: in_base64(subscription_of(member, spec["strategy"]))
-            for member in spec["members"]
-        },
-        "assignments": {each: in_base64(sent) for each, sent in assign(spec).items()},
-    }
+def listed(assignment: bytes) -> list[list[Any]]:
+    return [list(each) for each in MemberAssignment.decode(assignment).partitions()]
 
 
 def in_base64(raw: bytes) -> str:
@@ -200,7 +193,7 @@ def _give_up(signum: int, frame: object) -> None:
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
     signal.signal(signal.SIGALRM, _give_up)
-    if "in_order" in sys.argv:
+    if "-in-order" in sys.argv:
         partition_movements.set = sticky_assignor.set = InOrder
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line), in_bytes="bytes" in sys.argv)), flush=True)
+        print(json.dumps(answer(json.loads(line), with_bytes="-bytes" in sys.argv)), flush=True)

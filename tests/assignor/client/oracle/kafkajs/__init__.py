@@ -11,31 +11,23 @@ from typing import Any
 from tests.assignor.client.answers import Model
 from tests.broker.maven import CACHE
 
-__all__ = ["ask", "run"]
+__all__ = ["ask"]
 
 
-def ask(model: Model, specs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
     """Give the answers; the first member leads.
 
     Args:
-        model: whose.
+        model: whose; its version is installed into a folder of its own.
         specs: as `kgroup assign --spec` takes them.
-    """
-    return run(model.version, specs)
-
-
-def run(version: str, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
-    """Run the program on specs.
-
-    Args:
-        version: of kafkajs; it is installed into a folder of its own.
-        specs: likewise.
         options: of the program.
     """
-    folder = CACHE / "kafkajs" / version
+    folder = CACHE / "kafkajs" / model.version
     if not folder.exists():
         install = ["npm", "install", "--silent", "--no-audit", "--prefix", str(folder)]
-        subprocess.run([*install, f"kafkajs@{version}"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [*install, f"kafkajs@{model.version}"], check=True, stdout=subprocess.DEVNULL
+        )
     said = subprocess.run(
         ["node", Path(__file__).parent / "main.mjs", folder, *options],
         input="\n".join(map(json.dumps, specs)),

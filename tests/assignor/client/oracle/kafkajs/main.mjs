@@ -1,6 +1,6 @@
-// What KafkaJS says of groups: `node main.mjs FOLDER [bytes] < specs > answers`, one a line; FOLDER
+// What KafkaJS says of groups: `node main.mjs FOLDER [-bytes] < specs > answers`, one a line; FOLDER
 // has kafkajs installed. Members encode their subscriptions by the library's assigner; the first
-// one leads: its ConsumerGroup joins and syncs, with a stub in place of the brokers. With `bytes`
+// one leads: its ConsumerGroup joins and syncs, with a stub in place of the brokers. With `-bytes`
 // what members and the leader send is written in base64.
 
 import { createRequire } from 'node:module'
@@ -89,35 +89,32 @@ const lead = async spec => {
   return { sent, assignments }
 }
 
+const inBase64 = pairs =>
+  Object.fromEntries(pairs.map(([id, sent]) => [id, sent.toString('base64')]))
+
 const answer = async spec => {
   try {
     const assignment = Object.fromEntries(spec.members.map(member => [member.member_id, []]))
-    for (const { memberId, memberAssignment } of (await lead(spec)).assignments) {
+    const { sent, assignments } = await lead(spec)
+    for (const { memberId, memberAssignment } of assignments) {
       const byTopic = MemberAssignment.decode(memberAssignment).assignment
       assignment[memberId] = Object.keys(byTopic).flatMap(topic =>
         byTopic[topic].map(partition => [topic, partition])
       )
     }
-    return { id: spec.id, assignment }
+    const said = { id: spec.id, assignment }
+    if (!options.includes('-bytes')) return said
+    const assigned = assignments.map(each => [each.memberId, each.memberAssignment])
+    return {
+      ...said,
+      subscriptions: inBase64(Object.entries(sent)),
+      assignments: inBase64(assigned),
+    }
   } catch (e) {
     return { id: spec.id, error: { type: e.name, message: e.message } }
   }
 }
 
-const inBase64 = bytes =>
-  Object.fromEntries(Object.entries(bytes).map(([id, sent]) => [id, sent.toString('base64')]))
-
-const bytesOf = async spec => {
-  const { sent, assignments } = await lead(spec)
-  const assigned = assignments.map(each => [each.memberId, each.memberAssignment])
-  return {
-    id: spec.id,
-    subscriptions: inBase64(sent),
-    assignments: inBase64(Object.fromEntries(assigned)),
-  }
-}
-
 for await (const line of createInterface({ input: process.stdin })) {
-  const spec = JSON.parse(line)
-  console.log(JSON.stringify(await (options.includes('bytes') ? bytesOf(spec) : answer(spec))))
+  console.log(JSON.stringify(await answer(JSON.parse(line))))
 }

@@ -1,8 +1,4 @@
-"""Odd groups of franz-go, and what its members send.
-
-`python -m tests.assignor.client.record_franz_go` writes down what franz-go answers to these groups,
-and the bytes that it encodes. Needs Go.
-"""
+"""Odd groups of franz-go, and what it answered to them, recorded (see `record`)."""
 
 from __future__ import annotations
 
@@ -12,21 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.assignor.case.notation import Case, answer_of, case, member
+from tests.assignor.case.notation import Case, case, member
 from tests.assignor.case.situation import EVERY, OWNING
 from tests.assignor.case.sticky import CLAIM
 from tests.assignor.client.answers import MODELS, Model
 
-__all__ = ["CASES", "FRANZ_GO_MODELS", "TOPICS", "answers", "members", "spec_of"]
+__all__ = ["CASES", "FRANZ_GO_MODELS", "answers", "spec_of", "write"]
 
-_FOLDER = Path(__file__).parents[2] / "data" / "clients"
-_ANSWERS = _FOLDER / "cases-franz-go.json.gz"
-_MEMBERS = _FOLDER / "members-franz-go.jsonl"
-_UUIDS = ("1b89d8d5-2f53-4a3c-9a0e-0f6f0a6a3c11", "7e2f4b0a-61a7-4c55-8d2b-93f0c2d8b7a4")
-"""The coordinator makes a member id of the client id and one."""
-
-TOPICS = {"zoo": 3, "ant": 4, "Mole": 2}
-"""Partitions of the topics to which all of `members` subscribe, in the order of the program."""
+_ANSWERS = Path(__file__).parents[2] / "data" / "clients" / "cases-franz-go.json.gz"
 
 FRANZ_GO_MODELS = [model for model in MODELS if model.library == "franz-go"]
 
@@ -115,64 +104,7 @@ def answers(model: Model) -> dict[str, Any]:
     return recorded[str(model)]
 
 
-def members() -> list[dict[str, Any]]:
-    """Give what members sent, and got.
-
-    Of each strategy and version one member joins first (round 1); it joins again with what it got,
-    and a second one (round 2). The first one leads.
-    """
-    return [json.loads(line) for line in _MEMBERS.read_text("utf-8").splitlines()]
-
-
-def _record() -> None:
-    from tests.assignor.client.oracle.franz_go import ask
-
-    told = {
-        str(model): {
-            name: answer_of(answer)
-            for name, answer in zip(
-                CASES, ask(model, [spec_of(model, name) for name in CASES]), strict=True
-            )
-        }
-        for model in FRANZ_GO_MODELS
-    }
+def write(told: Mapping[str, Any]) -> None:
+    """Record answers, by model and case."""
     text = json.dumps(told, indent=0, ensure_ascii=False) + "\n"
     _ANSWERS.write_bytes(gzip.compress(text.encode(), mtime=0))
-    rows = [row for model in FRANZ_GO_MODELS for row in _rows(model)]
-    _MEMBERS.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-
-
-def _rows(model: Model) -> list[dict[str, Any]]:
-    from tests.assignor.client.oracle.franz_go import run
-
-    first: dict[str, Any]
-    first, second = ({"member_id": f"kgo-{uuid}", "topics": list(TOPICS)} for uuid in _UUIDS)
-    rows = []
-    for number in (1, 2):
-        joined = [first, second][:number]
-        spec = {
-            "id": "",
-            "strategy": model.strategy,
-            "topics": {name: {"partitions": count} for name, count in TOPICS.items()},
-            "members": joined,
-        }
-        (told,) = run(model.version, [spec], "-raw", in_order=True)
-        rows += [
-            {
-                "library": model.library,
-                "version": model.version,
-                "strategy": model.strategy,
-                "client_id": "kgo",
-                "round": number,
-                "member_id": each["member_id"],
-                "subscription": told["subscriptions"][each["member_id"]],
-                "assignment": told["sent"][each["member_id"]],
-            }
-            for each in joined
-        ]
-        first = {**first, "owned": told["assignment"][first["member_id"]], "generation": 1}
-    return rows
-
-
-if __name__ == "__main__":
-    _record()

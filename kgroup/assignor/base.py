@@ -53,13 +53,16 @@ class Topic:
         partitions: how many.
         racks: of each partition, the racks of its replicas; None where no broker names its rack.
         leader_racks: of each partition, the rack of its leader; None likewise.
-        listed: partitions as brokers list them; None: by their numbers, as they do in KRaft mode.
+        listed: partitions as brokers list them; None: by their numbers, as those of 4.3 do.
+        is_listing_known: whether brokers list them so; not of a topic that is thought to grow where
+            they go by something else: by hashes, those of 3.9.
     """
 
     partitions: int
     racks: tuple[frozenset[str], ...] | None = None
     leader_racks: tuple[str | None, ...] | None = None
     listed: tuple[int, ...] | None = None
+    is_listing_known: bool = True
 
     def racks_of(self, partition: int) -> frozenset[str]:
         """Give the racks of one partition's replicas."""

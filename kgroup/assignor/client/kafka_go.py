@@ -154,6 +154,12 @@ def _by_topic(
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
 ) -> bool:
+    """Tell whether no map is walked that counts, and how shared topics are listed is known."""
+    if any(
+        len(takers) > 1 and name in topics and not topics[name].is_listing_known
+        for name, takers in takers_by_topic(members).items()
+    ):
+        return False
     return assignor is not assign_by_rack or is_same_in_any_order(
         lambda order: assign_by_rack(members, topics, order)
     )

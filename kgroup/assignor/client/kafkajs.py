@@ -76,7 +76,11 @@ def _as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
 ) -> bool:
-    """Tell whether the leader is known, or it does not matter who it is."""
+    """Tell whether it is known who leads, and how topics are listed, or does not matter."""
+    if len(members) > 1 and not all(
+        topics[name].is_listing_known for name in _topics_of_leader(members, topics)
+    ):
+        return False
     return any(member.leads for member in members) or len({each.topics for each in members}) == 1
 
 

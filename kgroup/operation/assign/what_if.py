@@ -185,7 +185,9 @@ def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
             racks = old.racks[:number] + (frozenset[str](),) * more
         if old.leader_racks is not None:
             leaders = old.leader_racks[:number] + (None,) * more
-    return _with_topic(spec, topic, Topic(number, racks, leaders))
+    return _with_topic(
+        spec, topic, replace(_new_topic(spec, number), racks=racks, leader_racks=leaders)
+    )
 
 
 def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
@@ -196,7 +198,7 @@ def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
         replace(member, topics=(*(t for t in member.topics if t != topic), topic))
         for member in spec.members
     )
-    return _with_topic(replace(spec, members=tuple(members)), topic, Topic(number))
+    return _with_topic(replace(spec, members=tuple(members)), topic, _new_topic(spec, number))
 
 
 def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
@@ -277,6 +279,15 @@ def _forgetful(member: MemberSpec) -> MemberSpec:
         user_data=None,
         threads={},
     )
+
+
+def _new_topic(spec: GroupSpec, number: int) -> Topic:
+    """Give a topic; where brokers list others not by number, how they list it is not known."""
+    by_number = all(
+        each.listed is None or each.listed == tuple(range(each.partitions))
+        for each in spec.topics.values()
+    )
+    return Topic(number, is_listing_known=by_number)
 
 
 def _with_topic(spec: GroupSpec, name: str, topic: Topic) -> GroupSpec:

@@ -9,6 +9,7 @@ import pytest
 
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import read_spec
+from kgroup.operation.assign.what_if import add_topic, set_partitions
 from tests.assignor.case.notation import Case, case, member
 
 OF_TWO = case("t 2", member("a", "t"), member("b", "t"))
@@ -52,3 +53,26 @@ def test_warned_of_chance(client: str, strategy: str, group: Case, *, is_certain
     spec = {"strategy": strategy, "client": client, "topics": group.topics}
     found = dry_run(read_spec(spec | {"members": list(group.members)})).warnings
     assert any("determine what" in warning for warning in found) == (not is_certain)
+
+
+@pytest.mark.parametrize("listed", [[1, 0, 2], [0, 1, 2]])
+@pytest.mark.parametrize("takers", [1, 2])
+@pytest.mark.parametrize(
+    ("client", "strategy"),
+    [("kafka-go", "range"), ("kafka-go", "roundrobin"), ("kafkajs", "RoundRobinAssigner")],
+)
+def test_warned_of_new_partitions_where_brokers_do_not_list_by_number(
+    client: str, strategy: str, takers: int, listed: list[int]
+) -> None:
+    spec = {
+        "strategy": strategy,
+        "client": client,
+        "topics": {"t": {"partitions": 3, "listed": listed}, "u": {"partitions": 3}},
+        "members": [member(each, "t u") for each in "ab"[:takers]],
+    }
+    group = read_spec(spec)
+    is_certain = takers == 1 or listed == [0, 1, 2]
+    for changed in (set_partitions(group, "u", 4), add_topic(group, "v", 2)):
+        found = dry_run(changed).warnings
+        assert any("determine what" in warning for warning in found) == (not is_certain)
+    assert not any("determine what" in warning for warning in dry_run(group).warnings)

@@ -60,6 +60,7 @@ from kgroup.render.group import (
     simulation,
     zookeeper,
 )
+from kgroup.render.group.assign_object import assign_object
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.grid import grid_text
 from kgroup.render.group.offset_plan import plan_text
@@ -310,9 +311,7 @@ def _check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[
 
 def _check_json(rows: Rows) -> None:
     """Write rows as JSON lines and as a document, and read them back."""
-    objects = [
-        assignment.assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows
-    ]
+    objects = [assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows]
     found = [json.loads(line) for line in b"".join(json_rows(objects)).splitlines()]
     whole = b"".join(document("list", json_rows(objects), []))
     assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found

@@ -135,6 +135,7 @@ def command(
         raise click.UsageError("--client names a version itself; leave out --kafka-version")
     from kgroup.operation.assign.assign import AssignRequest, Mode, assign_group, assign_specs
     from kgroup.render.group import assignment as render
+    from kgroup.render.group.assign_object import assign_object
 
     modes = {Mode.COMPARE: compare, Mode.BOUNCE: bounce, Mode.SETTLE: settle}
     mode = next((mode for mode, is_chosen in modes.items() if is_chosen), Mode.ONCE)
@@ -156,7 +157,7 @@ def command(
     else:
         sheet = render.moves_sheet
         page = partial(render.runs_text, grid_width=_width() if grid else None)
-    return show("assign", report, output, sheet, page, render.assign_object)
+    return show("assign", report, output, sheet, page, assign_object)
 
 
 def _width() -> int:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.overlap import Overlap
-from kgroup.operation.assign.ownership import Ownership
 from kgroup.operation.assign.run import Bounce, Run
 from kgroup.render.cell import Column, Kind, cell, ranges
+from kgroup.render.group.assign_object import lag_moved, move_object
 from kgroup.render.group.grid import grid_text
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
@@ -19,7 +17,6 @@ __all__ = [
     "BOUNCE_COLUMNS",
     "COMPARE_COLUMNS",
     "MOVE_COLUMNS",
-    "assign_object",
     "bounces_sheet",
     "bounces_text",
     "compared_sheet",
@@ -90,66 +87,10 @@ _COMPARED_SHOWN = [column.name for column in COMPARE_COLUMNS[1:]]
 _BOUNCE_SHOWN = [column.name for column in BOUNCE_COLUMNS[1:]]
 
 
-def assign_object(row: Run | Bounce) -> dict[str, Any]:
-    """Make the JSON object of a run or of a rolling restart.
-
-    That of a run is the one of its first rebalance, with those that follow inside.
-    """
-    return _run_object(row) if isinstance(row, Run) else _bounce_object(row)
-
-
-def _run_object(run: Run) -> dict[str, Any]:
-    made = _plan_object(run.first)
-    if run.what is not None:
-        made["what"] = run.what
-    if run.following:
-        made["following"] = [_plan_object(each) for each in run.following]
-    return made
-
-
-def _bounce_object(bounce: Bounce) -> dict[str, Any]:
-    return {
-        "id": bounce.id,
-        "protocol": bounce.protocol,
-        "strategy": bounce.strategy,
-        "computed_as": bounce.computed_as,
-        "error": bounce.error,
-        "dynamic_members": bounce.dynamic,
-        "static_members": bounce.static,
-        "rebalances": len(bounce.plans),
-        "moves": bounce.moves,
-        "with_static_members": {"rebalances": 0, "moves": 0} if bounce.can_be_static else None,
-        "steps": [_run_object(run) for run in bounce.runs],
-    }
-
-
-def _plan_object(plan: AssignPlan) -> dict[str, Any]:
-    return {
-        "id": plan.id,
-        "protocol": plan.protocol,
-        "strategy": plan.strategy,
-        "computed_as": plan.computed_as,
-        "rebalance": plan.rebalance,
-        "leader_id": plan.leader_id,
-        "error": plan.error,
-        "assignment": plan.assignment,
-        "members": plan.members,
-        "moves": None if plan.assignment is None else [_move_object(move) for move in plan.moves],
-        "kept": plan.kept,
-        "balance": plan.balance,
-        "rack_local": plan.rack_local,
-        "lag_moved": _lag_moved(plan),
-        "warnings": plan.warnings,
-        "threads": plan.threads and {thread_name(each): got for each, got in plan.threads.items()},
-        "owners": plan.owners and [_ownership(each) for each in plan.owners],
-        "overlaps": plan.overlaps,
-    }
-
-
 def moves_sheet(runs: Sequence[Run]) -> Sheet:
     """Make a row for each partition that moves."""
     rows = (
-        (plan.id, number, *_move_object(move).values())
+        (plan.id, number, *move_object(move).values())
         for run in runs
         for number, plan in enumerate(run.plans, 1)
         for move in plan.moves
@@ -225,29 +166,6 @@ def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
         yield "warning", f"The restart ends early: Kafka's own assignor fails with {error}"
 
 
-def _lag_moved(plan: AssignPlan) -> int | None:
-    """Sum up the known lags of what moves; None where none is known."""
-    known = [move.lag for move in plan.moves if move.lag is not None]
-    return sum(known) if known else None
-
-
-def _move_object(move: Move) -> dict[str, Any]:
-    return {
-        "topic": move.topic,
-        "partition": move.partition,
-        "from": move.from_member,
-        "to": move.to_member,
-        "lag": move.lag,
-        "depends_on_id": move.depends_on_id,
-        "from_thread": _thread(move.from_member, move.from_thread),
-        "to_thread": _thread(move.to_member, move.to_thread),
-    }
-
-
-def _thread(member_id: str | None, number: int | None) -> str | None:
-    return None if member_id is None or number is None else thread_name((member_id, number))
-
-
 def _members_sheet(plan: AssignPlan) -> Sheet:
     """Make a row for each member."""
     rows = (
@@ -258,20 +176,6 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
         for member in sorted(plan.members, key=lambda member: member.member_id)
     )
     return Sheet(_MEMBER_COLUMNS, rows)
-
-
-def _ownership(each: Ownership) -> dict[str, Any]:
-    return {
-        "topic": each.topic,
-        "partition": each.partition,
-        "owner": None if each.owner is None else _owner_name(*each.owner),
-        "given": each.given and thread_name(each.given),
-        "is_as_given": each.is_as_given,
-    }
-
-
-def _owner_name(member_id: str, number: int | None) -> str:
-    return member_id if number is None else thread_name((member_id, number))
 
 
 def _unowned_sheet(plan: AssignPlan) -> Sheet:
@@ -375,7 +279,7 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
     if plan.error is None:
         waiting = sum(move.to_member is None for move in plan.moves)
         later = f", {waiting} of them given up without a new owner" if waiting else ""
-        moved = _lag_moved(plan)
+        moved = lag_moved(plan)
         lag = "" if moved is None else f", with a lag of {moved}"
         yield "moves", f"{len(plan.moves)}{later}{lag}"
         yield "stay", str(plan.kept)

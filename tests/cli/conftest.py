@@ -5,6 +5,7 @@ import pytest
 
 from kgroup.cli.main import status_of
 from tests.cli.fake_cluster import cluster
+from tests.cli.json_schemas import check_document
 
 __all__ = ["Cli", "Result", "cli", "cluster"]
 
@@ -28,7 +29,10 @@ class Result:
 
 @pytest.fixture
 def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    """Runs a command line in this process, through the error boundary, without any default."""
+    """Runs a command line in this process, through the error boundary, without any default.
+
+    A JSON document that it writes has to be as its schema says.
+    """
     for name in ("BOOTSTRAP_SERVER", "CONFIG", "PROFILE", "WAREHOUSE"):
         monkeypatch.delenv(f"KGROUP_{name}", raising=False)
 
@@ -36,6 +40,8 @@ def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
         capfdbinary.readouterr()
         status = status_of([str(arg) for arg in args])
         out, err = capfdbinary.readouterr()
+        if "json" in args and out:
+            check_document(out)
         return Result(status, out.decode(), err.decode())
 
     return run

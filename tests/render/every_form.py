@@ -71,6 +71,7 @@ from kgroup.render.record import statistics
 from kgroup.render.record.record import RECORD_COLUMNS, record_text
 from kgroup.render.sheet import Sheet, sheet_text
 from kgroup.simulation.timeline import Simulation
+from tests.cli.json_schemas import ROWS, check_document
 from tests.render.random_report import RandomReport
 from tests.render.read_markup import NEED_ROWS, read, squeezed
 
@@ -236,6 +237,12 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
 }
 """Every function that writes a page: of what, and how to call it."""
 
+_COMMANDS = {kind: command for command, kinds in ROWS.items() for kind in kinds} | {
+    Run: "assign",
+    Bounce: "assign",
+}
+"""A command whose documents have rows of a type."""
+
 _ONLY_TABLES = frozenset(
     {
         watch_text,
@@ -309,11 +316,12 @@ def _check_page(page: Callable[..., Iterator[str]], rows: Rows, forms: Iterable[
             assert bool(found) == bool(text)
 
 
-def _check_json(rows: Rows) -> None:
-    """Write rows as JSON lines and as a document, and read them back."""
+def _check_json(kind: type, rows: Rows) -> None:
+    """Write rows as JSON lines and as a document, read them back, and compare with its schema."""
     objects = [assign_object(row) if isinstance(row, Run | Bounce) else row for row in rows]
     found = [json.loads(line) for line in b"".join(json_rows(objects)).splitlines()]
-    whole = b"".join(document("list", json_rows(objects), []))
+    whole = b"".join(document(_COMMANDS[kind], json_rows(objects), []))
+    check_document(whole)
     assert json.loads(whole)["data"] == json.loads(json_on_terminal(whole))["data"] == found
     _harmless(json_on_terminal(whole))
     for row, each in zip(rows, found, strict=True):
@@ -370,7 +378,7 @@ def try_sheet(
     some = whole.select(draw.sample(names, draw.randint(1, len(names))))
     for each in (whole, whole.without_blank(), some):
         _check_sheet(each, draw.choice([*MARKUPS]), headers=draw.random() < 0.8)
-    _check_json(rows)
+    _check_json(kind, rows)
 
 
 def _try_page(function: Callable[..., object], draw: Random) -> None:

@@ -16,10 +16,10 @@ def test_the_lag_of_what_moves_from_a_member_that_has_left() -> None:
     spec = read_spec({"strategy": "sticky", "topics": {"t": {"partitions": 3}}, "members": members})
     spec = what_if.changed(spec, what_if.Changes(remove=["a"], leader="b"))
     row = run_object(settled(replace(spec, lags={("t", 0): 7, ("t", 1): 100})))
-    (move,) = row["moves"] or ()
+    (move,) = row["moves"] or []
     assert (move["partition"], move["from"], move["lag"]) == (0, "a", 7)
     assert row["lag_moved"] == 7
     assert row["leader_id"] == "b"
     unknown = run_object(settled(spec))
-    (move,) = unknown["moves"] or ()
+    (move,) = unknown["moves"] or []
     assert (move["lag"], unknown["lag_moved"]) == (None, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.zookeeper import thread_name
@@ -73,11 +73,11 @@ class PlanObject(TypedDict):
     overlaps: tuple[Overlap, ...] | None
 
 
-class RunObject(PlanObject):
+class RunObject(PlanObject, total=False):
     """A rebalance, with those that follow of themselves inside."""
 
-    what: NotRequired[str]
-    following: NotRequired[list[PlanObject]]
+    what: str
+    following: list[PlanObject]
 
 
 class StaticObject(TypedDict):

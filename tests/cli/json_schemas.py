@@ -1,0 +1,200 @@
+"""A schema for the JSON document of each command: `python -m tests.cli.json_schemas`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import make_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import msgspec
+from jsonschema import Draft202012Validator
+
+from kgroup.history.build.build import ClusterReport
+from kgroup.history.query.commit_summary import CommitSummary
+from kgroup.history.query.inventory import ClusterInventory, GroupInventory
+from kgroup.history.query.lag import Lag
+from kgroup.history.query.owner import Owner
+from kgroup.history.query.past_group import PastDescription
+from kgroup.history.query.stale import StaleOffset
+from kgroup.history.rebalance.rebalance import Rebalance
+from kgroup.history.rebalance.storm import Storm
+from kgroup.history.sql.interval import Interval
+from kgroup.model.offset import StoredOffset, StoreName
+from kgroup.model.problem import Problem
+from kgroup.model.record import DecodedRecord
+from kgroup.operation.check.rule import Finding, RuleDescription
+from kgroup.operation.decode.statistics import Count
+from kgroup.operation.description import GroupDescription
+from kgroup.operation.doctor import Diagnosis
+from kgroup.operation.list_groups import ListedGroup
+from kgroup.operation.locate import GroupLocation, TransactionLocation
+from kgroup.operation.offsets.diff import OffsetDifference
+from kgroup.operation.offsets.plan import PlannedOffset
+from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
+from kgroup.operation.plan.plan import Plan, Target
+from kgroup.operation.plan.verify.step import StepCheck
+from kgroup.operation.remove_members import RemovedMember
+from kgroup.operation.simulate import ShippedScenario
+from kgroup.operation.zookeeper.fetcher import Fetch
+from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
+from kgroup.render.document import SCHEMA_VERSION
+from kgroup.render.group.assign_object import BounceObject, RunObject
+from kgroup.simulation.timeline import Simulation
+from tests.render.output_page import rows_under, tables
+
+__all__ = ["FOLDER", "ROWS", "check_document", "schemas"]
+
+FOLDER = Path(__file__).parents[2] / "docs" / "schema"
+
+_AnyRecord = make_dataclass(
+    DecodedRecord.__name__,
+    [
+        (name, hint | None if name == "offset" else hint)
+        for name, hint in get_type_hints(DecodedRecord).items()
+    ],
+)
+"""A record of a log, or the one of --key, which has no offset."""
+
+ROWS: Mapping[str, tuple[Any, ...]] = {
+    "assign": (RunObject, BounceObject),
+    "check": (Finding,),
+    "check --rules": (RuleDescription,),
+    "coordinator": (GroupLocation, TransactionLocation),
+    "decode-offsets": (_AnyRecord, Count),
+    "describe": (GroupDescription,),
+    "doctor": (Diagnosis,),
+    "history as-of": (PastDescription,),
+    "history build": (ClusterReport,),
+    "history commits": (CommitSummary,),
+    "history lag": (Lag,),
+    "history owner": (Owner,),
+    "history rebalances": (Rebalance,),
+    "history show": (ClusterInventory, GroupInventory),
+    "history sql": (dict[str, Any],),
+    "history stale": (StaleOffset,),
+    "history storms": (Storm,),
+    "history timeline": (Interval,),
+    "list": (ListedGroup,),
+    "members remove": (RemovedMember,),
+    "offsets copy": (PlannedOffset,),
+    "offsets delete": (PlannedOffset,),
+    "offsets diff": (OffsetDifference,),
+    "offsets import": (PlannedOffset,),
+    "offsets reset": (PlannedOffset,),
+    "offsets show": (StoredOffset,),
+    "plan": (GroupAdvice, ListedTarget),
+    **{f"plan {target}": (Plan,) for target in Target},
+    "plan apply": (PlannedOffset,),
+    "plan verify": (StepCheck,),
+    "simulate": (Simulation, ShippedScenario),
+    "zk fetchers": (Fetch,),
+    "zk ids": (RegisteredConsumer,),
+    "zk owners": (OwnedPartition,),
+    "zk tree": (TreeNode,),
+}
+"""What a row of `data` is, by the command that the document names: one of these types."""
+
+
+def schemas() -> dict[str, str]:
+    """Give the text of each schema by the name of its file."""
+    return {
+        f"{command.replace(' --', '-').replace(' ', '-')}.json": json.dumps(
+            _schema(command), ensure_ascii=False, indent=2
+        )
+        + "\n"
+        for command in ROWS
+    }
+
+
+def check_document(text: str | bytes) -> None:
+    """Make sure that a document is as the schema of its command says.
+
+    Raises:
+        ValidationError: it is not.
+        KeyError: no command is called so.
+    """
+    document = json.loads(text)
+    _validator(document["command"]).validate(document)
+
+
+@cache
+def _validator(command: str) -> Draft202012Validator:
+    schema = _schema(command)
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema)
+
+
+def _schema(command: str) -> dict[str, Any]:
+    """Make the schema of a command's document: of what is around the rows, too."""
+    around = (Problem, StoreName) if command == "offsets show" else (Problem,)
+    made, parts = msgspec.json.schema_components(
+        (*ROWS[command], *around), ref_template="#/$defs/{name}"
+    )
+    *rows, problem = made[: len(ROWS[command]) + 1]
+    meaning = rows_under("| field | meaning |")
+    properties: dict[str, dict[str, Any]] = {
+        "command": {"const": command},
+        "schema_version": {"const": SCHEMA_VERSION},
+        "store": made[-1],
+        "data": {"type": "array", "items": {"anyOf": rows} if len(rows) > 1 else rows[0]},
+        "errors": {"type": "array", "items": problem},
+    }
+    if StoreName not in around:
+        del properties["store"]
+    return {
+        "$schema": Draft202012Validator.META_SCHEMA["$id"],
+        "title": f"kgroup {command} -o json",
+        "type": "object",
+        "properties": {
+            name: {"description": meaning[name], **each} for name, each in properties.items()
+        },
+        "required": [name for name in properties if name != "store"],
+        "additionalProperties": False,
+        "$defs": {name: _closed(name, part) for name, part in parts.items()},
+    }
+
+
+def _closed(name: str, part: dict[str, Any]) -> dict[str, Any]:
+    """Let an object have all its fields, null ones too, and no others."""
+    part = {key: value for key, value in part.items() if key != "description"}
+    if "properties" not in part:
+        return part
+    fields: dict[str, dict[str, Any]] = part["properties"]
+    meanings = _meanings(name, frozenset(fields))
+    may_be_absent = RunObject.__optional_keys__ if name == RunObject.__name__ else ()
+    return part | {
+        "properties": {
+            key: ({"description": meanings[key]} if meanings else {}) | _plain(field)
+            for key, field in fields.items()
+        },
+        "required": [key for key in fields if key not in may_be_absent],
+        "additionalProperties": False,
+    }
+
+
+def _plain(field: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what a reader of documents does not need, and write "or null" in short."""
+    match field:
+        case {"anyOf": [{"type": kind, **rest}, {"type": "null"}]} if not rest:
+            return {"type": [kind, "null"]}
+    return {key: value for key, value in field.items() if key != "default"}
+
+
+def _meanings(name: str, fields: frozenset[str]) -> Mapping[str, str]:
+    """Give what docs/output.md says of the fields of a class; none where it has no table."""
+    for path, rows in tables("fields").items():
+        written = {row[0].strip("`"): row[1] for row in rows}
+        if path.endswith(f".{name}") and written.keys() == fields:
+            return written
+    return {}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for file in FOLDER.iterdir():
+        file.unlink()
+    for file_name, text in schemas().items():
+        (FOLDER / file_name).write_text(text, "utf-8")

@@ -28,7 +28,14 @@ from kgroup.pandas_import import leave_out_pandas
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["is_installed", "java_trouble", "reason_of_start", "run_on", "spark_session"]
+__all__ = [
+    "check_installed",
+    "is_installed",
+    "java_trouble",
+    "reason_of_start",
+    "run_on",
+    "spark_session",
+]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -54,6 +61,21 @@ def is_installed() -> bool:
     return find_spec("pyspark") is not None
 
 
+def check_installed() -> None:
+    """Make sure that there are PySpark and a Java for it.
+
+    Raises:
+        KgroupError: one is missing.
+    """
+    if not is_installed():
+        raise KgroupError(
+            "Spark is needed, and PySpark is not installed; install it with "
+            "pip install 'kgroup[spark]'"
+        )
+    if not _is_submitted() and (trouble := java_trouble()) is not None:
+        raise KgroupError(trouble)
+
+
 @contextmanager
 def spark_session(
     master: str | None = None,
@@ -71,14 +93,8 @@ def spark_session(
     Raises:
         KgroupError: PySpark or Java is missing, or Spark does not start.
     """
-    if not is_installed():
-        raise KgroupError(
-            "Spark is needed, and PySpark is not installed; install it with "
-            "pip install 'kgroup[spark]'"
-        )
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not is_submitted and (trouble := java_trouble()) is not None:
-        raise KgroupError(trouble)
+    check_installed()
+    is_submitted = _is_submitted()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
@@ -223,6 +239,11 @@ def _ended_if_interrupted() -> Iterator[None]:
         raise
     finally:
         module.Popen = Popen
+
+
+def _is_submitted() -> bool:
+    """Tell whether `spark-submit` runs this, and has a JVM."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def java_trouble() -> str | None:

@@ -49,7 +49,7 @@ _CONFIG = "secretConfig"
 def stream_history(
     session: SparkSession,
     config: ClientConfig,
-    cluster: str | None,
+    cluster: str,
     root: Path,
     *,
     every_s: float,
@@ -60,7 +60,7 @@ def stream_history(
     Args:
         session: to run on.
         config: how to connect.
-        cluster: name to give the cluster; by default its id.
+        cluster: its name.
         root: the warehouse's folder.
         every_s: seconds from the begin of a batch to that of the next.
         on_report: called with what a batch did.
@@ -70,10 +70,9 @@ def stream_history(
         KgroupError: the stream failed.
         OSError: a file cannot be written.
     """
-    live = ask_live(config, cluster)
     ended = threading.Event()
-    batch = _Batch(session, config, live.cluster, root, on_report, ended)
-    checkpoint = root.absolute() / "_kgroup" / "stream" / quote(live.cluster, safe="")
+    batch = _Batch(session, config, cluster, root, on_report, ended)
+    checkpoint = root.absolute() / "_kgroup" / "stream" / quote(cluster, safe="")
     session.dataSource.register(_Trigger)
     reader = session.readStream.format(_Trigger.name()).option(
         _CONFIG, b64encode(pickle.dumps(config)).decode()
@@ -82,7 +81,7 @@ def stream_history(
         with batch.warehouse():  # so that what is no warehouse is told at once
             checkpoint.mkdir(parents=True, exist_ok=True)
         query = (
-            reader.option("cluster", live.cluster)
+            reader.option("cluster", cluster)
             .load()
             .writeStream.foreachBatch(batch.write)
             .option("checkpointLocation", checkpoint.as_uri())

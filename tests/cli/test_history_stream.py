@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.history.input import live_source
+from kgroup.history.input.live_source import LiveSource
+from kgroup.source.config.client_config import ClientConfig
 from kgroup.spark import session, stream
 from tests.cli.conftest import Cli
 
@@ -17,6 +20,10 @@ def test_a_full_disk_leaves_the_batches_before(
     def fail(*args: object, **options: object) -> None:
         raise OSError(ENOSPC, "", str(tmp_path / "part"))
 
+    def ask(config: ClientConfig, cluster: str | None) -> LiveSource:
+        return LiveSource("c", {}, {}, (), config)
+
+    monkeypatch.setattr(live_source, "ask_live", ask)
     monkeypatch.setattr(session, "spark_session", lambda *_, **__: nullcontext())
     monkeypatch.setattr(stream, "stream_history", fail)
     result = cli("history", "stream", "-b", "127.0.0.1:9", "--to", tmp_path)
@@ -33,4 +40,17 @@ def test_without_pyspark_it_is_said_how_to_get_it(
     result = cli("history", "stream", "-b", "127.0.0.1:9", "--to", tmp_path / "w")
     assert (result.status, result.out) == (1, "")
     assert "pip install 'kgroup[spark]'" in result.err
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_cluster_is_asked_before_spark_starts(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*args: object, **options: object) -> None:
+        raise AssertionError("Spark has started")
+
+    monkeypatch.setattr(session, "spark_session", start)
+    result = cli("history", "stream", "-b", "127.0.0.1:9", "--to", tmp_path / "w")
+    assert (result.status, result.out) == (1, "")
+    assert "127.0.0.1:9" in result.err
     assert not (tmp_path / "w").exists()

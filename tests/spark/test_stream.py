@@ -149,10 +149,9 @@ def test_a_batch_that_waits_ends_with_the_stream(answer: Answer, tmp_path: Path)
     assert isinstance(waiting.error, BusyError)
 
 
-def test_what_is_no_warehouse_is_told(answer: Answer, tmp_path: Path) -> None:
+def test_what_is_no_warehouse_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    answer(live({}))
     with pytest.raises(InputError, match="expected a warehouse"):
         stream.stream_history(
-            Mock(), CONFIG, None, tmp_path, every_s=1, on_report=lambda report: None
+            Mock(), CONFIG, "c", tmp_path, every_s=1, on_report=lambda report: None
         )

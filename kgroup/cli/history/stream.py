@@ -54,9 +54,12 @@ def command(
     """
     if cluster == "":
         raise click.UsageError("--cluster: expected a name, found an empty text")
-    from kgroup.spark.session import spark_session
+    from kgroup.history.input.live_source import ask_live
+    from kgroup.spark.session import check_installed, spark_session
 
+    check_installed()
     config = connection.client_config()
+    name = ask_live(config, cluster).cluster  # Spark takes long to start: it has to be there
     with (
         explain_write_errors(root, "The tables have what the batches before have written."),
         spark_session(spark.master, spark.settings, only_tasks=True) as session,
@@ -64,7 +67,7 @@ def command(
         from kgroup.spark.stream import stream_history  # there is PySpark
 
         warn(f"note: Spark has started. What comes is written every {every_s:g} s.")
-        stream_history(session, config, cluster, root, every_s=every_s, on_report=_show)
+        stream_history(session, config, name, root, every_s=every_s, on_report=_show)
     return ExitStatus.DONE
 
 

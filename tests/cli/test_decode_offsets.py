@@ -290,6 +290,15 @@ def test_filters_reach_the_decoder(cli: Cli, log: Log) -> None:
     assert offsets("--as-of", "2023-11-15") == [0, 2]
 
 
+def test_names_that_may_have_been_meant(cli: Cli) -> None:
+    result = cli("decode-offsets", "--sample", "--group", "ledgr")
+    assert result.status == 3
+    assert "There is no record about the group; did you mean 'ledger'?\n" in result.err
+    result = cli("decode-offsets", "--sample", "--topic", "ordres")
+    assert result.status == 3
+    assert "for the topic 'ordres'; did you mean 'orders'?\n" in result.err
+
+
 def test_names_that_do_not_exist(cli: Cli, log: Log) -> None:
     nobody = cli("decode-offsets", log.root, "--group", "nobody", "-o", "jsonl")
     assert (nobody.status, nobody.out) == (3, "")

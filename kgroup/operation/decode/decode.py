@@ -90,9 +90,11 @@ class Decoding:
         is_met = self._has_rows or bool(self._groups.wanted or self._topics.wanted)
         missing: list[tuple[str, str | None]] = []
         for group_id in self._groups.missing:
-            missing.append(("There is no record about the group.", group_id))
+            text = f"There is no record about the group{self._groups.meant(group_id)}"
+            missing.append((text, group_id))
         for topic in self._topics.missing:
-            missing.append((f"There is no offset commit for the topic {topic!r}.", None))
+            text = f"There is no offset commit for the topic {topic!r}{self._topics.meant(topic)}"
+            missing.append((text, None))
         if pattern is not None and not is_met:
             missing.append((f"No record of a group matches {pattern.pattern!r}.", None))
         not_found = (Problem(ProblemKind.NOT_FOUND, text, group_id) for text, group_id in missing)

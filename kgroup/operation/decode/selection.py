@@ -11,6 +11,7 @@ from functools import reduce
 
 import pyarrow as pa
 
+from kgroup.errors import near_names
 from kgroup.model.pattern import Pattern
 from kgroup.model.record import TransactionStatus
 
@@ -19,6 +20,8 @@ __all__ = ["NOT_COMMITTED", "Names", "Selection", "row_time_ms"]
 CONTROL_TYPES = ("ControlCommit", "ControlAbort")
 NOT_COMMITTED = frozenset({TransactionStatus.ABORTED, TransactionStatus.OPEN})
 """Statuses of transactional records that count for nothing, or not yet."""
+MOST_SEEN = 10_000
+"""About how many names of a log are kept, to tell one that may have been meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +116,16 @@ class Names:
         self.wanted = tuple(dict.fromkeys(wanted))
         self._column = column
         self.found: set[str] = set()
+        self._seen: set[str] = set()
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Names not seen yet."""
         return tuple(name for name in self.wanted if name not in self.found)
+
+    def meant(self, name: str) -> str:
+        """Ask, as the end of a sentence, whether names that were seen are what a missing one is."""
+        return near_names(name, sorted(self._seen)) or "."
 
     def look(self, batch: pa.RecordBatch) -> None:
         """Take note of the names in a batch of `DECODED`; from several threads, if need be."""
@@ -126,9 +134,12 @@ class Names:
 
             # As bytes: a command line that is no UTF-8 gives names that are no text to Arrow.
             names = pa.array([name.encode(errors="surrogatepass") for name in missing])
-            there = batch[self._column].dictionary.cast(pa.binary())
+            texts = batch[self._column].dictionary
+            there = texts.cast(pa.binary())
             found = names.filter(pc.is_in(names, there)).to_pylist()
             self.found.update(name.decode() for name in found)
+            if len(self._seen) < MOST_SEEN:
+                self._seen.update(texts.to_pylist())
 
 
 def row_time_ms(batch: pa.RecordBatch) -> pa.Array:

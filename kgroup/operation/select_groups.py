@@ -10,11 +10,22 @@ from kgroup.source.base import GroupSource, Question, Reading
 
 __all__ = ["select_groups"]
 
+_UNKNOWN = "Not found in what could be read."
+
 
 def select_groups(
-    source: GroupSource, group_ids: Collection[str], question: Question
+    source: GroupSource,
+    group_ids: Collection[str],
+    question: Question,
+    absence: str = "The group does not exist",
 ) -> tuple[Reading, tuple[Problem, ...]]:
     """Read the groups of these ids, those that the question's regex chooses, or all.
+
+    Args:
+        source: to ask.
+        group_ids: names.
+        question: what to find out.
+        absence: what to say of one that is not there, a sentence without its end.
 
     Returns:
         What the source said, without problems of other groups; and what was not found: each group
@@ -41,7 +52,11 @@ def select_groups(
     ]
     there = _ids(source) if is_known and absent else ()
     missing = tuple(
-        Problem(ProblemKind.NOT_FOUND, _reason(each, there, is_known=is_known), group_id=each)
+        Problem(
+            ProblemKind.NOT_FOUND,
+            f"{absence}{near_names(each, there) or '.'}" if is_known else _UNKNOWN,
+            group_id=each,
+        )
         for each in absent
     )
     if regex is not None and not groups and not unanswered:
@@ -55,9 +70,3 @@ def _ids(source: GroupSource) -> Collection[str]:
         question = Question(state=False, members=False, offsets=False, log_budget=0)
         return source.read(question=question).image.groups
     return ()
-
-
-def _reason(group_id: str, there: Collection[str], *, is_known: bool) -> str:
-    if not is_known:
-        return "Not found in what could be read."
-    return f"The group does not exist{near_names(group_id, there) or '.'}"

@@ -262,6 +262,15 @@ def test_wrong_usage(zk: Any, args: list[str]) -> None:
     assert "try 'kgroup zk" in result.err
 
 
+@pytest.mark.parametrize("command", ["ids", "owners", "fetchers"])
+def test_a_group_that_is_not_in_zookeeper(cli: Cli, command: str) -> None:
+    result = cli("zk", command, "order-service", "--sample")
+    assert (result.status, result.out.count("\n")) == (3, 0)
+    assert "not-found: No such group is in ZooKeeper ('kgroup describe' has those" in result.err
+    result = cli("zk", command, "stock-snyc", "--sample")
+    assert "in Kafka); did you mean 'stock-sync'?" in result.err
+
+
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_the_help_offers_only_sources_that_have_nodes(cli: Cli, command: str) -> None:
     text = cli("zk", command, "--help").out

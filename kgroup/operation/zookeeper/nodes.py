@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _WHO_IS_THERE = Question(offsets=False, log_budget=0)
+_ABSENCE = "No such group is in ZooKeeper ('kgroup describe' has those in Kafka)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def read_groups(
         InputError: it has nothing to read.
         BrokerError: ZooKeeper cannot be asked.
     """
-    reading, missing = select_groups(source, group_ids, question)
+    reading, missing = select_groups(source, group_ids, question, _ABSENCE)
     view = reading.view
     if view is None:
         raise _no_nodes()

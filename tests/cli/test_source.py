@@ -253,3 +253,18 @@ def test_nothing_to_read_is_a_document_too(cli: Cli, command: list[str], tmp_pat
 def test_wrong_usage_is_no_document(cli: Cli, cluster: FakeCluster) -> None:
     result = cli("list", "-b", "host:port", "-o", "json")
     assert (result.status, result.out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("stock-snyc", "did you mean 'stock-sync'"),  # in the sample's ZooKeeper
+        ("ledgr", "did you mean 'ledger'"),  # in its log
+        ("fraud-chek", "did you mean 'fraud-check'"),  # the other one has fraud-scan
+        ("xyz", "The group does not exist.\n"),
+    ],
+)
+def test_a_group_of_the_sample_that_is_misspelt(cli: Cli, name: str, meant: str) -> None:
+    result = cli("describe", "--sample", name)
+    assert (result.status, result.out) == (3, "")
+    assert meant in result.err

@@ -69,13 +69,27 @@ class Source:
     def that_has(self, group_ids: Collection[str]) -> "Source":
         """Give the source to read groups from that are named: the sample has its ZooKeeper apart.
 
-        It is the sample's ZooKeeper where that has them all.
+        It is the sample's ZooKeeper where that has them all, or those that may have been meant.
         """
         zookeeper = with_sample_zookeeper(self)
-        if zookeeper is not self and group_ids:
-            there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
-            return zookeeper if there.issuperset(group_ids) else self
-        return self
+        if zookeeper is self or not group_ids:
+            return self
+        there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
+        unknown = [each for each in group_ids if each not in there]
+        return zookeeper if all(self._means_one_of(there, each) for each in unknown) else self
+
+    def _means_one_of(self, names: Collection[str], name: str) -> bool:
+        """Tell whether one of these groups, and none of this source, is nearest to a name."""
+        from difflib import get_close_matches
+
+        if not get_close_matches(name, names):
+            return False
+        from kgroup.source.base import Question
+
+        question = Question(state=False, members=False, offsets=False, log_budget=0)
+        with self.open(in_rounds=True) as source:
+            own = source.read(question=question).image.groups
+        return get_close_matches(name, [*own, *names], 1)[0] not in own
 
     @contextmanager
     def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> "Iterator[GroupSource]":

@@ -61,6 +61,20 @@ class LazyGroup(click.Group):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, and let an error of its line say which one it was.
+
+        click leaves that out where the last option has no value.
+        """
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if error.ctx is None:
+                name = ctx.invoked_subcommand
+                command = self.get_command(ctx, name) if name and name in self.table else None
+                error.ctx = ctx if command is None else click.Context(command, ctx, name)
+            raise
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Give the names in the order of the table."""
         return list(self.table)

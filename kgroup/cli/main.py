@@ -18,7 +18,7 @@ import click
 
 from kgroup import __version__
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
-from kgroup.cli.output.context import flush, warn, write
+from kgroup.cli.output.context import discard, flush, warn, write
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
 from kgroup.pandas_import import leave_out_pandas
@@ -203,12 +203,19 @@ def _close_stdout(status: int) -> int:
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard()
     return status
 
 
 def _describe_os_error(error: OSError) -> str:
-    file = f"{error.filename}: " if error.filename is not None else ""
+    from traceback import walk_tb
+
+    name = error.filename
+    if name is None and any(
+        f.f_code is click.echo.__code__ for f, _ in walk_tb(error.__traceback__)
+    ):
+        name = "standard output"  # of help, which click writes
+    file = f"{name}: " if name is not None else ""
     return f"{file}{error.strerror or error}"
 
 

@@ -100,6 +100,22 @@ def test_unknown_option(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("list --sample -o", "list"),
+        ("zk owners --snapshot", "zk owners"),
+        ("plan assignor g --client", "plan assignor"),
+        ("plan g -o", "plan"),
+    ],
+)
+def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None:
+    result = cli(*words.split())
+    assert (result.status, result.out) == (2, "")
+    assert f"Option '{words.split()[-1]}' requires an argument." in result.err
+    assert result.err.endswith(f"kgroup: try 'kgroup {command} --help'\n")
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         ("describe --group g", "Groups are named without an option: kgroup describe GROUP"),
@@ -264,10 +280,19 @@ def test_a_second_interrupt_does_not_break_off_what_the_first_one_closes(
         press(SIGINT, None)
 
 
-def test_full_standard_output_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("--help", 1),
+        ("describe --help", 1),
+        ("check --sample --nagios", 3),
+        ("check --sample nobody --nagios", 3),
+    ],
+)
+def test_full_standard_output_is_an_error(words: str, status: int) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "kgroup", "--help"], stdout=full, stderr=subprocess.PIPE
+            [sys.executable, "-m", "kgroup", *words.split()], stdout=full, stderr=subprocess.PIPE
         )
-    assert done.returncode == 1
-    assert done.stderr == b"kgroup: error: No space left on device\n"
+    assert done.returncode == status
+    assert b"kgroup: error: standard output: No space left on device\n" in done.stderr

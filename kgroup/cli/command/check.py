@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,16 @@ from kgroup.cli.option.input_file import read_whole
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented, flush, show, warn_notes, warn_of, write
+from kgroup.cli.output.context import (
+    discard,
+    documented,
+    flush,
+    show,
+    warn,
+    warn_notes,
+    warn_of,
+    write,
+)
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_rules
 from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
@@ -189,20 +198,22 @@ def command(
     from kgroup.operation.check.look import Limits
     from kgroup.operation.check.rule import Severity
 
-    known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
-    request = Request(
-        groups,
-        regex,
-        rules,
-        with_limits(Limits(), [*_profile_limits(source), *limits]),
-        Severity(fail_on),
-        known,
-        strategy,
-        log_budget,
-    )
     pause = None if interval_s is None else partial(time.sleep, interval_s)
     source = source.that_has(groups)
     try:
+        known = (
+            frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
+        )
+        request = Request(
+            groups,
+            regex,
+            rules,
+            with_limits(Limits(), [*_profile_limits(source), *limits]),
+            Severity(fail_on),
+            known,
+            strategy,
+            log_budget,
+        )
         with (
             documented("check", output),
             _past(warehouse, cluster) as look_back,
@@ -219,20 +230,34 @@ def command(
     except KgroupError as error:
         if not nagios:
             raise
-        write([f"KGROUP UNKNOWN - {error}\n"])
-        return _UNKNOWN
+        return _tell_plugin([f"KGROUP UNKNOWN - {error}\n"], _UNKNOWN)
     from kgroup.render.group import finding as render
 
     report = audit.report
     if not nagios and not prometheus:
         return show("check", report, output, render.finding_sheet, render.findings_text)
-    lines, status = render.prometheus_lines(audit), int(report.exit_status)
+    status = int(report.exit_status)
     if nagios:
-        lines, status = render.nagios_lines(audit), render.nagios_status(audit)
-    write(lines)
-    flush()
+        status = _tell_plugin(render.nagios_lines(audit), render.nagios_status(audit))
+    else:
+        write(render.prometheus_lines(audit))
+        flush()
     warn_notes(report.notes)
     warn_of(report.errors)
+    return status
+
+
+def _tell_plugin(lines: Iterable[str], status: int) -> int:
+    """Write what a plugin says, and give its status: that it does not know where nobody is told."""
+    try:
+        write(lines)
+        flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        warn(f"error: {error.filename}: {error.strerror}")
+        discard()
+        return _UNKNOWN
     return status
 
 

@@ -1,6 +1,7 @@
 """Where a command's output goes: data to standard output, everything else to standard error."""
 
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Page",
     "check_reader",
+    "discard",
     "documented",
     "flush",
     "is_terminal",
@@ -86,6 +88,11 @@ def flush() -> None:
     """Write what standard output holds back."""
     with naming("standard output"):
         sys.stdout.flush()
+
+
+def discard() -> None:
+    """Give up what standard output holds back, and what comes yet: it cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from jsonschema import ValidationError
 
+from kgroup.sample import sample_log_dir
 from tests.cli.commands import EVERY_COMMAND
 from tests.cli.conftest import Cli
 from tests.cli.json_schemas import FOLDER, ROWS, check_document, schemas
+from tests.history.recorded import Built
 
 
 def test_schemas_are_what_the_code_says() -> None:
@@ -28,7 +30,6 @@ def test_every_command_with_documents_has_a_schema() -> None:
 
 
 def test_a_schema_is_for_one_form_alone(cli: Cli) -> None:
-    """Real documents of every command are checked wherever tests make them."""
     text = cli("list", "--sample", "-o", "json").out
 
     def changed(**fields: Any) -> str:
@@ -47,3 +48,30 @@ def test_a_schema_is_for_one_form_alone(cli: Cli) -> None:
     del document["data"][0]["topics"]
     with pytest.raises(ValidationError):
         check_document(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "as-of now order-service",
+        "commits order-service",
+        "lag order-service --at now",
+        "owner orders 0 --at now",
+        "rebalances order-service",
+        "show",
+        "show --groups",
+        "stale --for 10s",
+        "storms --rate 2/1h",
+        "timeline order-service",
+    ],
+)
+def test_documents_of_the_past(cli: Cli, recorded_warehouse: Built, words: str) -> None:
+    """`cli` compares what it writes with the schema, here and wherever tests ask for JSON."""
+    warehouse = recorded_warehouse(sample_log_dir())
+    result = cli("history", *words.split(), "--warehouse", warehouse, "-o", "json")
+    assert (result.status, bool(json.loads(result.out)["data"])) == (0, True)
+
+
+def test_a_document_of_a_plan_for_partitions(cli: Cli) -> None:
+    result = cli("plan", "partitions", "orders=8", "order-service", "--sample", "-o", "json")
+    assert json.loads(result.out)["data"]

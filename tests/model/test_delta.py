@@ -1,5 +1,6 @@
 """What cannot be replayed is reported, and never in the way of the rest."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord
-from tests.model.records import NOW_MS, commit, record, replay
+from tests.model.records import NOW_MS, classic, commit, commit_tombstone, record, replay
 
 
 def unreadable(key: Any, value: Any = None, kind: str = "Unknown") -> DecodedRecord:
@@ -70,6 +71,24 @@ def test_groups_are_sorted_and_can_be_asked_for_again() -> None:
     assert list(delta.groups()) == ["a", "b"]
     delta.replay(record("OffsetCommit", {"group": "a", "topic": "orders", "partition": 0}, None))
     assert list(delta.groups()) == ["b"]
+
+
+def test_drained_groups_tell_when_a_value_changed_them_last() -> None:
+    def generation(group: str, timestamp_ms: int | None) -> DecodedRecord:
+        return replace(classic(group), timestamp_ms=timestamp_ms)
+
+    delta = replay(
+        commit("a", 0, 5, commitTimestamp=70),
+        generation("a", 90),
+        generation("a", 80),  # clocks of brokers go back at times
+        generation("a", None),
+        generation("b", None),
+        commit("c", 0, 5, commitTimestamp=60),
+        commit_tombstone("c", 1),
+    )
+    named = [(group.group_id, changed_ms) for group, changed_ms in delta.drain({})]
+    assert named == [("a", 90), ("b", 0), ("c", 60)]
+    assert delta.groups() == {}
 
 
 def test_problems_beyond_the_limit_are_counted() -> None:

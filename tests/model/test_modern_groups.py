@@ -200,7 +200,33 @@ def test_member_that_leaves() -> None:
     ]
     leaving = groups(start, gone[:1])["g"].members[0]
     assert (leaving.member_id, leaving.member_epoch, leaving.assignment) == ("a", -1, ())
+    assert leaving.previous_member_epoch is None  # Kafka: LEAVE_GROUP_MEMBER_EPOCH, -1, too
     assert [member.member_id for member in groups(start, gone)["g"].members] == ["b"]
+
+
+def test_what_is_left_of_a_member_goes_with_its_own_tombstone_only() -> None:
+    """Kafka: `GroupMetadataManager.replay` of each of the keys, with null."""
+    key = {"groupId": "g", "memberId": "a"}
+    start = [
+        *epochs("g", group_epoch=3, assignment_epoch=3),
+        *consumer_member("g", "a", epoch=3, partitions=[0]),
+    ]
+    target = record("ConsumerGroupTargetAssignmentMember", key, None)
+    (member,) = groups(start, target)["g"].members
+    assert (member.member_epoch, member.target_assignment) == (3, ())
+    assert [each.partition for each in member.assignment or ()] == [0]
+    member_itself = record("ConsumerGroupMemberMetadata", key, None)
+    assert groups(start, target, member_itself)["g"].members == ()
+
+
+def test_tombstone_of_the_assignment_epoch_leaves_the_group() -> None:
+    start = epochs("g", group_epoch=3, assignment_epoch=3)
+    left = record("ConsumerGroupTargetAssignmentMetadata", {"groupId": "g"}, None)
+    group = groups(start, left)["g"]
+    assert (group.type, group.group_epoch) == (GroupType.CONSUMER, 3)
+    assert group.assignment_epoch is None
+    gone = record("ConsumerGroupMetadata", {"groupId": "g"}, None)
+    assert groups(start, gone) == {}
 
 
 def test_tombstones_of_what_is_not_there() -> None:

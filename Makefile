@@ -17,7 +17,7 @@ DEMO := 'list --sample' \
   'decode-offsets --sample --group ledger -o jsonl' \
   'decode-offsets --sample --stats'
 
-.PHONY: help venv demo test shells databases check lint unit kernels format oracle oracle-clients fuzz bench lock clean
+.PHONY: help venv demo test shells databases check lint unit kernels format oracle oracle-clients fuzz mutants bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -89,6 +89,9 @@ oracle-clients: venv ## groups of Go's and Node's client libraries against what 
 
 fuzz: venv ## damage inputs of all kinds at random for a while (SECONDS=60) and print the figures
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
+
+mutants: venv ## change a random sample of the code, a place at a time, and see what no test notices (SEED=1, MUTANTS=80 a part)
+	$(BIN)/python -m tests.mutation --seed $(or $(SEED),1) --mutants $(or $(MUTANTS),80)
 
 bench: venv ## compare with Kafka's own tools, side by side
 	$(BIN)/python -m bench

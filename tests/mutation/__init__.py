@@ -1,0 +1,1 @@
+"""Mutation testing: whether tests notice that a line of the code says something else."""

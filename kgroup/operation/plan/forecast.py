@@ -23,6 +23,7 @@ from kgroup.simulation.scenario.scenario import (
 from kgroup.simulation.timeline import Simulation
 
 __all__ = [
+    "BEGIN_MS",
     "NOT_PLANNED",
     "USUAL",
     "Habits",
@@ -41,7 +42,8 @@ __all__ = [
     "topic_grows",
 ]
 
-_BEGIN_MS = 1_000
+BEGIN_MS = 1_000
+"""When the first of the moves begins."""
 _SPARE_MS = 5_000
 _COPY_MS = 2_000
 """That a command takes which copies offsets."""
@@ -114,24 +116,21 @@ def removing_restart(
 ) -> Move:
     """Restart members likewise; while each is away somebody removes it, as it does not leave."""
     move = rolling_restart(step, scenario, plans, habits)
-    later_ms = min(_BEGIN_MS, habits.restart_ms // 2)
+    later_ms = min(BEGIN_MS, habits.restart_ms // 2)
     removals = [Step(each.at_ms + later_ms, Action.REMOVE, each.member) for each in move.steps]
     steps = sorted((*move.steps, *removals), key=lambda each: each.at_ms)
     return replace(move, steps=tuple(steps))
 
 
-def topic_grows(
-    step: PlanStep, scenario: Scenario, topic: str, count: int, habits: Habits, *, wait_ms: int = 0
-) -> Move:
-    """Give a topic more partitions after a while, and wait until whoever looks for them has."""
+def topic_grows(step: PlanStep, scenario: Scenario, topic: str, count: int, habits: Habits) -> Move:
+    """Give a topic more partitions, and wait until whoever looks for them has."""
     ages = [
         plan.config.metadata_max_age_ms
         for plan in scenario.members.values()
         if plan.config.group_protocol == "classic"
     ]
-    steps = (Step(wait_ms, Action.ADD_PARTITIONS, topic=topic, count=count),)
-    looked_ms = wait_ms + max(ages, default=0)
-    return Move(step, steps, looked_ms + 2 * rest_ms(scenario, habits))
+    steps = (Step(0, Action.ADD_PARTITIONS, topic=topic, count=count),)
+    return Move(step, steps, max(ages, default=0) + 2 * rest_ms(scenario, habits))
 
 
 def how_to_restart(habits: Habits, members: int) -> str:
@@ -218,7 +217,7 @@ def forecast(
     begin, *ends = play_parts(
         replace(paced_scenario, members=members, steps=()),
         habits.seed,
-        [Part((), _BEGIN_MS), *parts],
+        [Part((), BEGIN_MS), *parts],
         scenario.settles_ms,
     )
     first: int | None = 0 if scenario.start is None else scenario.start.generation_id

@@ -17,6 +17,7 @@ from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.group import Group, GroupType
 from kgroup.operation.plan.coordinator import kafka_tool
 from kgroup.operation.plan.forecast import (
+    BEGIN_MS,
     NOT_PLANNED,
     Habits,
     forecast,
@@ -36,9 +37,9 @@ __all__ = ["plan_partitions"]
 _MAX_AGE = "metadata.max.age.ms"
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-_TIMES = 10
-"""How many times between two heartbeats are tried."""
 _QUESTION = Question(log_budget=0, commit_times=False)
+_JUST_MS = 50
+"""By which heartbeats have been answered that were just sent."""
 
 
 def plan_partitions(
@@ -331,20 +332,17 @@ def _begins_at_first(reset: str | None, scenario: Scenario, habits: Habits) -> b
 
 
 def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> Forecast:
-    """Play what comes of more partitions at the worst of some times between two heartbeats.
+    """Play what comes of more partitions at the worst time.
 
-    Members of the consumer protocol learn of them with their heartbeats. The leader of a classic
-    group does when its metadata are old: they are new when it all begins, which is the worst time.
+    Members of the consumer protocol learn of them with their heartbeats: the worst is that all have
+    just sent one. The leader of a classic group does when its metadata are old: they are new when
+    it all begins.
     """
-    is_classic = all(each.config.group_protocol == "classic" for each in scenario.members.values())
-    between_ms = scenario.consumer_settings.heartbeat_interval_ms
-    waits_ms = [0] if is_classic else range(0, between_ms, max(1, between_ms // _TIMES))
-    moves = [
-        topic_grows(NOT_PLANNED, scenario, topic, count, habits, wait_ms=wait_ms)
-        for wait_ms in waits_ms
-    ]
-    found = [forecast(scenario, [move], habits)[1] for move in moves]
-    return max(found, key=lambda each: each.skipped)
+    start = scenario.start
+    if start is not None and start.is_consumer_group:
+        start = replace(start, first_beat_ms=BEGIN_MS - _JUST_MS)
+    move = topic_grows(NOT_PLANNED, scenario, topic, count, habits)
+    return forecast(replace(scenario, start=start), [move], habits)[1]
 
 
 # --- steps ----------------------------------------------------------------------------------------

@@ -181,6 +181,7 @@ class Start:
         ends: offset of the next record that a partition gets, as far as it is known.
         topic_ids: Kafka's base64url text by name, as far as they are known.
         assignment_epoch: of a consumer group: for which its target assignment is.
+        first_beat_ms: when all members' first heartbeats are due; None: as chance decides.
     """
 
     generation_id: int
@@ -193,6 +194,7 @@ class Start:
     is_consumer_group: bool = False
     assignment_epoch: int = 1
     stored: Mapping[TopicPartition, int] = field(default_factory=dict)
+    first_beat_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

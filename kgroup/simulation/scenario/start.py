@@ -166,11 +166,14 @@ def _consumer_member(
 
 
 def joined(cluster: Cluster, scenario: Scenario, start: Start, name: str) -> Joined:
-    """Tell where a member stands; when it beats next, chance decides."""
+    """Tell where a member stands."""
     member, config = start.members[name], scenario.members[name].config
     configs = (scenario.members[each].config for each in start.members)
     everything = frozenset(topic for each in configs for topic in _topics(each, scenario))
     leads = member.member_id == start.leader_id and not start.is_consumer_group
+    first_beat_ms = start.first_beat_ms
+    if first_beat_ms is None:
+        first_beat_ms = cluster.chance(config.heartbeat_interval_ms)
     return Joined(
         member.member_id,
         member.epoch if start.is_consumer_group else start.generation_id,
@@ -178,7 +181,7 @@ def joined(cluster: Cluster, scenario: Scenario, start: Start, name: str) -> Joi
         tuple(sorted(member.owned)),
         _topics(config, scenario),
         everything if leads else None,
-        cluster.chance(config.heartbeat_interval_ms),
+        first_beat_ms,
         frozenset(member.revoking),
     )
 

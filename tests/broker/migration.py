@@ -184,14 +184,23 @@ class Fleet:
 
     @contextmanager
     def watched(self) -> Iterator[list[Happened]]:
-        """Note what happens until the end of the context, in the list."""
+        """Note what happens until the end of the context, in the list.
+
+        Prints why the broker says that it rebalanced: who sees another number than was forecast has
+        to know.
+        """
         found: list[Happened] = []
+        log = self._server.folder / "server.log"
+        logged = log.stat().st_size
         generation, begin_ms = self.generation(), _now_ms()
         yield found
         time.sleep(1)  # what was given up is read by others
         end_ms = _now_ms()
         rebalances = self.generation() - generation
         found.append(measured(self._clients.call("journal"), rebalances, begin_ms, end_ms))
+        for line in log.read_bytes()[logged:].decode("utf-8", "replace").splitlines():
+            if self.group in line and ("rebalance" in line or "epoch" in line):
+                print(line)
 
 
 def _now_ms() -> int:

@@ -232,7 +232,9 @@ class _Advisor:
     def _consumer_protocol(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
         target = Target.CONSUMER_PROTOCOL
         brokers = read_brokers(self.source, running.group)
-        change = ProtocolChange(running, brokers, False, False, None, running.library)
+        change = ProtocolChange(
+            running, brokers, False, bool(running.connectors), None, running.library
+        )
         if not change.moved:
             yield f"{target}: every member speaks it."
             return

@@ -15,6 +15,7 @@ from shlex import quote
 from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.model.group import GroupType
+from kgroup.operation.plan.connect import settable
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -35,7 +36,7 @@ from kgroup.operation.plan.plan import (
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup, plan_each
-from kgroup.operation.plan.stop import how_to_stop, removal, started_with
+from kgroup.operation.plan.stop import how_to_start, how_to_stop, removal, started_with
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
@@ -152,10 +153,12 @@ def plan_assignor(
     now = running.scenario.start.protocol
     told = _by_name(running, told)
     lists = {name: told.get(name, (now,)) for name in running.by_name}
-    preconditions = [running.rests, _common(running, now, lists), _known(running, now, told)]
+    preconditions = [running.rests, _common(running, now, lists)]
     is_mixed = COOPERATIVE_STICKY in (strategy, now) and strategy != now
-    stops = is_mixed and library == LIBRDKAFKA
-    if is_mixed:
+    is_connect = bool(running.connectors)
+    stops = is_connect or (is_mixed and library == LIBRDKAFKA)
+    preconditions += settable(running.connectors) if is_connect else [_known(running, now, told)]
+    if is_mixed and not is_connect:
         preconditions.append(_mixed_lists(library, found))
     if strategy == COOPERATIVE_STICKY:
         preconditions.append(_version(running, library))
@@ -179,7 +182,7 @@ def plan_assignor(
     if set(lists.values()) == {(strategy,)}:
         return replace(plan, summary=_reached(running, strategy, told))
     if stops:
-        moves = [_stopped(running, scenario, lists, strategy, habits)]
+        moves = [_stopped(running, scenario, lists, strategy, habits, library)]
     else:
         moves = _bounces(running, scenario, lists, strategy, habits, library)
     steps, total = forecast(scenario, moves, habits)
@@ -188,7 +191,9 @@ def plan_assignor(
         f"From {now} to {strategy} " + ("with the group stopped." if stops else f"in {count}."),
         steps,
         total,
-        None if len(moves) == 1 and not stops else _naive(scenario, lists, strategy, habits),
+        None
+        if is_connect or (len(moves) == 1 and not stops)
+        else _naive(scenario, lists, strategy, habits),
     )
 
 
@@ -428,23 +433,21 @@ def _restart(
 
 
 def _stopped(
-    running: RunningGroup, scenario: Scenario, lists: _Lists, strategy: str, habits: Habits
+    running: RunningGroup,
+    scenario: Scenario,
+    lists: _Lists,
+    strategy: str,
+    habits: Habits,
+    library: str | None,
 ) -> Move:
     alone = dict.fromkeys(lists, (strategy,))
     title = f"Stop the whole group, and start it with {strategy}"
     step = replace(
         _restart(
-            running,
-            lists,
-            alone,
-            title,
-            strategy,
-            f"The group uses {strategy}.",
-            habits,
-            LIBRDKAFKA,
+            running, lists, alone, title, strategy, f"The group uses {strategy}.", habits, library
         ),
         restarted=tuple(lists),
-        actions=(*how_to_stop(running.group), "Start all members."),
+        actions=(*how_to_stop(running.group), *how_to_start(running.group)),
         commands=removal(running.group),
         back="Stop the group again, and start it with the list that it had before.",
     )

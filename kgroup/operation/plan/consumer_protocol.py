@@ -27,7 +27,7 @@ from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Targe
 from kgroup.operation.plan.precondition.consumer_protocol import conditions
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.running import RunningGroup
-from kgroup.operation.plan.stop import how_to_stop, removal, started_with
+from kgroup.operation.plan.stop import how_to_start, how_to_stop, removal, started_with
 from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.source.base import GroupSource
 
@@ -70,6 +70,7 @@ def plan_consumer_protocol(
     running.check_coordinated("a classic or consumer group")
     group = running.group
     library = library or running.library
+    stops = stops or bool(running.connectors)  # whose settings, and restarts, are one
     change = ProtocolChange(running, read_brokers(source, group), back, stops, assignor, library)
     plan = Plan(
         group.group_id,
@@ -280,7 +281,7 @@ def _stopped(change: ProtocolChange, habits: Habits) -> Move:
     )
     step = replace(
         step,
-        actions=(*how_to_stop(change.group), "Start all members.", *change.about_session),
+        actions=(*how_to_stop(change.group), *how_to_start(change.group), *change.about_session),
         commands=(*removal(change.group), *change.session_commands),
         back="Stop the group again, and start it with the settings that it had before.",
     )

@@ -23,11 +23,13 @@ from kgroup.operation.plan.forecast import (
     forecast,
     how_to_restart,
     rolling_restart,
+    stopped_group,
     topic_grows,
 )
 from kgroup.operation.plan.plan import Expected, Forecast, NaiveWay, Plan, PlanStep, Setting, Target
 from kgroup.operation.plan.precondition.partitions import RESET, preconditions, reset_duration_ms
 from kgroup.operation.plan.running import RunningGroup, plan_each
+from kgroup.operation.plan.stop import how_to_start, how_to_stop
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import ClusterSource, GroupSource, Question
@@ -196,6 +198,9 @@ def _plan(
             f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}",
             group_id=group.group_id,
         )
+    is_told_reset = reset is not None
+    if running.connectors:
+        reset = reset or "earliest"  # as Connect sets it
     is_restarted = not _begins_at_first(reset, scenario, habits)
     plan = Plan(
         group.group_id,
@@ -206,7 +211,7 @@ def _plan(
         group.assignor,
         running.planned_members,
         preconditions(
-            *(running, topic, before, count, reset),
+            *(running, topic, before, count, reset if is_told_reset else None),
             is_told=told is not None,
             is_restarted=is_restarted,
         ),
@@ -222,7 +227,8 @@ def _plan(
             for name, each in scenario.members.items()
         }
         step = _restart(running, topic, before, count, reset, habits)
-        moves.insert(0, rolling_restart(step, scenario, plans, habits))
+        restart = stopped_group if running.connectors else rolling_restart
+        moves.insert(0, restart(step, scenario, plans, habits))
     steps, total = forecast(scenario, moves, habits)
     naive = None
     if is_restarted and reset != "none":
@@ -360,6 +366,8 @@ def _as_configured(
         for name, plan in scenario.members.items()
     }
     scenario = replace(scenario, members=aged)
+    if reset is None:
+        return scenario
     given = "earliest" if _begins_at_first(reset, scenario, habits) else "latest"
     members = {name: replace(plan, auto_offset_reset=given) for name, plan in aged.items()}
     return replace(scenario, members=members)
@@ -370,13 +378,16 @@ def _restart(
 ) -> PlanStep:
     group_id = quote(running.group.group_id)
     members = tuple(running.scenario.members)
+    how: tuple[str, ...] = (how_to_restart(habits, len(members)),)
+    if running.connectors:
+        how = (*how_to_stop(running.group), *how_to_start(running.group))
     return PlanStep(
         0,
         f"Restart every member with {RESET}=earliest",
         members,
         (Setting(None, RESET, reset, "earliest"),),
         (
-            how_to_restart(habits, len(members)),
+            *how,
             f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "
             f"run {_begin_at_first(running.group.group_id, topic, before, count)}, and start it.",
         ),

@@ -11,6 +11,7 @@ from kgroup.model.client.library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
+from kgroup.operation.plan.connect import shared_settings, sink_connectors
 from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.forecast import USUAL, Habits, paced
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
@@ -47,10 +48,14 @@ class RunningGroup:
     def report(self, plan: Plan, source: object) -> Report[Plan]:
         """Give a plan for it with its cluster, and with what its forecast goes by if it has one."""
         name = source.store_name if isinstance(source, WritableOffsetStore) else None
+        steps = plan.steps
+        if self.connectors:
+            steps = tuple(replace(each, settings=shared_settings(each.settings)) for each in steps)
         made = replace(
             plan,
+            steps=steps,
             cluster_id=None if name is None else name.cluster_id,
-            assumed=self.assumed if plan.steps else (),
+            assumed=self.assumed if steps else (),
         )
         return Report((made,), self.problems, self.notes)
 
@@ -69,6 +74,11 @@ class RunningGroup:
     def planned_members(self) -> tuple[PlannedMember, ...]:
         """The members as a plan keeps them."""
         return planned_members(self.group.members)
+
+    @property
+    def connectors(self) -> tuple[str, ...]:
+        """The connectors of Kafka Connect whose tasks its members are: their settings are one."""
+        return sink_connectors(self.group.members)
 
     @property
     def library(self) -> str | None:
@@ -187,6 +197,12 @@ def read_running(
     if found.type is GroupType.CONSUMER:  # its heartbeats and sessions are the coordinator's
         settings = read_brokers(source, found).simulated(scenario.consumer_settings)
         scenario = replace(scenario, consumer_settings=settings)
+    if sink_connectors(found.members):  # Connect sets it, where nobody says otherwise
+        members = {
+            name: replace(each, auto_offset_reset="earliest")
+            for name, each in scenario.members.items()
+        }
+        scenario = replace(scenario, members=members)
     scenario = paced(configured(scenario), habits)
     late = tuple(_late(scenario, habits))
     assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from shlex import quote
 
 from kgroup.model.group import Member
+from kgroup.operation.plan.connect import own_settings
 from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
@@ -88,6 +89,7 @@ def plan_static_membership(
     of_brokers = {name for name in members if name not in sessions}
     preconditions = [
         running.rests,
+        *own_settings(running.connectors),
         client_version(members, of_brokers),
         *([broker_version(members, brokers)] if sessions else []),
         unique_ids(ids, made_of),

@@ -5,9 +5,15 @@ from __future__ import annotations
 from shlex import quote
 
 from kgroup.model.group import Group
+from kgroup.operation.plan.connect import (
+    how_to_resume,
+    how_to_stop_connectors,
+    overrides,
+    sink_connectors,
+)
 from kgroup.operation.plan.plan import Expected, PlanStep, Setting
 
-__all__ = ["how_to_stop", "removal", "seen_stopped", "started_with"]
+__all__ = ["how_to_start", "how_to_stop", "removal", "seen_stopped", "started_with"]
 
 
 def how_to_stop(group: Group) -> tuple[str, ...]:
@@ -18,11 +24,20 @@ def how_to_stop(group: Group) -> tuple[str, ...]:
             ": static members stay until their sessions have expired, or the command below, run "
             "before any is started, removes them"
         )
-    return (
+    stop = (
         "Stop all members in order, so that what they have read is committed, and see that nothing "
-        "starts them again.",
-        f"Wait until {seen_stopped(group)}{stay}.",
+        "starts them again."
     )
+    if connectors := sink_connectors(group.members):
+        stop = how_to_stop_connectors(connectors)
+    return (stop, f"Wait until {seen_stopped(group)}{stay}.")
+
+
+def how_to_start(group: Group) -> tuple[str, ...]:
+    """Say how they are started again, with the settings of the step."""
+    if connectors := sink_connectors(group.members):
+        return overrides(connectors), how_to_resume(connectors)
+    return ("Start all members.",)
 
 
 def removal(group: Group) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.operation.plan.assignor import STRATEGY, one_by_one
+from kgroup.operation.plan.connect import settable
 from kgroup.operation.plan.coordinator import (
     CONSUMER_GROUP_HEARTBEAT,
     MIGRATION_POLICY,
@@ -50,6 +51,7 @@ def conditions(change: ProtocolChange, version: tuple[int, ...] | None) -> Itera
         Verdict.VERIFIED,
         f"protocol type {change.group.protocol_type or 'consumer'}",
     )
+    yield from settable(change.running.connectors)
     if not change.back:
         yield _support(change)
     if not change.stops:

@@ -10,6 +10,7 @@ import re
 from math import lcm
 from shlex import quote
 
+from kgroup.operation.plan.connect import OVERRIDE
 from kgroup.operation.plan.coordinator import kafka_tool
 from kgroup.operation.plan.plan import Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup
@@ -84,7 +85,7 @@ def preconditions(
     ]
     if running.is_stopped:
         return tuple(found)
-    found += [_joined(running, topic, before), _reset(reset)]
+    found += [_joined(running, topic, before), _reset(running, reset)]
     if is_restarted:
         found.append(_commits(running))
     return tuple(found)
@@ -149,11 +150,20 @@ def _joined(running: RunningGroup, topic: str, before: int) -> Precondition:
     )
 
 
-def _reset(reset: str | None) -> Precondition:
+def _reset(running: RunningGroup, reset: str | None) -> Precondition:
     text = f"Members' {RESET} is known: a new partition has no commit."
     if reset is not None:
         found = f"--auto-offset-reset {reset}"
         return Precondition("auto-offset-reset", text, Verdict.VERIFIED, found)
+    if running.connectors:
+        return Precondition(
+            "auto-offset-reset",
+            text,
+            Verdict.UNKNOWN,
+            "Kafka Connect sets earliest for tasks of a sink connector, where nothing else is set",
+            f"Look at consumer.{RESET} of the workers and at {OVERRIDE}{RESET} of the connector, "
+            "and say it with --auto-offset-reset.",
+        )
     return Precondition(
         "auto-offset-reset",
         text,

@@ -1,0 +1,106 @@
+"""Groups of Kafka Connect: the tasks of a sink connector, whose consumers share its settings.
+
+Source: `Worker.baseConsumerConfigs` and `ConnectorsResource` of Kafka 4.3.1; KIP-458 (a connector
+overrides settings of its clients), KIP-875 (a connector is stopped, and resumed).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import quote
+
+from kgroup.model.group import Member
+from kgroup.operation.plan.plan import Precondition, Setting, Verdict
+from kgroup.operation.report import first_names
+
+__all__ = [
+    "OVERRIDE",
+    "how_to_resume",
+    "how_to_stop_connectors",
+    "overrides",
+    "own_settings",
+    "settable",
+    "shared_settings",
+    "sink_connectors",
+]
+
+OVERRIDE = "consumer.override."
+"""Before a setting of consumers in a connector's configuration."""
+_CLIENT_ID = re.compile(r"connector-consumer-(.+)-\d+", re.DOTALL)
+_POLICY = "connector.client.config.override.policy"
+
+
+def sink_connectors(members: Iterable[Member]) -> tuple[str, ...]:
+    """Give the connectors whose tasks members are, by the client ids that Connect gives them."""
+    told = (_CLIENT_ID.fullmatch(each.client_id or "") for each in members)
+    return tuple(sorted({found[1] for found in told if found}))
+
+
+def settable(connectors: tuple[str, ...]) -> Iterable[Precondition]:
+    """Tell that a connector may set what a plan sets; nothing where there is no connector."""
+    if connectors:
+        yield Precondition(
+            "connector",
+            f"Workers of Kafka Connect let a connector override its consumers' settings: {_POLICY} "
+            "is All.",
+            Verdict.UNKNOWN,
+            _found(connectors),
+            f"Look at {_POLICY} of the workers: All is the default since Kafka 3.0. Where it is "
+            "not All the workers' own configuration (consumer.NAME=…) says it, of all connectors.",
+        )
+
+
+def own_settings(connectors: tuple[str, ...]) -> Iterable[Precondition]:
+    """Refuse what is another setting for each member; nothing where there is no connector."""
+    if connectors:
+        yield Precondition(
+            "own-settings",
+            "Each member can have a setting of its own.",
+            Verdict.REFUTED,
+            _found(connectors),
+            "Leave the tasks dynamic: with one group.instance.id for all each would fence the "
+            "others (FENCED_INSTANCE_ID).",
+        )
+
+
+def _found(connectors: tuple[str, ...]) -> str:
+    return (
+        f"by their client ids members are tasks of the sink connector {first_names(connectors)} of "
+        "Kafka Connect, and have its settings, all the same"
+    )
+
+
+def overrides(connectors: tuple[str, ...]) -> str:
+    """Say where the settings of a step stand."""
+    return (
+        f"The settings are of the connector, and so of all tasks: in its configuration they have "
+        f"the prefix {OVERRIDE} ({_paths('PUT', connectors, 'config')})."
+    )
+
+
+def how_to_stop_connectors(connectors: tuple[str, ...]) -> str:
+    """Say how all tasks are stopped at once."""
+    return (
+        f"Stop the connector with all of its tasks: {_paths('PUT', connectors, 'stop')} at a "
+        "worker (Kafka 3.5 or later; before, keep its configuration and delete the connector: the "
+        "group's commits stay)."
+    )
+
+
+def how_to_resume(connectors: tuple[str, ...]) -> str:
+    """Say how they are started again."""
+    return f"Start it: {_paths('PUT', connectors, 'resume')}; the workers start all of its tasks."
+
+
+def _paths(verb: str, connectors: tuple[str, ...], what: str) -> str:
+    return ", ".join(f"{verb} /connectors/{quote(each, safe='')}/{what}" for each in connectors)
+
+
+def shared_settings(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+    """Give settings as a connector has them, once for all of its tasks."""
+    found: dict[str, Setting] = {}
+    for each in settings:
+        name = OVERRIDE + each.name
+        found.setdefault(name, Setting(None, name, each.before, each.after))
+    return tuple(found.values())

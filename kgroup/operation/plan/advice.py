@@ -40,16 +40,17 @@ from kgroup.source.base import GroupSource, Question
 __all__ = ["GroupAdvice", "ListedTarget", "Proposal", "advise", "every_target"]
 
 _ENOUGH = 0.9
-"""Of the time for which partitions stop now: what saves less than a tenth is not worth a change."""
+"""Of what is counted now: what saves less than a tenth is not worth a change, or a word against."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A target that makes sense for a group.
+    """A target that a group can be moved to, for a reason.
 
     Attributes:
         goal: which of the target: a strategy; None where there is nothing to choose.
         why: what is gained.
+        against: what becomes worse by the numbers below; None: nothing, so that it makes sense.
         command: that plans it.
         now: what happens without it; None where nothing is simulated.
         then: what happens with it, likewise.
@@ -58,6 +59,7 @@ class Proposal:
     target: Target
     goal: str | None
     why: str
+    against: str | None
     command: str
     now: Compared | None = None
     then: Compared | None = None
@@ -70,7 +72,8 @@ class GroupAdvice:
     Attributes:
         members: how many it has.
         summary: what it comes to.
-        proposals: targets that make sense; none where there is nothing to gain.
+        proposals: targets that make sense, and then those that the numbers speak against; none
+            where there is nothing to gain.
         reasons: why other targets make no sense, or not now.
     """
 
@@ -223,7 +226,8 @@ class _Advisor:
             Target.ASSIGNOR,
             COOPERATIVE_STICKY,
             f"With {strategy} all members give up everything at each rebalance; with "
-            f"{COOPERATIVE_STICKY} only what moves stops.",
+            f"{COOPERATIVE_STICKY} only what moves stops. {_in_all(now, then)}".rstrip(),
+            _against(now, then),
             self._command(running.group.group_id, Target.ASSIGNOR, COOPERATIVE_STICKY),
             now,
             then,
@@ -252,9 +256,9 @@ class _Advisor:
             target,
             None,
             "The broker assigns, and nobody waits for all others to join again"
-            f"{begun}. "
-            + (f"In all, {_stops(now, then)}. " if _stops_as_long(now, then) else "")
+            f"{begun}. {_in_all(now, then)}"
             + (f"To be looked at first: {', '.join(unknown)}." if unknown else "All is ready."),
+            _against(now, then),
             self._command(running.group.group_id, target),
             now,
             then,
@@ -269,19 +273,22 @@ class _Advisor:
         if plan.naive is None:
             yield f"{target}: every member is static."
             return
-        now, then = plan.naive.forecast, plan.steps[-1].forecast
-        assert then is not None
-        if (then.rebalances, then.moved) >= (now.rebalances, now.moved):
+        restart = plan.steps[-1].forecast
+        assert restart is not None
+        now = Compared("a rolling restart as the group is", plan.naive.forecast)
+        then = Compared("a rolling restart with static members", restart)
+        if (restart.rebalances, restart.moved) >= (now.forecast.rebalances, now.forecast.moved):
             yield f"{target}: a rolling restart moves no less than now."
             return
         yield Proposal(
             target,
             None,
             "Members leave when they are restarted, and others take over; static ones get back "
-            "what they had, and what they read waits for them.",
+            f"what they had, and what they read waits for them. {_in_all(now, then)}".rstrip(),
+            _against(now, then),
             self._command(running.group.group_id, target),
-            Compared("a rolling restart as the group is", now),
-            Compared("a rolling restart with static members", then),
+            now,
+            then,
         )
 
     def of_old(self, row: GroupAdvice, address: str | None) -> GroupAdvice:
@@ -308,7 +315,7 @@ class _Advisor:
                 command = self._command(row.group_id, plan.target)
                 other = "" if plan.naive is None else f" Without the plan: {plan.naive.text}."
                 why = f"{why} {plan.summary}{other}"
-                found.append(Proposal(plan.target, None, why, command, *_of_plan(plan)))
+                found.append(Proposal(plan.target, None, why, None, command, *_of_plan(plan)))
         return _summed(row, found)
 
     def _restarted_later(self, scenario: Scenario, plans: Mapping[str, MemberPlan]) -> Forecast:
@@ -344,6 +351,24 @@ def _stops(now: Compared, then: Compared) -> str:
     )
 
 
+def _in_all(now: Compared, then: Compared) -> str:
+    """Say what is not gained, and is not enough to speak against it."""
+    told = ""
+    if _stops_as_long(now, then) and not _against(now, then):
+        told = f"In all, {_stops(now, then)}. "
+    again, was = then.forecast.read_again, now.forecast.read_again
+    return told + (f"Read again would be {again} records, and are {was} now. " * (again > was))
+
+
+def _against(now: Compared, then: Compared) -> str | None:
+    """Say what becomes worse by more than a tenth, with both numbers."""
+    before, after = now.forecast, then.forecast
+    told = [_stops(now, then)] if before.stopped_ms < _ENOUGH * after.stopped_ms else []
+    if before.skipped < _ENOUGH * after.skipped:
+        told.append(f"it would skip {after.skipped} records, and does {before.skipped} now")
+    return "; ".join(told) or None
+
+
 def _of_plan(plan: Plan) -> tuple[Compared | None, Compared | None]:
     if plan.naive is None or plan.forecast is None:
         return None, None
@@ -362,6 +387,11 @@ def _refuted(preconditions: Sequence[Precondition]) -> str | None:
 def _summed(row: GroupAdvice, found: Sequence[Proposal | str]) -> GroupAdvice:
     proposals = tuple(each for each in found if isinstance(each, Proposal))
     reasons = tuple(each for each in found if isinstance(each, str))
-    names = ", ".join(each.target for each in proposals)
-    summary = f"Makes sense: {names}." if proposals else "Nothing makes sense for it now."
-    return replace(row, summary=summary, proposals=proposals, reasons=reasons)
+    sound = tuple(each for each in proposals if each.against is None)
+    others = tuple(each for each in proposals if each.against is not None)
+    names = ", ".join(each.target for each in sound)
+    summary = f"Makes sense: {names}." if sound else "Nothing makes sense for it now."
+    if others:
+        told = "; ".join(f"{each.target} ({each.against})" for each in others)
+        summary += f" The numbers speak against: {told}."
+    return replace(row, summary=summary, proposals=(*sound, *others), reasons=reasons)

@@ -20,9 +20,10 @@ TARGET_COLUMNS = (
 _COMPARED = ("rebalances", "moved", "stopped_ms", "read_again", "skipped")
 ADVICE_COLUMNS = (
     Column("group_id", Kind.NAME, "id of the group"),
-    Column("target", Kind.TEXT, "that makes sense; none where there is nothing to gain"),
+    Column("target", Kind.TEXT, "to which it can be moved for a reason; none where there is none"),
     Column("goal", Kind.TEXT, "which of the target"),
     Column("why", Kind.TEXT, "what is gained, or why nothing is"),
+    Column("against", Kind.TEXT, "what becomes worse by the numbers; none where it makes sense"),
     Column("command", Kind.TEXT, "that plans it"),
     Column("rebalances_now", Kind.NUMBER, "generations or epochs that come without it"),
     Column("rebalances_then", Kind.NUMBER, "with it"),
@@ -54,15 +55,15 @@ def targets_sheet(targets: Sequence[ListedTarget]) -> Sheet:
 
 def advice_sheet(groups: Sequence[GroupAdvice]) -> Sheet:
     """Make a row for each target of each group, and one for a group without any."""
-    blank = (None,) * len(ADVICE_COLUMNS[5:])
+    blank = (None,) * len(ADVICE_COLUMNS[6:])
     rows: list[tuple[object, ...]] = []
     for group in groups:
         for each in group.proposals:
-            named = (group.group_id, each.target, each.goal, each.why, each.command)
+            named = (group.group_id, each.target, each.goal, each.why, each.against, each.command)
             rows.append((*named, *_numbers(each)))
         if not group.proposals:
             why = " ".join((group.summary, *group.reasons))
-            rows.append((group.group_id, None, None, why, None, *blank))
+            rows.append((group.group_id, None, None, why, None, None, *blank))
     return Sheet(ADVICE_COLUMNS, rows)
 
 
@@ -95,7 +96,8 @@ def _proposal(proposal: Proposal, form: str, *, headers: bool, terminal: bool) -
     goal = "" if proposal.goal is None else f" {proposal.goal}"
     title = visible(f"{proposal.target}{goal}")
     yield from title_text(title, form, level=3, terminal=terminal)
-    parts = Sheet(PARTS, [("why", proposal.why), ("run", proposal.command)])
+    against = [] if proposal.against is None else [("but", f"{_sentence(proposal.against)}.")]
+    parts = Sheet(PARTS, [("why", proposal.why), *against, ("run", proposal.command)])
     yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     compared = [each for each in (proposal.now, proposal.then) if each is not None]
     if compared:
@@ -103,6 +105,10 @@ def _proposal(proposal: Proposal, form: str, *, headers: bool, terminal: bool) -
             yield "\n"
         sheet = Sheet(_FORECASTS, [_row(each) for each in compared])
         yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _row(compared: Compared) -> tuple[object, ...]:

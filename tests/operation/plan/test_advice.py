@@ -137,3 +137,36 @@ def test_names_with_dashes_stand_behind_the_options() -> None:
 
 def test_every_target_is_listed() -> None:
     assert [each.target for each in every_target().data] == list(Target)
+
+
+def test_what_the_numbers_speak_against_does_not_make_sense() -> None:
+    """Of two members the one that stays takes over at once; static, it waits for each restart."""
+    group = group_of("ab", each=2)
+    row = advised(FakeSource(group))
+    found = proposed(row)[Target.STATIC_MEMBERSHIP]
+    assert found.now is not None
+    assert found.then is not None
+    # A restart takes five seconds, and each of four partitions waits for its member once.
+    assert found.then.forecast.stopped_ms >= 4 * 5_000 > 2 * found.now.forecast.stopped_ms
+    assert found.against is not None
+    for each in (found.now, found.then):
+        assert f"{each.forecast.stopped_ms / 1000:g} s" in found.against
+    sense, _, against = row.summary.partition("The numbers speak against: ")
+    assert "static-membership" not in sense
+    assert f"static-membership ({found.against})" in against
+
+
+def test_what_makes_sense_comes_first_and_stops_no_longer() -> None:
+    for names, each in (("ab", 2), ("abc", 2), ("abcdefghijkl", 5)):
+        for strategy in ("range", "cooperative-sticky"):
+            proposals = advised(FakeSource(group_of(names, strategy, each=each))).proposals
+            assert proposals
+            is_sound = [found.against is None for found in proposals]
+            assert is_sound == sorted(is_sound, reverse=True)
+            for found in proposals:
+                assert found.now is not None
+                assert found.then is not None
+                now, then = found.now.forecast, found.then.forecast
+                worse = 0.9 * then.stopped_ms > now.stopped_ms or then.skipped > now.skipped
+                assert (then.read_again > now.read_again) is ("Read again would be" in found.why)
+                assert (found.against is None) is not worse

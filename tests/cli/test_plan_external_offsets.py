@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
 from tests.source.sql.stored import query
 
@@ -53,7 +54,7 @@ def test_what_is_not_for_a_tool_is_told(
     assert "step 2 for order-service copies no offsets" in stop.err
     assert "Stop all members. Stop all members in order" in stop.err
     assert cli("plan", "apply", path, "--step", "1", "--sample", "--execute").status == 0
-    running = cli("plan", "apply", path, "--step", "3", "--sample", "--execute")
+    running = cli("plan", "apply", path, "--step", "3", "--sample")
     assert (running.status, "stop its members first" in running.err) == (4, True)
     missing = cli("plan", "apply", path, "--step", "3")
     assert (missing.status, "where do the groups come from?" in missing.err) == (2, True)
@@ -114,3 +115,29 @@ def test_every_form(cli: Cli, tmp_path: Path) -> None:
         0,
         True,
     )
+
+
+@pytest.mark.parametrize("kind", ["sample", "snapshot", "log-dir"])
+def test_the_last_copy_is_of_no_past(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Members would begin at what was committed when the snapshot was taken."""
+    monkeypatch.chdir(tmp_path)
+    path, file = Path("plan.json"), Path("x.db")
+    path.write_text(
+        cli("plan", "external-offsets", "search-index", "--sample", "--sql", file, "-o", "json").out
+    )
+    assert cli("snapshot", "search-index", "--sample", "-f", "taken").status == 0
+    where = {
+        "sample": ("--sample",),
+        "snapshot": ("--snapshot", "taken"),
+        "log-dir": ("--log-dir", sample_log_dir()),
+    }[kind]
+    line = ("plan", "apply", path, "--step", "1", *where)
+    found = cli(*line, "--execute", "--yes")
+    assert (found.status, found.out) == (2, "")
+    assert "choose the cluster in their place, by -b HOST:PORT or -C PROFILE" in found.err
+    assert not file.exists()
+    shown = cli(*line)
+    assert shown.status == 0
+    assert "with --execute the last copy is expected to be of the cluster" in shown.err

@@ -12,9 +12,15 @@ from kgroup.cli.option.store import SQL_OPTION, copied_stores, open_copied
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, UsageError
 
 __all__ = ["command"]
+
+_STALE = (
+    "the last copy is expected to be of the cluster as it is now, found --sample, --snapshot or "
+    "--log-dir, which tell what was committed then: choose the cluster in their place, by "
+    "-b HOST:PORT or -C PROFILE"
+)
 
 
 @click.command(
@@ -44,14 +50,14 @@ def command(
 
     PLAN.json is what 'kgroup plan ... -o json' wrote. Nothing else of a plan is ever carried out:
     of a step that copies nothing it is said what to do by hand. What both stores are to have in the
-    end is copied only of groups without members. Like 'kgroup offsets copy' this shows what it
-    would do, and does it with --execute only.
+    end is copied only of groups without members, and only as the cluster itself tells it. Like
+    'kgroup offsets copy' this shows what it would do, and does it with --execute only.
     """
     from kgroup.cli.option.plan_file import read_plan_file
     from kgroup.operation.plan.copy import copy_of_step, plan_copy
     from kgroup.operation.report import Report
     from kgroup.render.group.offsets import plan_sheet
-    from kgroup.source.base import GroupSource
+    from kgroup.source.base import GroupSource, WritableOffsetStore
 
     name = "plan apply"
     with documented(name, output):
@@ -59,7 +65,13 @@ def command(
         if found.copy is None:
             return show(name, Report((), (), found.notes), output, plan_sheet)
         with open_copied(found.copy, found.group_ids, source, sql) as (origin, goal):
-            plan = plan_copy(origin, goal, found.copy, found.group_ids, found.notes)
+            notes = found.notes
+            # What was committed once would be written, and members begin there.
+            if found.copy.is_last and not isinstance(origin, WritableOffsetStore):
+                if execution.is_wanted:
+                    raise UsageError(f"--execute: {_STALE}")
+                notes = (*notes, f"with --execute {_STALE}")
+            plan = plan_copy(origin, goal, found.copy, found.group_ids, notes)
             chosen = copied_stores(found.copy, source, sql)[1]
             cluster = None
             if found.copy.is_last and isinstance(origin, GroupSource):

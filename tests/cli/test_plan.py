@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -219,3 +220,49 @@ def test_a_plan_that_nobody_can_write_to(cli: Cli, saved: Path, tmp_path: Path) 
     writer.join()
     assert "payment-service: step 1 is done" in found.out
     assert "who was there could not be noted" in found.err
+
+
+_ASKING = re.compile(
+    r"kgroup (?=(?:describe|check|zk \w+|members \w+|offsets (?:copy|diff|reset)"
+    r"|plan (?:static-membership|external-offsets)) )"
+)
+_WHOM = re.compile(r" -b HOST:PORT\b| --zookeeper HOST:PORT\b| zookeeper:HOST:PORT\b")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "assignor sticky payment-service",
+        "assignor cooperative-sticky payment-service --client librdkafka",
+        "consumer-protocol order-service",
+        "consumer-protocol order-service --stop",
+        "consumer-protocol fraud-check --back",
+        "static-membership order-service",
+        "static-membership payment-service --back",
+        "partitions orders=8 order-service",
+        "partitions payments=8 invoice-batch",
+        "external-offsets order-service --sql x.db",
+        "external-offsets order-service --sql x.db --rolling",
+        "external-offsets invoice-batch --sql x.db",
+        "kafka-offsets stock-sync",
+        "kafka-offsets returns-desk",
+    ],
+)
+def test_commands_say_whom_they_ask(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """They are pasted where no environment names a cluster."""
+    monkeypatch.chdir(tmp_path)
+    (plan,) = rows(cli("plan", *line.split(), "--sample", "-o", "json").out)
+    told = [text for step in plan["steps"] for key in step for text in _texts(step[key])]
+    told += [text for each in plan["preconditions"] for text in _texts(each["check"])]
+    commands = [found for text in told for found in _ASKING.split(text)[1:]]
+    assert commands
+    for each in commands:
+        assert _WHOM.search(each), each
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from shlex import quote
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.connect import settable
+from kgroup.operation.plan.coordinator import kgroup_on
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -231,7 +231,7 @@ def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
     step = started_with(
         f"{strategy} alone",
         (Setting(None, STRATEGY, None, configured_strategies((strategy,), library)),),
-        (f"kgroup describe {quote(group.group_id)} shows the strategy {strategy}.",),
+        (f"{kgroup_on(group, 'describe')} shows the strategy {strategy}.",),
         Expected(GroupType.CLASSIC, strategy, members=1),
     )
     return plan.carried_out("The group is stopped, so that no restart is needed.", (step,))
@@ -422,7 +422,7 @@ def _restart(
         ),
         see=(
             seen,
-            f"kgroup describe {quote(running.group.group_id)} shows the strategy {strategy}, and "
+            f"{kgroup_on(running.group, 'describe')} shows the strategy {strategy}, and "
             "every member that was restarted with another id.",
         ),
         back="Restart the members one after another with the list that they had before.",

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from shlex import quote
 
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.assignor import strategy_named
-from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, read_brokers
+from kgroup.operation.plan.coordinator import (
+    CONSUMER_SESSION,
+    MIGRATION_POLICY,
+    kgroup_on,
+    read_brokers,
+)
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -102,7 +106,7 @@ def _start(change: ProtocolChange) -> PlanStep:
     return started_with(
         f"the {change.protocol} protocol",
         tuple(replace(each, before=None) for each in change.settings(())),
-        (f"kgroup describe {quote(change.group.group_id)} shows the type {change.protocol}.",),
+        (f"{kgroup_on(change.group, 'describe')} shows the type {change.protocol}.",),
         Expected(type_, assignor, members=1, protocol=None if change.back else "consumer"),
     )
 
@@ -219,7 +223,7 @@ def _is_consumer_group(change: ProtocolChange) -> str:
     return (
         "When the first is back the group is a consumer group: its generation goes on as the "
         "group's epoch, and the broker assigns in the leader's place. "
-        f"kgroup describe {quote(change.group.group_id)} shows the type consumer{shown}."
+        f"{kgroup_on(change.group, 'describe')} shows the type consumer{shown}."
     )
 
 
@@ -227,8 +231,8 @@ def _others_step(change: ProtocolChange, names: Sequence[str], habits: Habits) -
     see = [
         "Each member that is back is told by heartbeats what to give up and what to take, and "
         "reads on meanwhile.",
-        f"kgroup describe {quote(change.group.group_id)} -o json has uses_classic_protocol: false "
-        "for every member.",
+        f"{kgroup_on(change.group, 'describe', '-o', 'json')} has uses_classic_protocol: false for "
+        "every member.",
     ]
     if any(change.running.by_name[each].instance_id for each in names):
         session_ms = change.brokers.number(CONSUMER_SESSION)
@@ -262,21 +266,20 @@ def _back_step(change: ProtocolChange, habits: Habits) -> PlanStep:
             "that speaks the consumer protocol stops or, if it is static, is back.",
             "Then it is a classic group whose generation goes on from the epoch, and a member "
             "assigns: from now on a rebalance is for all members.",
-            f"kgroup describe {quote(change.group.group_id)} shows the type classic and the "
-            f"strategy {change.assignor}.",
+            f"{kgroup_on(change.group, 'describe')} shows the type classic and the strategy "
+            f"{change.assignor}.",
         ),
         habits,
     )
 
 
 def _stopped(change: ProtocolChange, habits: Habits) -> Move:
-    group_id = quote(change.group.group_id)
     names = tuple(change.running.by_name)
     step = _step(
         change,
         names,
         f"Stop the whole group, and start it with the {change.protocol} protocol",
-        (f"kgroup describe {group_id} shows the type {change.protocol}.",),
+        (f"{kgroup_on(change.group, 'describe')} shows the type {change.protocol}.",),
         habits,
     )
     step = replace(

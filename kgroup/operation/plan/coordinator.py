@@ -22,7 +22,9 @@ __all__ = [
     "PROTOCOLS",
     "UNKNOWN_ADDRESS",
     "Brokers",
+    "address_of",
     "kafka_tool",
+    "kgroup_on",
     "read_brokers",
 ]
 
@@ -170,8 +172,20 @@ class Brokers:
 
 def kafka_tool(broker: Broker | None, name: str, *words: str) -> str:
     """Write a call of a tool of Kafka that asks a broker, or any where none is known."""
-    address = UNKNOWN_ADDRESS if broker is None else f"{broker.host}:{broker.port}"
-    return " ".join((f"{name}.sh", "--bootstrap-server", address, *words))
+    return " ".join((f"{name}.sh", "--bootstrap-server", address_of(broker), *words))
+
+
+def kgroup_on(group: Group, command: str, *options: str) -> str:
+    """Write a command of kgroup that asks a group's cluster for the group."""
+    where = ("-b", address_of(group.coordinator), *options)
+    name = quote(group.group_id)
+    named = (*where, "--", name) if name.startswith("-") else (name, *where)
+    return " ".join(("kgroup", command, *named))
+
+
+def address_of(broker: Broker | None) -> str:
+    """Write where a broker is, or what stands for any where none is known."""
+    return UNKNOWN_ADDRESS if broker is None else f"{broker.host}:{broker.port}"
 
 
 def _number(text: str | None) -> int | None:

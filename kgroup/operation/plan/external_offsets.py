@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from shlex import quote
 
 from kgroup.model.group import GroupState
+from kgroup.operation.plan.coordinator import address_of, kgroup_on
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -187,7 +187,7 @@ class _Way:
             0,
             "Make the table, with a first copy",
             actions=("Members go on meanwhile: nobody goes by the table yet.", *self._hidden()),
-            commands=(copy.command(self._group_id),),
+            commands=(copy.command(self._group_id, self._server),),
             copies=copy,
             see=("The command says done for each partition.",),
             back="Drop the table.",
@@ -216,9 +216,9 @@ class _Way:
             0,
             f"Copy their offsets to {to}",
             actions=self._hidden(),
-            commands=(self.copy.command(group_id),),
+            commands=(self.copy.command(group_id, self._server),),
             copies=self.copy,
-            see=(f"{self.copy.comparison(group_id)} finds no difference.",),
+            see=(f"{self.copy.comparison(group_id, self._server)} finds no difference.",),
             back="Start the members as they were: the store that they go by is unchanged.",
             expected=Expected(state=GroupState.EMPTY),
         )
@@ -259,6 +259,10 @@ class _Way:
     def _group_id(self) -> str:
         return self.running.group.group_id
 
+    @property
+    def _server(self) -> str:
+        return address_of(self.running.group.coordinator)
+
     def _hidden(self) -> tuple[str, ...]:
         """Say where the URL is that the plan does not have."""
         if "sql" not in (self.copy.origin, self.copy.goal):
@@ -272,7 +276,7 @@ class _Way:
 
     def _restart(self, offsets: KeptIn, title: str) -> PlanStep:
         settings = () if offsets is KeptIn.KAFKA else (Setting(None, _AUTO_COMMIT, None, "false"),)
-        comparison = self.copy.comparison(self._group_id)
+        comparison = self.copy.comparison(self._group_id, self._server)
         seen = {
             KeptIn.EXTERNAL: "the table is ahead by what members do not commit to Kafka, or have "
             "not committed yet.",
@@ -287,7 +291,7 @@ class _Way:
             settings,
             _SEEKS[offsets],
             see=(
-                f"kgroup describe {self._group_id} shows it stable"
+                f"{kgroup_on(self.running.group, 'describe')} shows it stable"
                 + ("." if self.running.is_stopped else ", and every member with another id."),
                 f"{comparison}: {seen[offsets]}",
             ),
@@ -299,8 +303,10 @@ class _Way:
         )
 
     def _back(self, goal: KeptIn) -> str:
-        option = " --to-kafka" if goal is KeptIn.EXTERNAL else ""
+        options = ("--sql", "…", *(["--to-kafka"] if goal is KeptIn.EXTERNAL else []))
         return (
             "Before any of them has processed something: stop them, and start them as they were. "
-            f"Then: kgroup plan external-offsets {quote(self._group_id)} --sql …{option}."
+            "Later what they have done since is in the store that they go by now, and is to be "
+            "copied back first: plan that by "
+            f"{kgroup_on(self.running.group, 'plan external-offsets', *options)}"
         )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError
 from kgroup.model.group import Group, GroupType
-from kgroup.operation.plan.coordinator import kafka_tool
+from kgroup.operation.plan.coordinator import kafka_tool, kgroup_on
 from kgroup.operation.plan.forecast import (
     BEGIN_MS,
     NOT_PLANNED,
@@ -292,11 +292,11 @@ def _of_stopped(
         number=1,
         title=f"Give {topic} {count} partitions, once for all groups, and start the members",
         actions=("Run the commands below before the first member starts.",),
-        see=(f"kgroup describe {quote(group.group_id)} shows owners of all {count} partitions.",),
+        see=(f"{kgroup_on(group, 'describe')} shows owners of all {count} partitions.",),
         expected=Expected(members=1, partitions={topic: count}),
     )
     if reset != "earliest":
-        begin = _begin_at_first(group.group_id, topic, before, count)
+        begin = _begin_at_first(group, topic, before, count)
         step = replace(step, commands=(*step.commands, begin))
     return plan.carried_out(
         "The group is stopped, so that no restart is needed: members begin new partitions at "
@@ -376,7 +376,6 @@ def _as_configured(
 def _restart(
     running: RunningGroup, topic: str, before: int, count: int, reset: str | None, habits: Habits
 ) -> PlanStep:
-    group_id = quote(running.group.group_id)
     members = tuple(running.scenario.members)
     how: tuple[str, ...] = (how_to_restart(habits, len(members)),)
     if running.connectors:
@@ -389,28 +388,25 @@ def _restart(
         (
             *how,
             f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "
-            f"run {_begin_at_first(running.group.group_id, topic, before, count)}, and start it.",
+            f"run {_begin_at_first(running.group, topic, before, count)}, and start it.",
         ),
         see=(
-            f"kgroup describe {group_id} shows every member with another id, and the lag stays as "
-            "it was: what is committed holds before this setting.",
+            f"{kgroup_on(running.group, 'describe')} shows every member with another id, and the "
+            "lag stays as it was: what is committed holds before this setting.",
         ),
         back="Restart the members with what they had.",
         expected=Expected(is_restarted=True, members=len(running.by_name)),
     )
 
 
-def _begin_at_first(group_id: str, topic: str, before: int, count: int) -> str:
+def _begin_at_first(group: Group, topic: str, before: int, count: int) -> str:
     """Give the command by which a stopped group begins new partitions at their first record."""
     new = f"{topic}:{','.join(map(str, range(before, count)))}"
-    return (
-        f"kgroup offsets reset {quote(group_id)} --topic {quote(new)} --uncommitted --to-earliest "
-        "--execute"
-    )
+    options = ("--topic", quote(new), "--uncommitted", "--to-earliest", "--execute")
+    return kgroup_on(group, "offsets reset", *options)
 
 
 def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
-    group_id = quote(running.group.group_id)
     leader = next(
         (
             name
@@ -443,7 +439,7 @@ def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
         ),
         see=(
             seen,
-            f"kgroup describe {group_id} shows owners of all {count} partitions.",
+            f"{kgroup_on(running.group, 'describe')} shows owners of all {count} partitions.",
             f"Producers send to them when they have looked, too ({_MAX_AGE} of their own).",
         ),
         back="There is no way back: partitions cannot be taken away. Stop here while a "

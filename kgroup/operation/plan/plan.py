@@ -186,18 +186,19 @@ class OffsetCopy:
     creates_table: bool = False
     is_last: bool = True
 
-    def command(self, group_id: str) -> str:
-        """Write the command that does the same."""
+    def command(self, group_id: str, server: str) -> str:
+        """Write the command that does the same; `server` is a broker of the cluster `kafka`."""
         creates = ("--create-table",) if self.creates_table else ()
-        return join((*self._words("copy", group_id), *creates, "--execute"))
+        return join((*self._words("copy", group_id, server), *creates, "--execute"))
 
-    def comparison(self, group_id: str) -> str:
-        """Write the command that compares both stores."""
-        return join(self._words("diff", group_id))
+    def comparison(self, group_id: str, server: str) -> str:
+        """Write the command that compares both stores; likewise."""
+        return join(self._words("diff", group_id, server))
 
-    def _words(self, verb: str, group_id: str) -> tuple[str, ...]:
+    def _words(self, verb: str, group_id: str, server: str) -> tuple[str, ...]:
         return (
             *("kgroup", "offsets", verb, self.origin, self.goal, "--group", group_id),
+            *(("-b", server) if "kafka" in (self.origin, self.goal) else ()),
             *(() if self.new_id is None else ("--as", self.new_id)),
             *(() if self.table is None else ("--sql-table", self.table)),
             *(word for each in self.columns for word in ("--sql-column", each)),

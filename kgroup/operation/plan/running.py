@@ -12,7 +12,7 @@ from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
 from kgroup.operation.plan.connect import shared_settings, sink_connectors
-from kgroup.operation.plan.coordinator import read_brokers
+from kgroup.operation.plan.coordinator import kgroup_on, read_brokers
 from kgroup.operation.plan.forecast import USUAL, Habits, paced
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
@@ -101,6 +101,8 @@ class RunningGroup:
             return Precondition("stopped", text, Verdict.VERIFIED, f"state {state}")
         text = "The group is stable: no rebalance goes on."
         check = "Wait until `kgroup describe` shows Stable."
+        if type_ is not GroupType.ZOOKEEPER:
+            check = f"Wait until {kgroup_on(self.group, 'describe')} shows Stable."
         if state is None:
             return Precondition("stable", text, Verdict.UNKNOWN, None, check)
         is_stable = state is GroupState.STABLE

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from shlex import quote
 
-from kgroup.model.group import Member
+from kgroup.model.group import Group, Member
 from kgroup.operation.plan.connect import own_settings
-from kgroup.operation.plan.coordinator import read_brokers
+from kgroup.operation.plan.coordinator import kgroup_on, read_brokers
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -206,9 +206,9 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
             "Remove it, by its command below, so that the others take over at once.",
             f"Start it without {INSTANCE_ID}. {how_to_restart(habits, len(static))}",
         ),
-        tuple(_remove(group_id, each) for each in static.values()),
+        tuple(_remove(running.group, each) for each in static.values()),
         (
-            f"kgroup describe {quote(group_id)} shows no instance ids, and each member once.",
+            f"{kgroup_on(running.group, 'describe')} shows no instance ids, and each member once.",
             "From now on every restart is two rebalances, and a session may be shorter again.",
         ),
         f"Restart the members with the {INSTANCE_ID} that they had.",
@@ -297,7 +297,6 @@ def _make_static(
     ids: Mapping[str, str],
     habits: Habits,
 ) -> PlanStep:
-    group_id = quote(running.group.group_id)
     return PlanStep(
         0,
         "Restart every member with an instance id of its own",
@@ -307,9 +306,10 @@ def _make_static(
             how_to_restart(habits, len(restarted)),
             "Stop each in order before it is started anew: it leaves, and its place is free.",
         ),
-        see=(f"kgroup describe {group_id} shows each member with its instance id, once.",),
-        back=f"Restart the members without {INSTANCE_ID}: kgroup plan static-membership {group_id} "
-        "--back says how.",
+        see=(
+            f"{kgroup_on(running.group, 'describe')} shows each member with its instance id, once.",
+        ),
+        back=f"Restart the members without {INSTANCE_ID}: {_plan_back(running.group)} says how.",
         expected=_expected(running, ids),
     )
 
@@ -318,7 +318,6 @@ def _later(
     running: RunningGroup, ids: Mapping[str, str], session_ms: int, habits: Habits
 ) -> PlanStep:
     """Describe what every restart is from then on."""
-    group_id = quote(running.group.group_id)
     was_ms = max(each.session_timeout_ms or 0 for each in running.by_name.values())
     before = f", and not after {seconds(was_ms)} as now" if 0 < was_ms < session_ms else ""
     return PlanStep(
@@ -332,15 +331,15 @@ def _later(
             "come as before.",
         ),
         see=(
-            f"kgroup describe {group_id} shows the generation, or epoch, that it showed before, "
-            "and every member with another member id.",
+            f"{kgroup_on(running.group, 'describe')} shows the generation, or epoch, that it "
+            "showed before, and every member with another member id.",
             f"A member that crashes is missed after {seconds(session_ms)}{before}: nobody reads "
             "its partitions until then. One that is late with poll() (max.poll.interval.ms) keeps "
             "them for so long too.",
             "A member that is taken away for good keeps its partitions for so long, unless it is "
-            f"removed: {_remove(running.group.group_id, 'ID')}",
+            f"removed: {_remove(running.group, 'ID')}",
         ),
-        back=f"kgroup plan static-membership {group_id} --back",
+        back=_plan_back(running.group),
         expected=_expected(running, ids),
     )
 
@@ -351,8 +350,12 @@ def _expected(running: RunningGroup, ids: Mapping[str, str]) -> Expected:
     )
 
 
-def _remove(group_id: str, instance_id: str) -> str:
-    return f"kgroup members remove {quote(group_id)} --instance {quote(instance_id)} --execute"
+def _remove(group: Group, instance_id: str) -> str:
+    return kgroup_on(group, "members remove", "--instance", quote(instance_id), "--execute")
+
+
+def _plan_back(group: Group) -> str:
+    return kgroup_on(group, "plan static-membership", "--back")
 
 
 def _longest(sessions: Mapping[str, int], brokers_ms: int, of_brokers: Collection[str]) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from shlex import quote
-
 from kgroup.model.group import Group
 from kgroup.operation.plan.connect import (
     how_to_resume,
@@ -11,6 +9,7 @@ from kgroup.operation.plan.connect import (
     overrides,
     sink_connectors,
 )
+from kgroup.operation.plan.coordinator import kgroup_on
 from kgroup.operation.plan.plan import Expected, PlanStep, Setting
 
 __all__ = ["how_to_start", "how_to_stop", "removal", "seen_stopped", "started_with"]
@@ -44,12 +43,12 @@ def removal(group: Group) -> tuple[str, ...]:
     """Give the command that removes static members, which do not leave when they stop."""
     if all(each.instance_id is None for each in group.members):
         return ()
-    return (f"kgroup members remove {quote(group.group_id)} --all --execute",)
+    return (kgroup_on(group, "members remove", "--all", "--execute"),)
 
 
 def seen_stopped(group: Group) -> str:
     """Say where it is seen; of a group without commits nothing is left then."""
-    shown = f"kgroup describe {quote(group.group_id)} shows it Empty"
+    shown = f"{kgroup_on(group, 'describe')} shows it Empty"
     return shown if group.offsets else f"{shown}, or no longer: it has no commits that stay"
 
 

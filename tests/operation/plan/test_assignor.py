@@ -121,7 +121,8 @@ def test_a_group_of_librdkafka_is_stopped_where_kinds_of_strategies_mix() -> Non
     assert step.actions[0].startswith("Stop all members")
     assert (
         step.actions[1]
-        == "Wait until kgroup describe g shows it Empty, or no longer: it has no commits that stay."
+        == "Wait until kgroup describe g -b HOST:PORT shows it Empty, or no longer: it has no "
+        "commits that stay."
     )
     assert step.commands == ()
     # From range to roundrobin nothing mixes.
@@ -174,7 +175,7 @@ def test_librdkafka_has_no_eager_sticky_strategy() -> None:
 def test_static_members_do_not_leave_when_they_stop() -> None:
     found = plan(group_of(static=True), "cooperative-sticky", library="librdkafka")
     (step,) = found.steps
-    assert step.commands == ("kgroup members remove g --all --execute",)
+    assert step.commands == ("kgroup members remove g -b HOST:PORT --all --execute",)
     # Run last it would remove those that were just started.
     assert step.actions[1].endswith("the command below, run before any is started, removes them.")
     assert step.forecast is not None

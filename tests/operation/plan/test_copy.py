@@ -55,11 +55,16 @@ def check(
 
 
 def test_commands_do_what_is_planned() -> None:
-    assert COPY.command("a b") == "kgroup offsets copy kafka sql --group 'a b' --execute"
+    assert COPY.command("a b", "k-1:9092") == (
+        "kgroup offsets copy kafka sql --group 'a b' -b k-1:9092 --execute"
+    )
     copy = OffsetCopy("kafka", "sql:x.db", "new", "app.t", ("generation=gen",), creates_table=True)
-    same = "kafka sql:x.db --group g --as new --sql-table app.t --sql-column generation=gen"
-    assert copy.command("g") == f"kgroup offsets copy {same} --create-table --execute"
-    assert copy.comparison("g") == f"kgroup offsets diff {same}"
+    same = (
+        "kafka sql:x.db --group g -b HOST:PORT --as new --sql-table app.t "
+        "--sql-column generation=gen"
+    )
+    assert copy.command("g", "HOST:PORT") == f"kgroup offsets copy {same} --create-table --execute"
+    assert copy.comparison("g", "HOST:PORT") == f"kgroup offsets diff {same}"
 
 
 def test_a_stopped_group_is_copied_as_it_is() -> None:

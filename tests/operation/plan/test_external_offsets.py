@@ -117,7 +117,7 @@ def test_a_table_that_is_not_there_is_made_first() -> None:
     assert (first.forecast.rebalances, first.forecast.stopped) == (0, 0)
     assert (stop.copies, stop.commands, last.copies) == (None, (), COPY)
     assert stop.expected.state is last.expected.state is GroupState.EMPTY
-    assert last.commands == ("kgroup offsets copy kafka sql --group g --execute",)
+    assert last.commands == ("kgroup offsets copy kafka sql --group g -b HOST:PORT --execute",)
     assert "$KGROUP_SQL_URL" in last.actions[0]
     assert [(each.name, each.after) for each in start.settings] == [("enable.auto.commit", "false")]
     assert (start.restarted, start.expected.members) == (("a", "b", "c"), 3)
@@ -177,7 +177,7 @@ def test_back() -> None:
 
 def test_static_members_are_removed() -> None:
     stop, *_ = plan(Table({}), group_with(static=True)).steps
-    assert stop.commands == ("kgroup members remove g --all --execute",)
+    assert stop.commands == ("kgroup members remove g -b HOST:PORT --all --execute",)
     assert stop.forecast is not None
     assert (stop.forecast.longest_stop_ms or 0) > 45_000
 

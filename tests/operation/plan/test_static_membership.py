@@ -231,8 +231,8 @@ def test_the_way_back_removes_what_members_were() -> None:
     plan = planned(static(), back=True)
     (step,) = plan.steps
     assert step.commands == (
-        "kgroup members remove billing --instance one --execute",
-        "kgroup members remove billing --instance two --execute",
+        "kgroup members remove billing -b kafka-1:9092 --instance one --execute",
+        "kgroup members remove billing -b kafka-1:9092 --instance two --execute",
     )
     assert step.forecast is not None
     assert plan.naive is not None

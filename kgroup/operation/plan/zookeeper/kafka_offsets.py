@@ -137,8 +137,8 @@ def _preconditions(
                 Verdict.UNKNOWN,
                 f"consumer.id seems to be set by {first_names(old.set_ids)}",
                 "kgroup plan verify does not see that they were restarted, but goes by commits "
-                f"alone; `kgroup zk ids {quote(old.group.group_id)}` tells since when they are "
-                "there.",
+                f"alone; `kgroup zk ids {quote(old.group.group_id)} "
+                f"--zookeeper {old.places.zookeeper}` tells since when they are there.",
             )
         )
     return found

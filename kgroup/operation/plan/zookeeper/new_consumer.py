@@ -199,7 +199,8 @@ def _committed(old: OldGroup) -> Precondition:
         Verdict.UNKNOWN,
         f"none yet: {names}",
         "They may come when the members stop. Where there is none then, auto.offset.reset says "
-        f"where new consumers begin: see kgroup check {quote(old.group.group_id)}.",
+        f"where new consumers begin: see kgroup check {quote(old.group.group_id)} "
+        f"--zookeeper {old.places.zookeeper}.",
     )
 
 

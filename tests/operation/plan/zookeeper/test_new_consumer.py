@@ -75,7 +75,7 @@ def test_the_old_ones_stop_commits_are_copied_and_new_ones_start() -> None:
     )
     copies = plan.steps[1].copies
     assert copies is not None
-    assert copies.command("billing") == command
+    assert copies.command("billing", "not-asked:9092") == command
     verdicts = {each.code: each.verdict for each in plan.preconditions}
     assert verdicts == {
         "broker-version": Verdict.VERIFIED,

@@ -266,3 +266,38 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        ["assignor", "sticky"],
+        ["consumer-protocol"],
+        ["static-membership"],
+        ["partitions", "orders=8"],
+        ["external-offsets", "--sql", "x.db"],
+    ],
+)
+def test_groups_of_both_kinds_are_looked_for_where_they_are(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: list[str]
+) -> None:
+    """The sample has its ZooKeeper apart."""
+    monkeypatch.chdir(tmp_path)
+    line = ["plan", *target, "stock-sync", "order-service", "--sample"]
+    found = ended(cli, 4, *line, "-o", "json")
+    assert [each["group_id"] for each in rows(found.out)] == ["order-service"]
+    (error,) = json.loads(found.out)["errors"]
+    assert (error["group_id"], error["kind"]) == ("stock-sync", "unfit")
+    assert error["reason"].endswith("found one of type zookeeper")
+    assert not error["reason"].startswith("expected a group of type")
+
+
+def test_groups_of_both_kinds_are_advised(cli: Cli) -> None:
+    found = ended(cli, 0, "plan", "stock-sync", "order-service", "--sample", "-o", "json")
+    assert {each["group_id"] for each in rows(found.out)} == {"stock-sync", "order-service"}
+
+
+@pytest.mark.parametrize("group_id", ["notifications", "order-totals"])
+def test_what_a_target_takes_is_said(cli: Cli, group_id: str) -> None:
+    found = ended(cli, 1, "plan", "assignor", "sticky", group_id, "--sample")
+    assert "expected a classic group, whose members assign, found one of type s" in found.err

@@ -121,7 +121,8 @@ def _consumer_config(path: Path | None) -> Mapping[str, str]:
 def write_plans(
     command: str,
     source: Source,
-    make: Callable[[GroupSource], Report[Plan]],
+    groups: Sequence[str],
+    make: Callable[[GroupSource, Sequence[str]], Report[Plan]],
     output: Output,
     *,
     diagram: bool,
@@ -131,7 +132,8 @@ def write_plans(
     Args:
         command: name for the JSON document.
         source: of groups.
-        make: plans for them.
+        groups: names; what none comes to, `make` knows.
+        make: plans for them, from the source that has them.
         output: form, columns and heads.
         diagram: draw them.
 
@@ -140,8 +142,12 @@ def write_plans(
     """
     if diagram and (output.form != "table" or output.columns):
         raise click.UsageError("--diagram is a drawing; leave it out, or -o and --columns")
-    with documented(command, output), source.open() as opened:
-        report = make(opened)
+    reports = []
+    with documented(command, output):
+        for chosen, names in source.divided(groups):
+            with chosen.open() as opened:
+                reports.append(make(opened, names))
+    report = _together(reports)
     from kgroup.render.group import plan as render
 
     if not diagram:
@@ -152,6 +158,21 @@ def write_plans(
     warn_notes(report.notes)
     warn_of(report.errors)
     return report.exit_status
+
+
+def _together(reports: Sequence[Report[Plan]]) -> Report[Plan]:
+    """Make one report of those of two sources."""
+    if len(reports) == 1:
+        return reports[0]
+    from kgroup.operation.report import Report
+
+    return Report(
+        tuple(row for each in reports for row in each.data),
+        tuple(problem for each in reports for problem in each.errors),
+        tuple(dict.fromkeys(note for each in reports for note in each.notes)),
+        # One that cannot be carried out tells the status only where each group has a plan.
+        reports[0].verdict if all(each.data and not each.errors for each in reports) else None,
+    )
 
 
 def write_old_plans(
@@ -176,7 +197,7 @@ def write_old_plans(
         diagram: draw the plans.
     """
 
-    def made(opened: GroupSource) -> Report[Plan]:
+    def made(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         from kgroup.operation.plan.zookeeper.group import plan_old
 
         address = None if source.zookeeper is None else str(source.zookeeper)
@@ -184,4 +205,4 @@ def write_old_plans(
         with sample_cluster(source) as cluster:
             return plan_old(opened, groups, settings, address, make, cluster)
 
-    return write_plans(command, source, made, output, diagram=diagram)
+    return write_plans(command, source, groups, made, output, diagram=diagram)

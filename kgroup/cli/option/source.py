@@ -1,7 +1,7 @@
 """Where groups come from: one choice among the options, the same for every command."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -77,6 +77,19 @@ class Source:
         there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
         unknown = [each for each in group_ids if each not in there]
         return zookeeper if all(self._means_one_of(there, each) for each in unknown) else self
+
+    def divided(self, group_ids: Sequence[str]) -> "Sequence[tuple[Source, Sequence[str]]]":
+        """Give the sources that groups are in which are named, each with its own.
+
+        There are two where some are of the sample's ZooKeeper alone.
+        """
+        whole, zookeeper = self.that_has(group_ids), with_sample_zookeeper(self)
+        if whole is not self or zookeeper is self or not group_ids:
+            return [(whole, group_ids)]
+        there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
+        old = [each for each in group_ids if each in there]
+        own = [each for each in group_ids if each not in there]
+        return [(self, own), (zookeeper, old)] if old else [(self, own)]
 
     def _means_one_of(self, names: Collection[str], name: str) -> bool:
         """Tell whether one of these groups, and none of this source, is nearest to a name."""

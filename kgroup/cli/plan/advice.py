@@ -69,15 +69,15 @@ def command(
         raise click.UsageError(text) if text else missing_source()
     if not (groups or every):
         raise click.UsageError("which groups? Name them, or choose --all; --list names targets")
-    sources = [source.that_has(groups)]
+    sources = [*source.divided(groups)]
     if every and (zookeeper := with_sample_zookeeper(source)) is not source:
-        sources.append(zookeeper)
+        sources.append((zookeeper, groups))
     reports = []
     with documented("plan", output):
-        for each in sources:
+        for each, names in sources:
             address = None if each.zookeeper is None else str(each.zookeeper)
             with each.open(of_silence=every) as opened:
-                found = advise(opened, groups, habits, options=_typed_options(), zookeeper=address)
+                found = advise(opened, names, habits, options=_typed_options(), zookeeper=address)
             reports.append(found)
     report = Report(
         tuple(row for each in reports for row in each.data),

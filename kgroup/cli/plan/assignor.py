@@ -95,10 +95,9 @@ def command(
 
     plans = partial(
         plan_assignors,
-        group_ids=groups,
         strategy=strategy_named(strategy),
         told=settings,
         habits=habits,
         library=client,
     )
-    return write_plans("plan assignor", source.that_has(groups), plans, output, diagram=diagram)
+    return write_plans("plan assignor", source, groups, plans, output, diagram=diagram)

@@ -86,7 +86,7 @@ def command(
     from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
     from kgroup.operation.plan.running import plan_each
 
-    def plans(opened: "GroupSource") -> "Report[Plan]":
+    def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
         make = partial(
             plan_consumer_protocol,
             source=opened,
@@ -100,4 +100,4 @@ def command(
         return plan_each(opened, groups, make, habits)
 
     name = "plan consumer-protocol"
-    return write_plans(name, source.that_has(groups), plans, output, diagram=diagram)
+    return write_plans(name, source, groups, plans, output, diagram=diagram)

@@ -66,7 +66,7 @@ def command(
     from kgroup.operation.plan.external_offsets import plan_external_offsets
     from kgroup.operation.plan.running import plan_each
 
-    def plans(opened: "GroupSource") -> "Report[Plan]":
+    def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
         make = partial(
             plan_external_offsets,
             source=opened,
@@ -79,4 +79,4 @@ def command(
         return plan_each(opened, groups, make, habits)
 
     name = "plan external-offsets"
-    return write_plans(name, source.that_has(groups), plans, output, diagram=diagram)
+    return write_plans(name, source, groups, plans, output, diagram=diagram)

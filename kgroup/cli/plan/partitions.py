@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +16,9 @@ from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.plan import Plan
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
 __all__ = ["command"]
 
@@ -92,14 +94,17 @@ def command(
 
     topic, count = growth
     zookeeper = with_sample_zookeeper(source)
-    plans = partial(
-        plan_partitions,
-        topic=topic,
-        count=count,
-        group_ids=tuple(groups),
-        habits=habits,
-        reset=reset,
-        max_age_ms=metadata_max_age,
-        zookeeper=None if zookeeper is source else zookeeper.open_snapshot(),
-    )
-    return write_plans("plan partitions", source.that_has(groups), plans, output, diagram=diagram)
+
+    def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
+        return plan_partitions(
+            opened,
+            topic,
+            count,
+            tuple(groups),
+            habits,
+            reset=reset,
+            max_age_ms=metadata_max_age,
+            zookeeper=None if zookeeper is source else zookeeper.open_snapshot(),
+        )
+
+    return write_plans("plan partitions", source, groups, plans, output, diagram=diagram)

@@ -70,7 +70,7 @@ def command(
 
     is_measured = "restart_time" in given_options()
 
-    def plans(opened: "GroupSource") -> "Report[Plan]":
+    def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
         def make(running: "RunningGroup") -> "Plan":
             if back:
                 return plan_dynamic_membership(running, habits)
@@ -81,4 +81,4 @@ def command(
         return plan_each(opened, groups, make, habits)
 
     name = "plan static-membership"
-    return write_plans(name, source.that_has(groups), plans, output, diagram=diagram)
+    return write_plans(name, source, groups, plans, output, diagram=diagram)

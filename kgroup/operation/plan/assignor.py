@@ -67,6 +67,8 @@ CLASSES = {
 _OF_LIBRDKAFKA = ("range", "roundrobin", "cooperative-sticky")
 """Strategies that librdkafka has; it takes their names, and no classes."""
 
+_ASSIGNING = "a classic group, whose members assign"
+
 _Lists = Mapping[str, tuple[str, ...]]
 """What members support, by name, in their order of preference."""
 
@@ -107,7 +109,7 @@ def plan_assignors(
             groups[text].append(running.group.group_id)
         return plan_assignor(running, strategy, own, habits, library)
 
-    report = plan_each(source, group_ids, make, habits)
+    report = plan_each(source, group_ids, make, habits, expected=_ASSIGNING)
     unused = [text for text, found in groups.items() if not found]
     if unused and report.data:
         raise NotFoundError(
@@ -141,8 +143,7 @@ def plan_assignor(
     group = running.group
     if group.type is not GroupType.CLASSIC:
         raise UnfitError(
-            f"group {group.group_id}: expected a classic group, whose members assign, found one of "
-            f"type {group.type}",
+            f"group {group.group_id}: expected {_ASSIGNING}, found one of type {group.type}",
             group_id=group.group_id,
         )
     if running.is_stopped:

@@ -66,12 +66,10 @@ def plan_consumer_protocol(
         version: that they will have; likewise.
 
     Raises:
-        InputError: the group's members live on ZooKeeper.
         UsageError: there is no such strategy.
     """
     if back and assignor is not None:
         assignor = strategy_named(assignor)
-    running.check_coordinated("a classic or consumer group")
     group = running.group
     library = library or running.library
     stops = stops or bool(running.connectors)  # whose settings, and restarts, are one

@@ -98,11 +98,9 @@ def plan_external_offsets(
         rolling: whether the group is not to be stopped.
 
     Raises:
-        InputError: the group is none that commits to Kafka.
         BrokerError: the database does not answer.
     """
     group = running.group
-    running.check_coordinated("a classic or consumer group, which commits to Kafka")
     stores = read_stores(running, table)
     if to_kafka:
         copy = replace(copy, origin=copy.goal, goal=copy.origin)

@@ -188,7 +188,6 @@ def _plan(
         InputError: it does not read the topic, or nobody knows what comes of it.
     """
     group, scenario = running.group, running.scenario
-    running.check_coordinated("a classic or consumer group")
     if running.is_stopped:
         return _of_stopped(running, topic, count, told, reset)
     before = scenario.topics.get(topic)

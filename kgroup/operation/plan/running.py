@@ -24,6 +24,7 @@ __all__ = ["RunningGroup", "plan_all", "plan_each", "planned_members", "read_run
 
 _LIBRARIES: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
 """Client libraries that plans know apart, and what `--client` calls each."""
+_CONSUMERS: Final = "a classic or consumer group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +111,6 @@ class RunningGroup:
         verdict = Verdict.VERIFIED if is_stable else Verdict.REFUTED
         return Precondition("stable", text, verdict, found, None if is_stable else check)
 
-    def check_coordinated(self, expected: str) -> None:
-        """Refuse a group without a coordinator among the brokers.
-
-        Args:
-            expected: what the group is to be.
-
-        Raises:
-            InputError: its members live on ZooKeeper.
-        """
-        if self.group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-            raise UnfitError(
-                f"group {self.group.group_id}: expected {expected}, found one of type "
-                f"{self.group.type}",
-                group_id=self.group.group_id,
-            )
-
     def has(self, text: str) -> bool:
         """Tell whether a member is called so; see `named`."""
         return bool(self._called(text))
@@ -174,20 +159,28 @@ def read_running(
     group_id: str,
     habits: Habits = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
+    expected: str = _CONSUMERS,
 ) -> RunningGroup:
-    """Read a group that is to be moved.
+    """Read a group that is to be moved, and whose members are consumers with a coordinator.
 
     Args:
         source: of groups.
         group_id: of one.
         habits: of its programs.
         configured: gives members in the scenario what somebody says of them and no source knows.
+        expected: what the group is to be, for the error.
 
     Raises:
         NotFoundError: there is no such group.
-        InputError: nobody knows what its members do, or it cannot be simulated.
+        InputError: it is another group, nobody knows what its members do, or it cannot be
+            simulated.
     """
     reading, found = find_group(source, group_id)
+    if found.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+        raise UnfitError(
+            f"group {group_id}: expected {expected}, found one of type {found.type}",
+            group_id=group_id,
+        )
     if _is_stopped(found):
         start = Start(1, found.assignor or "", "", {}, {}, {})
         return RunningGroup(found, Scenario(group_id, {}, {}, (), 0, start=start))
@@ -212,13 +205,11 @@ def read_running(
 
 
 def _is_stopped(found: Group) -> bool:
-    """Tell whether it is a group of a coordinator whose members, if it had any, were consumers.
+    """Tell whether nobody is in a group whose members, if it had any, were consumers.
 
     Raises:
         InputError: they were others.
     """
-    if found.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
-        return False
     protocol_of(found)
     return found.state is GroupState.EMPTY and not found.members
 
@@ -249,11 +240,12 @@ def plan_each(
     make: Callable[[RunningGroup], Plan],
     habits: Habits = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
+    expected: str = _CONSUMERS,
 ) -> Report[Plan]:
     """Plan for each of these groups, which are read as `read_running` does; see `plan_all`."""
 
     def plan(group_id: str) -> Report[Plan]:
-        running = read_running(source, group_id, habits, configured)
+        running = read_running(source, group_id, habits, configured, expected)
         return running.report(make(running), source)
 
     return plan_all(group_ids, plan)

@@ -48,7 +48,6 @@ _DEFAULT_SESSION_MS = ClientConfig("", "").session_timeout_ms
 _MARGIN = 2
 """How much longer than a restart a session is to be: a slow day, and the last heartbeat before."""
 _STEP_MS = 5_000
-_STATIC = "a classic or consumer group, whose members can be static"
 
 
 def plan_static_membership(
@@ -69,10 +68,8 @@ def plan_static_membership(
         is_measured: whether the time of a restart was measured.
 
     Raises:
-        InputError: the group's members cannot be static.
         UsageError: the template is none.
     """
-    running.check_coordinated(_STATIC)
     if running.is_stopped:
         return _of_stopped(running, None)
     members = running.by_name
@@ -165,12 +162,7 @@ def plan_static_membership(
 
 
 def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
-    """Plan to take `group.instance.id` from each member that has one.
-
-    Raises:
-        InputError: the group's members cannot be static.
-    """
-    running.check_coordinated(_STATIC)
+    """Plan to take `group.instance.id` from each member that has one."""
     if running.is_stopped:
         return _of_stopped(running, "back")
     group_id = running.group.group_id

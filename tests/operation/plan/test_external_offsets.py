@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import InputError
-from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.external_offsets import plan_external_offsets
@@ -240,11 +240,3 @@ def test_a_table_that_cannot_be_used_is_refused(table: Table, to_kafka: bool, te
 def test_a_group_that_rebalances_is_refused() -> None:
     found = plan(Table({}), group_with(state=GroupState.PREPARING_REBALANCE))
     assert (verdicts(found)["stable"], found.steps) == ("refuted", ())
-
-
-def test_consumers_on_zookeeper_are_refused() -> None:
-    source = FakeSource(group_with(), ranges=ENDS)
-    running = read_running(source, "g")
-    running = replace(running, group=replace(running.group, type=GroupType.ZOOKEEPER))
-    with pytest.raises(InputError, match="which commits to Kafka, found one of type"):
-        plan_external_offsets(running, source, Table({}), COPY, Habits())

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import ExitStatus, InputError
-from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.errors import ExitStatus
+from kgroup.model.group import Group, GroupState
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.running import read_running
@@ -246,14 +246,6 @@ def test_the_way_back_removes_what_members_were() -> None:
 
 def test_the_way_back_of_dynamic_members_is_none() -> None:
     assert planned(two(), back=True).steps == ()
-
-
-def test_groups_in_zookeeper_have_no_static_members() -> None:
-    source = FakeCluster(two(), topics={"orders": 4})
-    running = read_running(source, "billing")
-    running = replace(running, group=replace(running.group, type=GroupType.ZOOKEEPER))
-    with pytest.raises(InputError, match="expected a classic or consumer group"):
-        plan_dynamic_membership(running, Habits())
 
 
 def check(plan: Plan, step: int, group: Group) -> Progress:

@@ -94,11 +94,11 @@ def test_a_topic_that_a_stopped_group_has_not_read() -> None:
     assert "or commits of it, found neither" in report.errors[0].reason
 
 
-@pytest.mark.parametrize("type_", [GroupType.SHARE, GroupType.STREAMS])
+@pytest.mark.parametrize("type_", [GroupType.SHARE, GroupType.STREAMS, GroupType.ZOOKEEPER])
 def test_groups_of_other_types_are_unfit(type_: GroupType) -> None:
     group = group_of("", None, state=GroupState.EMPTY, type_=type_)
-    with pytest.raises(UnfitError, match=f"found {type_}"):
-        read_running(FakeSource(group), "g")
+    with pytest.raises(UnfitError, match=f"expected what it takes, found one of type {type_}"):
+        read_running(FakeSource(group), "g", expected="what it takes")
 
 
 def test_members_that_were_no_consumers_are_unfit() -> None:

@@ -216,7 +216,7 @@ def _plan(
         ),
     )
     if before == count:
-        return replace(plan, summary=_reached(group, topic, count))
+        return replace(plan, summary=_reached(group, topic, count, is_told=told is not None))
     if plan.is_refuted:
         return plan.refused()
     moves = [topic_grows(_grow(running, topic, count), scenario, topic, count, habits)]
@@ -244,11 +244,16 @@ def _plan(
     )
 
 
-def _reached(group: Group, topic: str, count: int) -> str:
+def _reached(group: Group, topic: str, count: int, *, is_told: bool) -> str:
     """Say that the topic has its partitions, of which the group may not know yet."""
+    if not is_told:
+        return (
+            f"Nothing is to be done if {topic} has {count} partitions: so many are known, and this "
+            "source does not tell whether there are more."
+        )
     text = f"Nothing is to be done: {topic} has {count} partitions"
     owned = {at.partition for m in group.members for at in m.assignment or () if at.topic == topic}
-    if len(owned) == count:
+    if len(owned) == count or not group.members:
         return f"{text}."
     is_classic = group.type is GroupType.CLASSIC
     when = f"when its leader has looked ({_MAX_AGE})" if is_classic else "with its next heartbeats"
@@ -283,7 +288,7 @@ def _of_stopped(
         preconditions(running, topic, before, count, reset, is_told=told is not None),
     )
     if before == count:
-        return replace(plan, summary=f"Nothing is to be done: {topic} has {count} partitions.")
+        return replace(plan, summary=_reached(group, topic, count, is_told=told is not None))
     if plan.is_refuted:
         return plan.refused()
     step = replace(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import ExitStatus, NotFoundError, ProblemKind, UsageError
-from kgroup.model.group import Broker, Group, Subscription
+from kgroup.model.group import Broker, Group, GroupState, Subscription
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.partitions import plan_partitions
 from kgroup.operation.plan.plan import Plan, Verdict
@@ -214,6 +214,25 @@ def test_what_is_reached_is_said() -> None:
     assert found.exit_status is ExitStatus.DONE
     assert found.data[0].steps == ()
     assert found.data[0].summary.startswith("Nothing is to be done")
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_no_key_moves_where_no_partition_is_added(count: int) -> None:
+    (plan,) = report(two(), count=count).data
+    assert {each.code for each in plan.preconditions} == {"stable", "more-partitions"}
+
+
+def test_a_source_without_topics_does_not_tell_that_nothing_is_to_be_done() -> None:
+    """Members own four partitions; there may be more that nobody reads yet."""
+    (plan,) = plan_partitions(FakeSource(two()), "orders", 4, ("billing",), Habits()).data
+    assert verdict(plan, "more-partitions") is Verdict.UNKNOWN
+    assert plan.summary.startswith("Nothing is to be done if orders has 4 partitions: ")
+    stopped = replace(two(), members=(), state=GroupState.EMPTY)
+    (plan,) = plan_partitions(FakeSource(stopped), "orders", 4, ("billing",), Habits()).data
+    assert plan.summary.startswith("Nothing is to be done if orders has 4 partitions: ")
+    cluster = FakeCluster(stopped, topics={"orders": 4})
+    (plan,) = plan_partitions(cluster, "orders", 4, ("billing",), Habits()).data
+    assert plan.summary == "Nothing is to be done: orders has 4 partitions."
 
 
 def test_a_group_that_does_not_know_yet_of_new_partitions() -> None:

@@ -78,11 +78,10 @@ def preconditions(
             group has committed.
         is_restarted: whether members are to be restarted with another reset.
     """
-    found = [
-        running.rests,
-        _more(running, topic, before, count, is_told=is_told),
-        _keys(topic, before, count),
-    ]
+    found = [running.rests, _more(running, topic, before, count, is_told=is_told)]
+    if count <= before:
+        return tuple(found)
+    found.append(_keys(topic, before, count))
     if running.is_stopped:
         return tuple(found)
     found += [_joined(running, topic, before), _reset(running, reset)]
@@ -95,6 +94,8 @@ def _more(
     running: RunningGroup, topic: str, before: int, count: int, *, is_told: bool
 ) -> Precondition:
     text = f"{topic} has fewer than {count} partitions."
+    if count == before:
+        text = f"{topic} has {count} partitions."
     if count < before:
         return Precondition(
             "more-partitions",

@@ -195,7 +195,10 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
         tuple(Setting(name, INSTANCE_ID, each, None) for name, each in static.items()),
         (
             "Stop a member in order. It does not leave the group: what it owned is read by nobody.",
-            "Remove it, by its command below, so that the others take over at once.",
+            "Then remove it, by its own command below and by no other, so that other members take "
+            "over at once. The commands are in the order of the restarts, one for each: run while "
+            "its member is still there, it would stop what that reads, and the member would come "
+            "back as it was.",
             f"Start it without {INSTANCE_ID}. {how_to_restart(habits, len(static))}",
         ),
         tuple(_remove(running.group, each) for each in static.values()),

@@ -301,3 +301,13 @@ def test_the_way_back_is_done_when_nobody_has_one() -> None:
     assert check(plan, 1, renamed(group, ("n1", None), ("m2", "two"))) is Progress.HALF_DONE
     assert check(plan, 1, renamed(group, ("n1", None), ("n2", None))) is Progress.DONE
     assert check(plan, 1, renamed(group, ("n1", "one"), ("n2", None))) is Progress.WRONG
+
+
+def test_each_removal_stands_between_the_stop_and_the_start_of_its_member() -> None:
+    (step,) = planned(static(), back=True).steps
+    stop, remove, start = step.actions
+    assert (stop.split()[0], start.split()[0]) == ("Stop", "Start")
+    assert "its own command below and by no other" in remove
+    removed = [each.partition("--instance ")[2].split()[0] for each in step.commands]
+    ids = {each.member: each.before for each in step.settings}
+    assert removed == [ids[name] for name in step.restarted]

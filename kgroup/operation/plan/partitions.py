@@ -84,7 +84,7 @@ def plan_partitions(
         )
     told = _told_count(source, topic)
     notes: tuple[str, ...] = ()
-    away: tuple[str, ...] = ()
+    away: tuple[Group, ...] = ()
     if not group_ids:
         found = _readers(source, topic, zookeeper)
         if told is None and not (found.group_ids or found.old):
@@ -98,12 +98,7 @@ def plan_partitions(
         lambda scenario: _as_configured(scenario, reset, max_age_ms, habits),
     )
     if away and (not report.data or any(plan.steps for plan in report.data)):
-        notes = (
-            f"groups without members have commits of {topic}, and none of new partitions: "
-            f"{first_names(away)}; kgroup offsets reset GROUP --topic {topic} --uncommitted "
-            "--to-earliest, before they come back, lets them begin at the first record",
-            *notes,
-        )
+        notes = (_about_away(away, topic, told, count), *notes)
     return replace(report, notes=(*notes, *report.notes))
 
 
@@ -124,13 +119,13 @@ class _Readers(NamedTuple):
 
     Attributes:
         group_ids: groups with members that read it.
-        away: without members, and with commits of it.
+        away: groups without members, and with commits of it.
         old: whose members live on ZooKeeper.
         problems: what could not be read.
     """
 
     group_ids: tuple[str, ...]
-    away: tuple[str, ...]
+    away: tuple[Group, ...]
     old: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -145,7 +140,7 @@ def _readers(source: GroupSource, topic: str, zookeeper: GroupSource | None) -> 
     return _Readers(
         tuple(each.group_id for each in groups if _is_read(each, topic)),
         tuple(
-            each.group_id
+            each
             for each in groups
             if not each.members and topic in {offset.topic for offset in each.offsets}
         ),
@@ -164,6 +159,19 @@ def _remarks(found: _Readers, topic: str) -> Iterator[str]:
             "unless they have auto.offset.reset=smallest"
         )
     yield from found.problems
+
+
+def _about_away(away: tuple[Group, ...], topic: str, told: int | None, count: int) -> str:
+    """Say what is to be done for groups that nobody is in, between the step and their start."""
+    known = 1 + max(each.partition for one in away for each in one.offsets if each.topic == topic)
+    before = told or min(known, count - 1)
+    group = away[0] if len(away) == 1 else replace(away[0], group_id="GROUP")
+    return (
+        f"groups without members have commits of {topic}, and none of new partitions: "
+        f"{first_names([each.group_id for each in away])}; run when these are there, and before "
+        f"members come back, {_begin_at_first(group, topic, before, count)} lets them begin at the "
+        "first record"
+    )
 
 
 def _is_read(group: Group, topic: str) -> bool:

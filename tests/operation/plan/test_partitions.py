@@ -279,7 +279,13 @@ def test_every_group_that_reads_the_topic_is_planned_for() -> None:
     found = report(two(), other("pays", reads), other("regex", regex), other("away", away))
     assert [each.group_id for each in found.data] == ["billing", "regex"]
     (note,) = [each for each in found.notes if "without members" in each]
-    assert "new partitions: away;" in note
+    assert "new partitions: away; run when these are there, and before members come back" in note
+    reset = "kgroup offsets reset away -b kafka-1:9092 --topic orders:4,5 --uncommitted"
+    assert f"{reset} --to-earliest --execute" in note
+    found = report(two(), other("one", away), other("two", away))
+    (note,) = [each for each in found.notes if "without members" in each]
+    assert "new partitions: one, two;" in note
+    assert "kgroup offsets reset GROUP -b kafka-1:9092 --topic orders:4,5" in note
 
 
 @pytest.mark.parametrize("count", [3, 4])

@@ -86,6 +86,8 @@ class Column:
         value: what a row's object has in this column; by default the attribute of that name.
         is_reference: whether it is the id of something that has a table of its own, so that a few
             characters tell which one is meant.
+        is_prose: whether it has sentences, which are folded on a terminal also where each field has
+            a line of its own, and not left whole to be copied.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Column:
     meaning: str
     value: Callable[[Any], object] | None = None
     is_reference: bool = False
+    is_prose: bool = False
 
     def of(self, item: Any) -> object:
         """Take the column's value from a row's object."""

@@ -108,7 +108,9 @@ def rich_table(
         fitted = [] if widths is None else [_fitted(columns, row, widths) for row in page]
         lines = sum(1 + max(text.count("\n") for text in row) for row in fitted)
         if widths is None or lines > len(page) * (len(columns) + 1):
-            yield _on_terminal(_fields(titles, page), terminal_width, folded=False)
+            width = terminal_width or Console().width
+            fields = _fields(columns, titles, page, width)
+            yield _on_terminal(fields, terminal_width, folded=False)
             continue
         table = Table(
             box=None,
@@ -230,17 +232,27 @@ def _words(title: str) -> list[str]:
     return re.findall("[^_ ]*[_ ]|[^_ ]+", title) or [""]
 
 
-def _fields(titles: Sequence[str], page: Sequence[Row]) -> "Text":
-    """Write a field a line, a blank line behind each row; folding is left to the terminal."""
+def _fields(
+    columns: Sequence[Column], titles: Sequence[str], page: Sequence[Row], terminal_width: int
+) -> "Text":
+    """Write a field a line, a blank line behind each row.
+
+    Prose is folded beside its title where there is room; all else is left to the terminal to fold.
+    """
     from rich.text import Text
 
     if not page:
         return Text("  ".join(titles), style="bold")
     width = max(map(len, titles))
+    room = terminal_width - width - _GAP
+    hanging = f"\n{' ' * (width + _GAP)}"
     fields = Text()
     for number, row in enumerate(page):
         fields.append("\n" if number else "")
-        for title, text in zip(titles, row, strict=True):
+        for column, title, text in zip(columns, titles, row, strict=True):
+            if column.is_prose and room >= LEAST_TEXT:
+                lines = [line.rstrip() for line in _folded(text, room).split("\n")]
+                text = _like(text, hanging.join(lines))
             fields.append(f"{title.ljust(width)}{' ' * _GAP}" if title else "", style="bold")
             fields.append(f"{text}\n", style=_style(text))
     return fields

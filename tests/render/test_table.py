@@ -215,6 +215,26 @@ def test_a_row_is_a_field_a_line_where_that_takes_fewer_lines() -> None:
     assert len(lines) < 6
 
 
+def test_prose_is_folded_beside_its_title_and_all_else_left_whole() -> None:
+    columns = (
+        Column("what must hold", Kind.TEXT, "", is_prose=True),
+        Column("command", Kind.TEXT, ""),
+    )
+    words = ["no", "two", "members", "may", "have", "the", "same", "name", "at", "any", "time"]
+    command = "kgroup describe billing -b kafka-1:9092 -o json and so on"
+    rows = [[" ".join(words), command]]
+    lines = bare(rich_table(columns, rows, terminal_width=36))
+    *folded, whole = [line for line in lines if line.strip()]
+    assert len(folded) > 1
+    assert all(len(line) <= 36 for line in folded)
+    assert folded[0].startswith("what must hold  no two")
+    assert all(line.startswith(" " * 16) for line in folded[1:])
+    assert " ".join(folded).removeprefix("what must hold").split() == words
+    assert whole == f"command         {command}"
+    # Where there is no room beside the title the terminal folds.
+    assert bare(rich_table(columns, rows, terminal_width=20))[0].endswith("at any time")
+
+
 @pytest.mark.parametrize("width", [80, 20, 5])
 def test_rich_table_without_rows_has_its_head(width: int) -> None:
     words = "".join(bare(rich_table(COLUMNS, [], terminal_width=width))).split()

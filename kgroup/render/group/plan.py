@@ -35,11 +35,9 @@ STEP_COLUMNS = (
     Column("read_again", Kind.NUMBER, "records that are read once more"),
     Column("skipped", Kind.NUMBER, "records that nobody reads"),
 )
-_CONDITIONS = (
-    Column("what must hold", Kind.TEXT, ""),
-    Column("verdict", Kind.TEXT, ""),
-    Column("found", Kind.TEXT, ""),
-    Column("check", Kind.TEXT, ""),
+_CONDITIONS = tuple(
+    Column(name, Kind.TEXT, "", is_prose=True)
+    for name in ("what must hold", "verdict", "found", "check")
 )
 PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
 _ASSUMED = (Column("assumed", Kind.TEXT, ""),)

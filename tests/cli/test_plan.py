@@ -301,3 +301,21 @@ def test_groups_of_both_kinds_are_advised(cli: Cli) -> None:
 def test_what_a_target_takes_is_said(cli: Cli, group_id: str) -> None:
     found = ended(cli, 1, "plan", "assignor", "sticky", group_id, "--sample")
     assert "expected a classic group, whose members assign, found one of type s" in found.err
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "meant"),
+    [
+        ("assignor stiky order-service", 2, "'sticky'"),
+        ("assignor sticky order-service --settings rnge", 2, "'range'"),
+        ("assignor sticky order-service --settings order-servce-1=range", 3, "'order-service-1'"),
+        ("partitions ordes=8", 3, "'orders'"),
+        ("partitions ordes=8 order-service", 1, "'orders'"),
+        ("consumer-protocol pricing --back --assignor rangee", 2, "'range'"),
+    ],
+)
+def test_who_misspells_a_name_is_asked_which_was_meant(
+    cli: Cli, line: str, status: int, meant: str
+) -> None:
+    found = ended(cli, status, "plan", *line.split(), "--sample")
+    assert f"; did you mean {meant}" in found.err

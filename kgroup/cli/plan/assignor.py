@@ -29,14 +29,15 @@ def _parse_settings(
     told: dict[str, tuple[str, ...]] = {}
     for text in values:
         member, equals, rest = text.rpartition("=")
+        meant = ""
         try:
             names = tuple(strategy_named(each.strip()) for each in rest.split(","))
-        except UsageError:
-            names = ()
+        except UsageError as error:
+            names, meant = (), "".join(str(error).partition("; did you mean")[1:])
         if (equals and not member) or not names:
             raise click.BadParameter(
                 f"expected MEMBER=STRATEGY,… with strategies of {', '.join(CLASSES)}, found "
-                f"{text!r}",
+                f"{text!r}{meant}",
                 ctx,
                 param,
             )

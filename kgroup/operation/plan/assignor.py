@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from kgroup.errors import NotFoundError, UnfitError, UsageError
+from kgroup.errors import NotFoundError, UnfitError, UsageError, near_names
 from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.connect import settable
@@ -82,7 +82,10 @@ def strategy_named(text: str) -> str:
     by_class = {class_: name for name, class_ in CLASSES.items()}
     name = by_class.get(text, text)
     if name not in CLASSES:
-        raise UsageError(f"expected a strategy ({', '.join(CLASSES)}) or its class, found {text!r}")
+        raise UsageError(
+            f"expected a strategy ({', '.join(CLASSES)}) or its class, found {text!r}"
+            f"{near_names(text, [*CLASSES, *by_class])}"
+        )
     return name
 
 
@@ -102,8 +105,10 @@ def plan_assignors(
         NotFoundError: somebody says something of a member that no group has.
     """
     groups: dict[str, list[str]] = {text: [] for text in told if text}
+    there: dict[str, None] = {}
 
     def make(running: RunningGroup) -> Plan:
+        there.update(dict.fromkeys(running.names))
         own = {text: names for text, names in told.items() if not text or running.has(text)}
         for text in own.keys() & groups.keys():
             groups[text].append(running.group.group_id)
@@ -115,6 +120,7 @@ def plan_assignors(
         raise NotFoundError(
             f"--settings: expected members of {first_names([*dict.fromkeys(group_ids)])}, found "
             f"none that is called {first_names([repr(each) for each in unused])}"
+            f"{near_names(unused[0], there)}"
         )
     if len(group_ids) == 1:
         return report

@@ -13,7 +13,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import NamedTuple
 
-from kgroup.errors import NotFoundError, UnfitError, UsageError
+from kgroup.errors import NotFoundError, UnfitError, UsageError, near_names
 from kgroup.model.group import Group, GroupType
 from kgroup.operation.plan.coordinator import kafka_tool, kgroup_on
 from kgroup.operation.plan.forecast import (
@@ -88,7 +88,9 @@ def plan_partitions(
     if not group_ids:
         found = _readers(source, topic, zookeeper)
         if told is None and not (found.group_ids or found.old):
-            raise NotFoundError(f"topic {topic}: expected groups that read it, found none")
+            raise NotFoundError(
+                f"topic {topic}: expected groups that read it, found none{_meant(source, topic)}"
+            )
         group_ids, away, notes = found.group_ids, found.away, tuple(_remarks(found, topic))
     report = plan_each(
         source,
@@ -109,9 +111,21 @@ def _told_count(source: GroupSource, topic: str) -> int | None:
     found = source.view([topic]).topics.get(topic)
     if found is None or not found.partitions:
         if found is None or found.error in (None, _UNKNOWN_TOPIC):
-            raise NotFoundError(f"topic {topic}: The topic does not exist.")
+            raise NotFoundError(
+                f"topic {topic}: The topic does not exist{_meant(source, topic) or '.'}"
+            )
         raise NotFoundError(f"topic {topic}: expected its partitions, found {found.error}")
     return len(found.partitions)
+
+
+def _meant(source: GroupSource, topic: str) -> str:
+    """Ask whether a topic was meant that groups read, or have read."""
+    groups = source.read(None, _QUESTION).image.groups.values()
+    read = {offset.topic for group in groups for offset in group.offsets}
+    for each in (member for group in groups for member in group.members):
+        read.update((each.subscription and each.subscription.topics) or ())
+        read.update(owned.topic for owned in each.assignment or () if owned.topic is not None)
+    return near_names(topic, sorted(read))
 
 
 class _Readers(NamedTuple):
@@ -202,7 +216,8 @@ def _plan(
     if not before:
         raise UnfitError(
             f"group {group.group_id}: expected members that read {topic}, found "
-            f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}",
+            f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}"
+            f"{near_names(topic, sorted(scenario.topics))}",
             group_id=group.group_id,
         )
     is_told_reset = reset is not None

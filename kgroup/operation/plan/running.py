@@ -111,6 +111,15 @@ class RunningGroup:
         verdict = Verdict.VERIFIED if is_stable else Verdict.REFUTED
         return Precondition("stable", text, verdict, found, None if is_stable else check)
 
+    @property
+    def names(self) -> Sequence[str]:
+        """All that members are called by; see `named`."""
+        told = [
+            (name, each.instance_id, each.client_id, each.member_id)
+            for name, each in self.by_name.items()
+        ]
+        return [text for texts in told for text in texts if text]
+
     def has(self, text: str) -> bool:
         """Tell whether a member is called so; see `named`."""
         return bool(self._called(text))

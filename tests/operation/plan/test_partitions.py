@@ -336,3 +336,10 @@ def test_the_step_is_done_when_all_partitions_have_owners() -> None:
     assert check(plan, grown, 6) is Progress.DONE
     assert check(plan, grown, 8) is Progress.DONE  # somebody else has added more
     assert check(plan, grown, None) is Progress.DONE
+
+
+def test_a_topic_that_a_cluster_does_not_have_may_be_one_that_groups_read() -> None:
+    with pytest.raises(NotFoundError, match="does not exist; did you mean 'orders'"):
+        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "ordes", 6, (), Habits())
+    with pytest.raises(NotFoundError, match=r"does not exist\.$"):
+        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "xyz", 6, (), Habits())

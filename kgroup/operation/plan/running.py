@@ -56,7 +56,7 @@ class RunningGroup:
             plan,
             steps=steps,
             cluster_id=None if name is None else name.cluster_id,
-            assumed=self.assumed if steps else (),
+            assumed=(plan.assumed or self.assumed) if steps else (),
         )
         return Report((made,), self.problems, self.notes)
 

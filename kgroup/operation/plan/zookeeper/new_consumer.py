@@ -28,8 +28,9 @@ from kgroup.operation.plan.zookeeper.group import OldGroup
 from kgroup.operation.plan.zookeeper.replacement import new_members, replaced, replaced_one_by_one
 from kgroup.operation.plan.zookeeper.setting import java_settings
 from kgroup.operation.report import first_names
+from kgroup.operation.running_group import assumptions
 from kgroup.protocol.zookeeper.topic_filter import filter_regex
-from kgroup.simulation.scenario.scenario import MemberPlan
+from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.simulation.zookeeper.registration import Registration
 
 __all__ = ["copy_step", "plan_new_consumer"]
@@ -78,9 +79,21 @@ def plan_new_consumer(old: OldGroup, habits: Habits) -> Plan:
         summary="The whole group stops, its commits go to Kafka, and new consumers start there.",
         steps=_numbered(steps),
         forecast=cost.total,
+        assumed=_assumed(scenario),
         naive=NaiveWay(
             "A rolling restart, each old consumer replaced by new ones beside the others", naive
         ),
+    )
+
+
+def _assumed(scenario: Scenario) -> tuple[str, ...]:
+    """Say what the forecast goes by: there are two kinds of consumers."""
+    version = ".".join(map(str, scenario.settings.version))
+    _, *others = assumptions(scenario)
+    return (
+        "the old consumers are played as in Kafka 0.8.2, the new ones and their coordinator as in "
+        f"Kafka {version}",
+        *others,
     )
 
 

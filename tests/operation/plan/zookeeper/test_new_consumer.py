@@ -230,3 +230,11 @@ def test_lists_become_patterns_of_the_same_topics(name: str, consumers: list[int
         assert found[1].startswith("one consumer" if count == 1 else f"{count} consumers")
         every = set(recorded()["topics"])
         assert {topic for topic in every if re.fullmatch(found[2], topic)} == topics
+
+
+def test_new_consumers_are_not_played_as_old_ones() -> None:
+    """Kafka 0.8.2 has no coordinator, and none of Java's consumers of groups."""
+    told = _plan(source(NEWER, members=0)).assumed[0]
+    assert re.fullmatch(
+        r"the old consumers .* Kafka 0\.8\.2, the new ones .* Kafka 4\.\d\.\d", told
+    )

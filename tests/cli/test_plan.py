@@ -319,3 +319,13 @@ def test_who_misspells_a_name_is_asked_which_was_meant(
 ) -> None:
     found = ended(cli, status, "plan", *line.split(), "--sample")
     assert f"; did you mean {meant}" in found.err
+
+
+def test_notes_name_their_groups_where_they_are_not_of_all(cli: Cli) -> None:
+    note = "this source does not tell how many partitions topics have"
+    # Nothing is to be simulated of a group that nobody is in.
+    line = ("plan", "assignor", "sticky", "--sample")
+    found = ended(cli, 0, *line, "order-service", "invoice-batch", "payment-service")
+    assert f"note: order-service, payment-service: {note}" in found.err
+    found = ended(cli, 0, *line, "order-service", "payment-service")
+    assert f"note: {note}" in found.err

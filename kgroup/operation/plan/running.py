@@ -264,14 +264,16 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
     """Make plans, each for a group.
 
     Returns:
-        The plans; groups for which there is none are problems. Where each has a plan, the verdict
+        The plans; groups for which there is none are problems, and notes name theirs where they are
+        not of all. Where each has a plan, the verdict
         is a problem if one cannot be carried out so.
     """
     plans: list[Plan] = []
     problems: list[Problem] = []
-    notes: list[str] = []
+    notes: dict[str, list[str]] = {}
     all_planned = True
-    for group_id in dict.fromkeys(group_ids):
+    names = dict.fromkeys(group_ids)
+    for group_id in names:
         try:
             report = plan(group_id)
         except (NotFoundError, InputError) as error:
@@ -281,7 +283,12 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
             continue
         plans += report.data
         problems += report.errors
-        notes += [each for each in report.notes if each not in notes]
+        for note in report.notes:
+            notes.setdefault(note, []).append(group_id)
     is_sound = all(each.is_sound for each in plans)
     verdict = ExitStatus.PROBLEM if all_planned and not is_sound else None
-    return Report(tuple(plans), tuple(problems), tuple(notes), verdict)
+    told = (
+        note if len(groups) == len(names) else f"{first_names(groups)}: {note}"
+        for note, groups in notes.items()
+    )
+    return Report(tuple(plans), tuple(problems), tuple(told), verdict)

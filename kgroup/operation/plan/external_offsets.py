@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kgroup.model.group import GroupState
+from kgroup.operation.plan.connect import how_to_resume
 from kgroup.operation.plan.coordinator import address_of, kgroup_on
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
@@ -95,12 +96,13 @@ def plan_external_offsets(
         copy: from Kafka to the table, as the plan is to name them.
         habits: of the group's programs.
         to_kafka: whether they go back.
-        rolling: whether the group is not to be stopped.
+        rolling: whether the group is not to be stopped; tasks of a connector always are.
 
     Raises:
         BrokerError: the database does not answer.
     """
     group = running.group
+    rolling = rolling and not running.connectors  # whose tasks have one version
     stores = read_stores(running, table)
     if to_kafka:
         copy = replace(copy, origin=copy.goal, goal=copy.origin)
@@ -136,7 +138,7 @@ def plan_external_offsets(
         f"{what} " + ("in two rolling restarts." if rolling else "with the group stopped."),
         steps,
         total,
-        way.naive(goal),
+        None if running.connectors else way.naive(goal),
     )
 
 
@@ -221,6 +223,8 @@ class _Way:
             expected=Expected(state=GroupState.EMPTY),
         )
         start = self._restart(goal, f"Start all members with the version that {_CALLED[goal]}")
+        if connectors := self.running.connectors:
+            start = replace(start, actions=(*start.actions, how_to_resume(connectors)))
         start = replace(start, back=self._back(goal))
         return [
             copied_offsets(last, goal),
@@ -273,7 +277,9 @@ class _Way:
         }
 
     def _restart(self, offsets: KeptIn, title: str) -> PlanStep:
-        settings = () if offsets is KeptIn.KAFKA else (Setting(None, _AUTO_COMMIT, None, "false"),)
+        settings: tuple[Setting, ...] = (Setting(None, _AUTO_COMMIT, None, "false"),)
+        if offsets is KeptIn.KAFKA or self.running.connectors:  # Connect commits by itself
+            settings = ()
         comparison = self.copy.comparison(self._group_id, self._server)
         seen = {
             KeptIn.EXTERNAL: "the table is ahead by what members do not commit to Kafka, or have "

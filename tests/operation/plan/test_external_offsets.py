@@ -240,3 +240,18 @@ def test_a_table_that_cannot_be_used_is_refused(table: Table, to_kafka: bool, te
 def test_a_group_that_rebalances_is_refused() -> None:
     found = plan(Table({}), group_with(state=GroupState.PREPARING_REBALANCE))
     assert (verdicts(found)["stable"], found.steps) == ("refuted", ())
+
+
+def test_tasks_of_a_connector_are_stopped_and_started_together() -> None:
+    """They have one version of the connector; Connect commits for them, with no auto commit."""
+    group = group_with()
+    members = tuple(
+        replace(each, client_id=f"connector-consumer-to-db-{number}")
+        for number, each in enumerate(group.members)
+    )
+    found = plan(Table(OFFSETS), replace(group, members=members), rolling=True)
+    stop, _, start = found.steps
+    assert stop.title == "Stop all members"
+    assert "PUT /connectors/to-db/stop" in stop.actions[0]
+    assert "PUT /connectors/to-db/resume" in start.actions[-1]
+    assert (start.settings, found.naive) == ((), None)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from kgroup.errors import NotFoundError, UnfitError, UsageError, near_names
 from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.model.group import GroupType
-from kgroup.operation.plan.connect import settable
+from kgroup.operation.plan.connect import settable, tasks_one_by_one
 from kgroup.operation.plan.coordinator import kgroup_on
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
@@ -170,7 +170,7 @@ def plan_assignor(
     if strategy == COOPERATIVE_STICKY:
         preconditions.append(_version(running, library))
         if now != strategy:
-            preconditions.append(one_by_one(now))
+            preconditions.append(one_by_one(now, running.connectors))
     if library == LIBRDKAFKA:
         preconditions.append(_of_librdkafka(strategy, lists))
     scenario = _supporting(running.scenario, lists)
@@ -303,12 +303,15 @@ def _mixed_lists(library: str | None, found: str) -> Precondition:
     )
 
 
-def one_by_one(strategy: str) -> Precondition:
+def one_by_one(strategy: str, connectors: tuple[str, ...]) -> Precondition:
     """That programs bear to be told of some of their partitions only.
 
     Args:
         strategy: of the group so far, which may be eager.
+        connectors: of Kafka Connect, whose tasks members are.
     """
+    if connectors:
+        return tasks_one_by_one()
     return Precondition(
         "listeners",
         "Programs take partitions one by one: a ConsumerRebalanceListener (of librdkafka: a "

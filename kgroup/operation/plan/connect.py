@@ -1,7 +1,7 @@
 """Groups of Kafka Connect: the tasks of a sink connector, whose consumers share its settings.
 
-Source: `Worker.baseConsumerConfigs` and `ConnectorsResource` of Kafka 4.3.1; KIP-458 (a connector
-overrides settings of its clients), KIP-875 (a connector is stopped, and resumed).
+Source: `Worker.baseConsumerConfigs` and `ConnectorsResource` of Kafka 4.3.1; KAFKA-12487 (in 3.2);
+KIP-458 (a connector overrides settings of its clients), KIP-875 (a connector is stopped, resumed).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "settable",
     "shared_settings",
     "sink_connectors",
+    "tasks_one_by_one",
 ]
 
 OVERRIDE = "consumer.override."
@@ -62,6 +63,17 @@ def own_settings(connectors: tuple[str, ...]) -> Iterable[Precondition]:
             "Leave the tasks dynamic: with one group.instance.id for all each would fence the "
             "others (FENCED_INSTANCE_ID).",
         )
+
+
+def tasks_one_by_one() -> Precondition:
+    """That workers bear it that a task is told of some of its partitions only."""
+    return Precondition(
+        "listeners",
+        "Workers of Kafka Connect let a task take partitions one by one: they are of 3.2 or later.",
+        Verdict.UNKNOWN,
+        "older ones take what is added for all that the task has (KAFKA-12487)",
+        "Look at the version of the workers: GET / tells it.",
+    )
 
 
 def _found(connectors: tuple[str, ...]) -> str:

@@ -68,6 +68,8 @@ def test_another_strategy_is_set_for_the_connector_that_is_stopped_meanwhile() -
     (step,) = plan.steps
     assert [(each.member, each.name) for each in step.settings] == [(None, STRATEGY)]
     assert verdicts(plan)["connector"] is Verdict.UNKNOWN
+    (bears,) = [each.text for each in plan.preconditions if each.code == "listeners"]
+    assert "3.2 or later" in bears  # KAFKA-12487
     done = " ".join(step.actions)
     for path in ("stop", "config", "resume"):
         assert f"PUT /connectors/to-db/{path}" in done

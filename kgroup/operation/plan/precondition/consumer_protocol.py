@@ -68,7 +68,7 @@ def conditions(change: ProtocolChange, version: tuple[int, ...] | None) -> Itera
         yield _user_data(change)
     yield _client_version(change.library, version)
     if not change.is_begun and change.is_eager:
-        yield one_by_one(change.now)
+        yield one_by_one(change.now, change.running.connectors)
 
 
 def _support(change: ProtocolChange) -> Precondition:

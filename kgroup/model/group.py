@@ -231,8 +231,8 @@ class Member:
             stored: a member that leaves, a static member that may come back.
         subscription: None where the member speaks no consumer protocol (see `protocol_metadata`).
         assignment: partitions that the member may read, those that it is to revoke included, in
-            the coordinator's order, from which assignors go on; None where assignments are no
-            partitions (streams, connect).
+            the order of the coordinator or of its record, from which assignors go on; None where
+            assignments are no partitions (streams, connect).
         target_assignment: those that it shall get in the end (not classic), in order likewise.
         state: of a member of a consumer, share or streams group.
         previous_member_epoch: epoch before `member_epoch`, still accepted from the member.

@@ -178,7 +178,20 @@ def assert_same_groups(sources: Sources) -> Mapping[str, Group]:
 
 
 def what(group: Group, capabilities: Any) -> dict[str, Any]:
-    return asdict(known_of(group, capabilities))
+    """Give what can be known of a group, without the order in which members own partitions.
+
+    That is the order of a coordinator's hash map, or of its record, which goes into that map.
+    """
+    known = asdict(known_of(group, capabilities))
+    for member in known["members"]:
+        for name in ("assignment", "target_assignment", "pending_revocation"):
+            if member[name] is not None:
+                member[name] = sorted(member[name], key=_place)
+    return known
+
+
+def _place(partition: Mapping[str, Any]) -> tuple[str, int]:
+    return partition["topic"] or partition["topic_id"], partition["partition"]
 
 
 def assert_moving_as_before(sources: Sources) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -203,7 +204,7 @@ def member_of(
 def text_of(assignment: tuple[AssignedPartition, ...] | None) -> str:
     """Write partitions as the tools do: ``orders:0,1;payments:0``."""
     topics: dict[str, list[int]] = {}
-    for each in assignment or ():
+    for each in sorted(assignment or (), key=attrgetter("sort_key")):
         assert each.topic is not None
         assert each.topic_id is not None
         topics.setdefault(each.topic, []).append(each.partition)

@@ -284,6 +284,11 @@ def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -
             "topics.t.listed: expected each of 2 partitions once, found [1, 1]",
         ),
         ({"strategy": "uniform"}, "strategy: expected one of range, roundrobin, sticky"),
+        (
+            {"strategy": "RoundRobinAssigner"},
+            "strategy: expected one of range, roundrobin, sticky, cooperative-sticky, found "
+            "'RoundRobinAssigner'; it is one of client: kafkajs",
+        ),
         ({"protocol": "share", "strategy": "range"}, "strategy: expected one of simple, found"),
         ({"topic_ids": {"t": "x"}}, "topic_ids.t: expected a topic id of 22 characters, found 'x'"),
         (

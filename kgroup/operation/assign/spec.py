@@ -15,7 +15,7 @@ import orjson
 
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import computed_as, newest, strategies, versions
+from kgroup.assignor.strategy import CLIENTS, computed_as, newest, strategies, versions
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.client import asked_software, software
@@ -101,7 +101,10 @@ def read_spec(spec: object) -> GroupSpec:
             raise SpecError("client: only in classic groups, and in place of kafka_version")
         client = _client(fields["client"], "client")
     names = strategies(protocol, client)
-    strategy = _choice(fields, "strategy", names, names[0])
+    try:
+        strategy = _choice(fields, "strategy", names, names[0])
+    except SpecError as error:
+        raise SpecError(f"{error}{_having(protocol, fields['strategy'])}") from None
     topics = {
         name: _topic(topic, f"topics.{name}")
         for name, topic in _object(fields.get("topics"), "topics").items()
@@ -317,6 +320,18 @@ def _base64(value: object, path: str) -> bytes:
         return base64.b64decode(_text(value, path), validate=True)
     except (binascii.Error, ValueError):
         raise SpecError(f"{path}: expected base64, found {_shown(value)}") from None
+
+
+def _having(protocol: str, strategy: object) -> str:
+    """Say, as the end of a sentence, which client libraries have a strategy."""
+    if protocol != "classic":
+        return ""
+    found = [
+        name
+        for name, library in CLIENTS.items()
+        if strategy in strategies(protocol, Software(name, library.versions[0]))
+    ]
+    return f"; it is one of client: {' or '.join(found)}" if found else ""
 
 
 def _object(value: object, path: str, names: Sequence[str] | None = None) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from kgroup.errors import ExitStatus
 from kgroup.model.problem import Problem
 
-__all__ = ["Report", "first_names", "outcome"]
+__all__ = ["Report", "first_names", "joined", "outcome"]
 
 Row = TypeVar("Row", covariant=True)
 T = TypeVar("T")
@@ -34,6 +34,20 @@ class Report(Generic[Row]):
     def exit_status(self) -> ExitStatus:
         """What the operation comes to."""
         return outcome(self.data, self.errors) if self.verdict is None else self.verdict
+
+
+def joined(reports: Sequence[Report[T]]) -> Report[T]:
+    """Make one report of those of several sources; only one alone keeps its verdict.
+
+    What is planned is for groups of one kind: of two sources one has nothing but errors.
+    """
+    if len(reports) == 1:
+        return reports[0]
+    return Report(
+        tuple(row for each in reports for row in each.data),
+        tuple(problem for each in reports for problem in each.errors),
+        tuple(dict.fromkeys(note for each in reports for note in each.notes)),
+    )
 
 
 def first_names(things: Sequence[T], name: Callable[[T], str] = str) -> str:

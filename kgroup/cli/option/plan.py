@@ -147,8 +147,10 @@ def write_plans(
         for chosen, names in source.divided(groups):
             with chosen.open() as opened:
                 reports.append(make(opened, names))
-    report = _together(reports)
+    from kgroup.operation.report import joined
     from kgroup.render.group import plan as render
+
+    report = joined(reports)
 
     if not diagram:
         return show(command, report, output, render.steps_sheet, render.plans_text)
@@ -158,21 +160,6 @@ def write_plans(
     warn_notes(report.notes)
     warn_of(report.errors)
     return report.exit_status
-
-
-def _together(reports: Sequence[Report[Plan]]) -> Report[Plan]:
-    """Make one report of those of two sources."""
-    if len(reports) == 1:
-        return reports[0]
-    from kgroup.operation.report import Report
-
-    return Report(
-        tuple(row for each in reports for row in each.data),
-        tuple(problem for each in reports for problem in each.errors),
-        tuple(dict.fromkeys(note for each in reports for note in each.notes)),
-        # One that cannot be carried out tells the status only where each group has a plan.
-        reports[0].verdict if all(each.data and not each.errors for each in reports) else None,
-    )
 
 
 def write_old_plans(

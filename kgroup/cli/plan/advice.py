@@ -55,7 +55,7 @@ def command(
     """
     from kgroup.cli.command.plan import COMMANDS
     from kgroup.operation.plan.advice import advise, every_target
-    from kgroup.operation.report import Report
+    from kgroup.operation.report import joined
     from kgroup.render.group import advice as render
 
     if lists:
@@ -79,11 +79,7 @@ def command(
             with each.open(of_silence=every) as opened:
                 found = advise(opened, names, habits, options=_typed_options(), zookeeper=address)
             reports.append(found)
-    report = Report(
-        tuple(row for each in reports for row in each.data),
-        tuple(problem for each in reports for problem in each.errors),
-        tuple(note for each in reports for note in each.notes),
-    )
+    report = joined(reports)
     if text and any(_is_missing(each, groups[0]) for each in report.errors):
         raise click.UsageError(text)
     return show("plan", report, output, render.advice_sheet, render.advice_text)

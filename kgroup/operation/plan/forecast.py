@@ -28,6 +28,7 @@ __all__ = [
     "USUAL",
     "Habits",
     "Move",
+    "beginning_at",
     "copied_offsets",
     "costs",
     "forecast",
@@ -245,6 +246,14 @@ def paced(scenario: Scenario, habits: Habits) -> Scenario:
             name: replace(plan, processing_ms=busy_ms) for name, plan in scenario.connectors.items()
         },
     )
+
+
+def beginning_at(scenario: Scenario, reset: str) -> Scenario:
+    """Give members an `auto.offset.reset`."""
+    members = {
+        name: replace(plan, auto_offset_reset=reset) for name, plan in scenario.members.items()
+    }
+    return replace(scenario, members=members)
 
 
 def _put(step: Step, habits: Habits) -> Step:

@@ -20,6 +20,7 @@ from kgroup.operation.plan.forecast import (
     BEGIN_MS,
     NOT_PLANNED,
     Habits,
+    beginning_at,
     forecast,
     how_to_restart,
     rolling_restart,
@@ -220,7 +221,7 @@ def _plan(
             f"{near_names(topic, sorted(scenario.topics))}",
             group_id=group.group_id,
         )
-    is_told_reset = reset is not None
+    told_reset = reset
     if running.connectors:
         reset = reset or "earliest"  # as Connect sets it
     is_restarted = not _begins_at_first(reset, scenario, habits)
@@ -233,7 +234,7 @@ def _plan(
         group.assignor,
         running.planned_members,
         preconditions(
-            *(running, topic, before, count, reset if is_told_reset else None),
+            *(running, topic, before, count, told_reset),
             is_told=told is not None,
             is_restarted=is_restarted,
         ),
@@ -244,10 +245,7 @@ def _plan(
         return plan.refused()
     moves = [topic_grows(_grow(running, topic, count), scenario, topic, count, habits)]
     if is_restarted:
-        plans = {
-            name: replace(each, auto_offset_reset="earliest")
-            for name, each in scenario.members.items()
-        }
+        plans = beginning_at(scenario, "earliest").members
         step = _restart(running, topic, before, count, reset, habits)
         restart = stopped_group if running.connectors else rolling_restart
         moves.insert(0, restart(step, scenario, plans, habits))
@@ -396,8 +394,7 @@ def _as_configured(
     if reset is None:
         return scenario
     given = "earliest" if _begins_at_first(reset, scenario, habits) else "latest"
-    members = {name: replace(plan, auto_offset_reset=given) for name, plan in aged.items()}
-    return replace(scenario, members=members)
+    return beginning_at(scenario, given)
 
 
 def _restart(

@@ -13,7 +13,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
 from kgroup.operation.plan.connect import shared_settings, sink_connectors
 from kgroup.operation.plan.coordinator import kgroup_on, read_brokers
-from kgroup.operation.plan.forecast import USUAL, Habits, paced
+from kgroup.operation.plan.forecast import USUAL, Habits, beginning_at, paced
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, member_names, scenario_of
@@ -202,11 +202,7 @@ def read_running(
         settings = read_brokers(source, found).simulated(scenario.consumer_settings)
         scenario = replace(scenario, consumer_settings=settings)
     if sink_connectors(found.members):  # Connect sets it, where nobody says otherwise
-        members = {
-            name: replace(each, auto_offset_reset="earliest")
-            for name, each in scenario.members.items()
-        }
-        scenario = replace(scenario, members=members)
+        scenario = beginning_at(scenario, "earliest")
     scenario = paced(configured(scenario), habits)
     late = tuple(_late(scenario, habits))
     assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)
@@ -265,8 +261,7 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
 
     Returns:
         The plans; groups for which there is none are problems, and notes name theirs where they are
-        not of all. Where each has a plan, the verdict
-        is a problem if one cannot be carried out so.
+        not of all. Where each has a plan, the verdict is a problem if one cannot be carried out so.
     """
     plans: list[Plan] = []
     problems: list[Problem] = []

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
 
 from tests.cli.commands import EVERY_COMMAND, context_of
 
-__all__ = ["FOLDER", "pages"]
+__all__ = ["FOLDER", "pages", "write_folder"]
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
@@ -63,9 +63,14 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
-if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    for file in FOLDER.iterdir():
+def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
+    """Let a folder have these files, by name, and no others."""
+    folder.mkdir(exist_ok=True)
+    for file in folder.iterdir():
         file.unlink()
-    for name, text in pages().items():
-        (FOLDER / name).write_text(text, "utf-8")
+    for name, text in texts.items():
+        (folder / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    write_folder(FOLDER, pages())

@@ -43,6 +43,7 @@ from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer,
 from kgroup.render.document import SCHEMA_VERSION
 from kgroup.render.group.assign_object import BounceObject, RunObject
 from kgroup.simulation.timeline import Simulation
+from tests.cli.command_pages import write_folder
 from tests.render.output_page import rows_under, tables
 
 __all__ = ["FOLDER", "ROWS", "check_document", "schemas"]
@@ -193,8 +194,4 @@ def _meanings(name: str, fields: frozenset[str]) -> Mapping[str, str]:
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    for file in FOLDER.iterdir():
-        file.unlink()
-    for file_name, text in schemas().items():
-        (FOLDER / file_name).write_text(text, "utf-8")
+    write_folder(FOLDER, schemas())

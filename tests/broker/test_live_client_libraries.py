@@ -15,17 +15,24 @@ from tests.record.wire import Wire
 
 STRATEGIES = {
     "librdkafka": ("range", "roundrobin", "cooperative-sticky"),
-    "kafka-python": ("range", "cooperative-sticky"),  # of the others some rounds come out otherwise
+    "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "franz-go": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "sarama": ("range", "roundrobin", "sticky"),
     "kafka-go": ("range", "roundrobin"),
     "kafkajs": ("RoundRobinAssigner",),
 }
 GROUPS = [(library, strategy) for library, each in STRATEGIES.items() for strategy in each]
-# a consumer of kafka-python 3.0.12 does not always take what it is given after a topic has grown
-BY_HAND = [each for each in GROUPS if each[0] in (*GO_AND_NODE, "kafka-python")]
+# in one of thirty histories of the cooperative one the last round came out otherwise
+BY_HAND = [
+    each
+    for each in GROUPS
+    if each[0] in GO_AND_NODE or each == ("kafka-python", "cooperative-sticky")
+]
 WITHOUT_STATIC_MEMBERS = ("kafka-go", "kafkajs")
-SUBSCRIBED_ALIKE = ["kafkajs"]  # a leader gives nobody what it does not subscribe to, and any leads
+SUBSCRIBED_ALIKE = [
+    ("kafkajs", "RoundRobinAssigner"),  # a leader gives nobody what it does not know, and any leads
+    ("kafka-python", "roundrobin"),  # which ends with a KeyError where members know other topics
+]
 # of more topics nearly all is left to chance
 WITH_ONE_TOPIC = [("franz-go", "sticky")]
 
@@ -70,7 +77,7 @@ def test_groups_do_what_dry_runs_say(
         group.join("joe")
         group.leave("kim")
         group.grow(zoo, 6)
-        group.join("mae", None if library in SUBSCRIBED_ALIKE else [ant])
+        group.join("mae", None if (library, strategy) in SUBSCRIBED_ALIKE else [ant])
         group.leave("joe")
         group.join("ida", is_static=library not in WITHOUT_STATIC_MEMBERS)
         group.grow(ant, 7)

@@ -6,12 +6,14 @@ A script on its own: older versions run where there is no kgroup.
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 from importlib import import_module
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 
-from kafka import KafkaConsumer
+from kafka import ConsumerRebalanceListener, KafkaConsumer
 
 ASSIGNORS = {
     "range": ("range", "RangePartitionAssignor"),
@@ -19,6 +21,24 @@ ASSIGNORS = {
     "sticky": ("sticky.sticky_assignor", "StickyPartitionAssignor"),
     "cooperative-sticky": ("cooperative_sticky", "CooperativeStickyAssignor"),
 }
+
+
+class _Teller(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Says what a consumer owns whenever that has changed."""
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self._consumer = consumer
+
+    def on_partitions_revoked(self, revoked: object) -> None:
+        self._tell()
+
+    def on_partitions_assigned(self, assigned: object) -> None:
+        self._tell()
+
+    def _tell(self) -> None:
+        owned = sorted(self._consumer.assignment())
+        now = [[each.topic, each.partition] for each in owned]
+        print(json.dumps({"assignment": now}), flush=True)
 
 
 def run(member: dict[str, Any]) -> None:
@@ -38,22 +58,19 @@ def run(member: dict[str, Any]) -> None:
         metadata_max_age_ms=500,
         **{key: value for key, value in settings.items() if value is not None},
     )
-    consumer.subscribe(member["topics"])
-    is_told_to_stop = Event()
+    consumer.subscribe(member["topics"], listener=_Teller(consumer))
 
     def await_end() -> None:
         sys.stdin.read()
-        is_told_to_stop.set()
+        os.kill(os.getpid(), signal.SIGINT)
 
     Thread(target=await_end, daemon=True).start()
-    last = None
-    while not is_told_to_stop.is_set():
-        consumer.poll(timeout_ms=50)
-        now = [[each.topic, each.partition] for each in sorted(consumer.assignment())]
-        if now != last:
-            print(json.dumps({"assignment": now}), flush=True)
-            last = now
-    consumer.close()
+    try:
+        while True:
+            # Never over while the group rebalances, which version 3.0.12 may lose then.
+            consumer.poll(timeout_ms=3_600_000)
+    except KeyboardInterrupt:
+        consumer.close()
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ RESTART_S = 5.0
 HEARTBEAT_S = 3.0
 _GENERATION = Question(offsets=False, commit_times=False)
 """That of a classic group stands in the log alone; times of commits would be searched longest."""
+_LATE = b"SyncGroup failed: The group began another rebalance"
 HABITS = ("--poll-interval", "50ms", "--restart-time", f"{RESTART_S:g}s")
 
 
@@ -54,6 +55,11 @@ class Happened:
     """What a step has cost; attributes as in `Forecast`.
 
     Of a partition that nobody had read before all was skipped that lies before the first read.
+
+    Attributes:
+        late: SyncGroup requests that came when another member had given up its partitions and begun
+            the next rebalance: the one who sent it had stood still for a moment. It takes part with
+            what it should have given up, so that there is one more rebalance.
     """
 
     rebalances: int
@@ -62,6 +68,7 @@ class Happened:
     stopped_ms: int
     read_again: int
     skipped: int
+    late: int = 0
 
 
 def kgroup(*arguments: str, status: int = 0) -> Any:
@@ -79,6 +86,7 @@ class Fleet:
     Args:
         server: the broker.
         clients: the JVM that they run in.
+        log: what they say.
         group: their group.
         topic: that they read, and
         partitions: that it has.
@@ -89,6 +97,7 @@ class Fleet:
         self,
         server: Broker,
         clients: Session,
+        log: Path,
         group: str,
         topic: str,
         partitions: int,
@@ -101,6 +110,7 @@ class Fleet:
         self.where = ("-b", server.bootstrap)
         self._server = server
         self._clients = clients
+        self._log = log
         self._configs: dict[str, dict[str, str]] = {}
         self._phases = cycle([HEARTBEAT_S * number / 3 for number in range(3)])
 
@@ -191,13 +201,15 @@ class Fleet:
         """
         found: list[Happened] = []
         log = self._server.folder / "server.log"
-        logged = log.stat().st_size
+        logged, said = log.stat().st_size, self._log.stat().st_size
         generation, begin_ms = self.generation(), _now_ms()
         yield found
         time.sleep(1)  # what was given up is read by others
         end_ms = _now_ms()
         rebalances = self.generation() - generation
-        found.append(measured(self._clients.call("journal"), rebalances, begin_ms, end_ms))
+        happened = measured(self._clients.call("journal"), rebalances, begin_ms, end_ms)
+        happened.late = self._log.read_bytes()[said:].count(_LATE)
+        found.append(happened)
         for line in log.read_bytes()[logged:].decode("utf-8", "replace").splitlines():
             if self.group in line and ("rebalance" in line or "epoch" in line):
                 print(line)
@@ -265,14 +277,16 @@ def fleet(
     with Wire(server.version, server.bootstrap) as wire:
         create_topics(wire, {topic: partitions})
         await_coordinator(wire)
+    log = work / f"{group}.log"
     with session(
         server.version,
         ["Consumers", "Producers"],
         bootstrap=server.bootstrap,
-        log=work / f"{group}.log",
+        log=log,
+        log_level="INFO",
     ) as clients:
         clients.call("flow", topic=topic, partitions=partitions, rate=RATE)
-        yield Fleet(server, clients, group, topic, partitions, restart_s)
+        yield Fleet(server, clients, log, group, topic, partitions, restart_s)
 
 
 def close_to(forecast: Mapping[str, Any], happened: Happened, beat_ms: int = 0) -> None:

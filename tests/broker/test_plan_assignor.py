@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException
 
 from kgroup.operation.plan.assignor import CLASSES
 from tests.broker.client.group import LibraryGroup
-from tests.broker.migration import close_to, fleet, kgroup
+from tests.broker.migration import Happened, close_to, fleet, kgroup
 from tests.broker.servers import Broker, broker
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
@@ -34,8 +35,20 @@ def _listing(*strategies: str) -> dict[str, str]:
 
 
 def test_from_range_to_cooperative_sticky(server: Broker, tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    with fleet(server, tmp_path, "eager", 6, "eager") as group:
+    # With a member 100 ms late the simulator too has a rebalance more, and 30 records read again.
+    for attempt in range(3):
+        steps = list(_to_cooperative_sticky(server, tmp_path, f"eager-{attempt}"))
+        if not any(happened.late for _, happened in steps):
+            break
+    for forecast, happened in steps:
+        close_to(forecast, happened)
+
+
+def _to_cooperative_sticky(
+    server: Broker, work: Path, name: str
+) -> Iterator[tuple[dict[str, Any], Happened]]:
+    path = work / f"{name}.json"
+    with fleet(server, work, name, 6, name) as group:
         group.start(NAMES, **_listing("range"))
         plan = group.plan(path, "assignor", "cooperative-sticky")
         assert [len(step["restarted"]) for step in plan["steps"]] == [3, 3]
@@ -44,13 +57,13 @@ def test_from_range_to_cooperative_sticky(server: Broker, tmp_path: Path) -> Non
             number = step["number"]
             assert group.verify(path, number) == "not-begun"
             with group.watched() as happened:
-                for name in step["restarted"]:
-                    group.restart(name, **_listing(*strategies))
-                    if name != step["restarted"][-1]:
+                for member in step["restarted"]:
+                    group.restart(member, **_listing(*strategies))
+                    if member != step["restarted"][-1]:
                         assert group.verify(path, number) == "half-done"
             assert group.verify(path, number, "--done") == "done"
             print(step["forecast"], happened)
-            close_to(step["forecast"], happened[0])
+            yield step["forecast"], happened[0]
 
 
 def test_back_to_range_in_one_restart_of_members_that_list_it(

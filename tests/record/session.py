@@ -74,12 +74,13 @@ def session(
     *,
     bootstrap: str | None,
     log: Path,
+    log_level: str = "WARN",
     artifacts: Artifacts = "server",
 ) -> Iterator[Session]:
     """Start a JVM with the clients of one Kafka version; its clients vanish with it."""
     sources = [JAVA / f"{name}.java" for name in ["Session", *actors]]
     classes = compile_java(sources, version, artifacts)
-    command = java_command(version, classes=classes, artifacts=artifacts)
+    command = java_command(version, log_level=log_level, classes=classes, artifacts=artifacts)
     with log.open("ab") as errors:
         process = subprocess.Popen(
             [*command, "Session", *actors],

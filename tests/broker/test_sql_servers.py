@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
+from sqlalchemy.event import listen
 
 from kgroup.errors import InputError, KgroupError, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
@@ -397,6 +399,30 @@ def test_two_claims_at_once(server: SqlServer, table: str) -> None:
     with pytest.raises(FencedError, match="up to 1, found generation 2"):
         store.save("g", {("t", 1): 7, ("t", 0): 7}, generation=1)
     assert store.load("g", partitions) == {("t", 0): 500}
+
+
+def test_an_older_claim_comes_while_a_younger_one_looks(
+    postgresql_server: PostgreSql, table: str
+) -> None:  # MariaDB locks what is not there yet
+    url = postgresql_server.url()
+    layout = TableLayout(table, generation="generation")
+    SqlOffsetStore(url, layout).create_table()
+    older = OffsetStore(url, layout)
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+
+    came: list[dict[tuple[str, int], int]] = []
+
+    def come(*event: Any) -> None:
+        if event[2].startswith("SELECT coalesce") and not came:
+            came.append(older.claim("g", [("t", 0)], 1))
+
+    listen(engine, "before_cursor_execute", come)
+    OffsetStore(engine, layout).claim("g", [("t", 0)], 2)
+    engine.dispose()
+    assert came == [{}]
+    assert {row[4] for row in rows(postgresql_server, table)} == {2}
+    with pytest.raises(FencedError, match="up to 1, found generation 2"):
+        older.claim("g", [("t", 0)], 1)
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])

@@ -201,9 +201,12 @@ class OffsetStore:
                 if update_row(connection, self._table, row, generation):
                     continue
                 holder = holder_of(connection, self._table, group, key)
-                if holder is not None:
+                if holder is None:
+                    connection.execute(self._table.insert().values(row))
+                elif holder > generation or not update_row(  # an older one may have come just now
+                    connection, self._table, row, generation
+                ):
                     raise fenced(self._layout.shown, group, key, generation, holder)
-                connection.execute(self._table.insert().values(row))
             return self.load(group, ordered, connection)
 
         if not self.fences:

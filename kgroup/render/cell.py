@@ -197,6 +197,10 @@ _WRITERS: Mapping[Kind, Callable[[int], str]] = {
 """How numbers are written that are not written as they are."""
 
 
+_MERMAID = str.maketrans({sign: f"#{ord(sign)};" for sign in '#;:"'})
+"""Signs that mean something to Mermaid, as its entities."""
+
+
 def mermaid_label(text: str) -> str:
     """Write a text so that Mermaid takes it for one."""
-    return visible(text).replace("#", "#35;").replace(";", "#59;").replace(":", "#58;")
+    return visible(text).translate(_MERMAID)

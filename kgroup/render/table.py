@@ -100,7 +100,8 @@ def rich_table(
     from rich.table import Table
     from rich.text import Text
 
-    room = (terminal_width or Console().width) - _GAP * (len(columns) - 1)
+    full_width = terminal_width or Console().width
+    room = full_width - _GAP * (len(columns) - 1)
     titles = [column.title if headers else "" for column in columns]
     for page in _pages(rows):
         needed = [max((cell_len(row[at]) for row in page), default=0) for at in range(len(columns))]
@@ -108,8 +109,7 @@ def rich_table(
         fitted = [] if widths is None else [_fitted(columns, row, widths) for row in page]
         lines = sum(1 + max(text.count("\n") for text in row) for row in fitted)
         if widths is None or lines > len(page) * (len(columns) + 1):
-            width = terminal_width or Console().width
-            fields = _fields(columns, titles, page, width)
+            fields = _fields(columns, titles, page, full_width)
             yield _on_terminal(fields, terminal_width, folded=False)
             continue
         table = Table(
@@ -233,7 +233,7 @@ def _words(title: str) -> list[str]:
 
 
 def _fields(
-    columns: Sequence[Column], titles: Sequence[str], page: Sequence[Row], terminal_width: int
+    columns: Sequence[Column], titles: Sequence[str], page: Sequence[Row], full_width: int
 ) -> "Text":
     """Write a field a line, a blank line behind each row.
 
@@ -244,7 +244,7 @@ def _fields(
     if not page:
         return Text("  ".join(titles), style="bold")
     width = max(map(len, titles))
-    room = terminal_width - width - _GAP
+    room = full_width - width - _GAP
     hanging = f"\n{' ' * (width + _GAP)}"
     fields = Text()
     for number, row in enumerate(page):
@@ -300,7 +300,6 @@ def _on_terminal(renderable: "RenderableType", width: int | None, *, folded: boo
 def _pages(rows: Iterable[Row]) -> Iterator[list[Row]]:
     """Yield so many rows at a time; one empty page where there are none."""
     rest = iter(rows)
-    page = list(islice(rest, RICH_PAGE))
-    yield page
+    yield list(islice(rest, RICH_PAGE))
     while page := list(islice(rest, RICH_PAGE)):
         yield page

@@ -62,6 +62,13 @@ def test_nagios_has_statuses_of_its_own(cli: Cli) -> None:
     assert result.out.count("\n") == 1
 
 
+def test_nagios_has_an_error_in_one_line_without_figures(cli: Cli, tmp_path: Path) -> None:
+    result = cli("check", "--sample", "--baseline", tmp_path / "a|b\nc.json", "--nagios")
+    assert result.status == 3
+    assert "a/b\\nc.json" in result.out
+    assert result.out.count("\n") == 1
+
+
 def test_prometheus(cli: Cli) -> None:
     result = cli("check", "--sample", "ledger", "--prometheus")
     assert result.status == 5

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.render.cell import Column, Kind, age, cell, ranges, rfc3339, visible
+from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, ranges, rfc3339, visible
 
 
 @pytest.mark.parametrize(
@@ -121,3 +121,16 @@ def test_ranges_tell_each_partition(partitions: set[tuple[str, int]]) -> None:
             first, _, last = run.partition("-")
             found |= {(topic, number) for number in range(int(first), int(last or first) + 1)}
     assert found == partitions
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("orders-1", "orders-1"),
+        ("a: b; c", "a#58; b#59; c"),
+        ("run #7", "run #35;7"),
+        ('the "new" group', "the #34;new#34; group"),
+    ],
+)
+def test_mermaid_label(text: str, expected: str) -> None:
+    assert mermaid_label(text) == expected

@@ -197,6 +197,7 @@ def command(
     from kgroup.operation.check.limit import read_baseline, with_limits
     from kgroup.operation.check.look import Limits
     from kgroup.operation.check.rule import Severity
+    from kgroup.render.group import finding as render
 
     pause = None if interval_s is None else partial(time.sleep, interval_s)
     source = source.that_has(groups)
@@ -230,9 +231,7 @@ def command(
     except KgroupError as error:
         if not nagios:
             raise
-        return _tell_plugin([f"KGROUP UNKNOWN - {error}\n"], _UNKNOWN)
-    from kgroup.render.group import finding as render
-
+        return _tell_plugin([render.plugin_line(f"KGROUP UNKNOWN - {error}")], _UNKNOWN)
     report = audit.report
     if not nagios and not prometheus:
         return show("check", report, output, render.finding_sheet, render.findings_text)

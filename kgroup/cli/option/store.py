@@ -210,22 +210,20 @@ def _names(given: dict[str, Any]) -> SqlNames:
 
 def names_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what a table is called; the command takes ``names: SqlNames``."""
-
-    @wraps(command)
-    def with_names(**given: Any) -> Any:
-        return command(names=_names(given), **given)
-
-    return add_options(with_names, *_NAME_OPTIONS)
+    return _with_names(command, *_NAME_OPTIONS)
 
 
 def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the choice of a table; the command takes ``sql: str | None`` and ``names: SqlNames``."""
+    return _with_names(command, SQL_OPTION, *_NAME_OPTIONS[:2])
 
+
+def _with_names(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
     @wraps(command)
-    def with_table(**given: Any) -> Any:
+    def with_names(**given: Any) -> Any:
         return command(names=_names(given), **given)
 
-    return add_options(with_table, SQL_OPTION, *_NAME_OPTIONS[:2])
+    return add_options(with_names, *options)
 
 
 def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:

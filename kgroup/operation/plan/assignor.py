@@ -389,7 +389,7 @@ def _bounces(
         title = f"Restart every member with {strategy} before what it supports now"
         seen = f"When the last member is back the group uses {strategy}; not before."
         step = _restart(running, lists, both, title, strategy, seen, habits, library)
-        moves.append(_rolling(step, scenario, lists, both, habits))
+        moves.append(_rolling(step, scenario, both, habits))
         lists = both
     title = f"Restart every member with {strategy} alone"
     seen = f"The group uses {strategy}."
@@ -398,12 +398,10 @@ def _bounces(
     elif moves:
         title += f", when there is time: the group uses {strategy} already"
     step = _restart(running, lists, alone, title, strategy, seen, habits, library)
-    return [*moves, _rolling(step, scenario, lists, alone, habits)]
+    return [*moves, _rolling(step, scenario, alone, habits)]
 
 
-def _rolling(
-    step: PlanStep, scenario: Scenario, before: _Lists, after: _Lists, habits: Habits
-) -> Move:
+def _rolling(step: PlanStep, scenario: Scenario, after: _Lists, habits: Habits) -> Move:
     plans = {name: _listing(scenario.members[name], after[name]) for name in step.restarted}
     return rolling_restart(step, scenario, plans, habits)
 

@@ -87,14 +87,14 @@ def overrides(connectors: tuple[str, ...]) -> str:
     """Say where the settings of a step stand."""
     return (
         f"The settings are of the connector, and so of all tasks: in its configuration they have "
-        f"the prefix {OVERRIDE} ({_paths('PUT', connectors, 'config')})."
+        f"the prefix {OVERRIDE} ({_requests(connectors, 'config')})."
     )
 
 
 def how_to_stop_connectors(connectors: tuple[str, ...]) -> str:
     """Say how all tasks are stopped at once."""
     return (
-        f"Stop the connector with all of its tasks: {_paths('PUT', connectors, 'stop')} at a "
+        f"Stop the connector with all of its tasks: {_requests(connectors, 'stop')} at a "
         "worker (Kafka 3.5 or later; before, keep its configuration and delete the connector: the "
         "group's commits stay)."
     )
@@ -102,11 +102,11 @@ def how_to_stop_connectors(connectors: tuple[str, ...]) -> str:
 
 def how_to_resume(connectors: tuple[str, ...]) -> str:
     """Say how they are started again."""
-    return f"Start it: {_paths('PUT', connectors, 'resume')}; the workers start all of its tasks."
+    return f"Start it: {_requests(connectors, 'resume')}; the workers start all of its tasks."
 
 
-def _paths(verb: str, connectors: tuple[str, ...], what: str) -> str:
-    return ", ".join(f"{verb} /connectors/{quote(each, safe='')}/{what}" for each in connectors)
+def _requests(connectors: tuple[str, ...], what: str) -> str:
+    return ", ".join(f"PUT /connectors/{quote(each, safe='')}/{what}" for each in connectors)
 
 
 def shared_settings(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:

@@ -22,6 +22,7 @@ __all__ = [
     "findings_text",
     "nagios_lines",
     "nagios_status",
+    "plugin_line",
     "prometheus_lines",
     "rule_sheet",
 ]
@@ -105,9 +106,12 @@ def nagios_lines(audit: Audit) -> Iterator[str]:
     yield f"KGROUP {name} - {said or 'nothing found'}; {audit.groups} groups checked | {data}\n"
     for each in findings:
         where = "cluster" if each.group_id is None else each.group_id
-        # a bar begins the figures
-        yield harmless(f"{each.severity}: {where}: {each.code}: {each.reason}").replace("|", "/")
-        yield "\n"
+        yield plugin_line(f"{each.severity}: {where}: {each.code}: {each.reason}")
+
+
+def plugin_line(text: str) -> str:
+    """Write one line of what a plugin says, in which no bar begins figures."""
+    return harmless(text).replace("|", "/") + "\n"
 
 
 def prometheus_lines(audit: Audit) -> Iterator[str]:

@@ -131,7 +131,7 @@ def simulations_text(
     if first.rebalances:
         yield "\n"
         yield from title_text("Rebalances", form, level=3, terminal=terminal)
-        rows = [_rebalance(each, first.end_ms) for each in first.rebalances]
+        rows = [_rebalance(each) for each in first.rebalances]
         rebalances = Sheet(_REBALANCES, rows).without_blank()
         yield from sheet_text(rebalances, form, headers=headers, terminal=terminal)
     yield "\n"
@@ -159,7 +159,7 @@ def _parts(event: Event) -> str | None:
     return None if event.partitions is None else ranges(sorted(event.partitions))
 
 
-def _rebalance(rebalance: Rebalance, end_ms: int) -> tuple[object, ...]:
+def _rebalance(rebalance: Rebalance) -> tuple[object, ...]:
     took = None if rebalance.end_ms is None else age(rebalance.end_ms - rebalance.begin_ms)
     return time_text(rebalance.begin_ms), took, rebalance.generation_id, rebalance.cause
 

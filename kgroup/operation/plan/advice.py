@@ -218,8 +218,8 @@ class _Advisor:
         )
         if _stops_as_long(now, then):
             yield (
-                f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; moved are "
-                f"{then.forecast.moved} in the place of {now.forecast.moved}."
+                f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; owners would "
+                f"change {then.forecast.moved} times, and do {now.forecast.moved} times now."
             )
             return
         yield Proposal(

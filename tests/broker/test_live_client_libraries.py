@@ -22,7 +22,7 @@ STRATEGIES = {
     "kafkajs": ("RoundRobinAssigner",),
 }
 GROUPS = [(library, strategy) for library, each in STRATEGIES.items() for strategy in each]
-# in one of thirty histories of the cooperative one the last round came out otherwise
+# in one of some sixteen histories of the cooperative one the last round came out otherwise
 BY_HAND = [
     each
     for each in GROUPS

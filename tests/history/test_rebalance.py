@@ -352,6 +352,16 @@ def test_evidence_has_numbers(tmp_path: Path) -> None:
     assert (last.sync_ms, last.commit_gap_ms) == (5, None)
 
 
+@pytest.mark.parametrize("rebalance_timeout_ms", [0, None])
+def test_timeouts_of_nothing_are_not_known(
+    tmp_path: Path, rebalance_timeout_ms: int | None
+) -> None:
+    odd = {"session_timeout_ms": 0, "rebalance_timeout_ms": rebalance_timeout_ms}
+    there, gone = member("a1", "01", **odd), member("b1", "23", **odd)
+    found = ask(tmp_path, classic(1, 0, there, gone), classic(2, 100, member("a1", "0123", **odd)))
+    assert [(each.kind, each.timeout_ms) for each in found[-1].causes] == [(Kind.GONE, 45_000)]
+
+
 def test_commits_around_it_bound_how_long_it_took(tmp_path: Path) -> None:
     rows = [*commits(0, 2, 8), *commits(2, 12, 30)]
     found = ask(tmp_path, FIRST, classic(2, 9, ALONE), offset_commits=rows)

@@ -43,9 +43,12 @@ class Member:
 
     @property
     def timeout_ms(self) -> int | None:
-        """How long it may be silent at least, before its group goes on without it."""
+        """How long it may be silent at least, before its group goes on without it.
+
+        None where that is not stored, or is 0, as in records of odd clients.
+        """
         known = [each for each in (self.session_timeout_ms, self.rebalance_timeout_ms) if each]
-        return None if self.session_timeout_ms is None else min(known)
+        return None if self.session_timeout_ms is None else min(known, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +255,10 @@ class _Life:
 def _life_of(old: Member, before: GroupVersion, after: GroupVersion, commits: Commits) -> _Life:
     end_ms = after.joined_ms or after.time_ms
     timeout_ms, is_classic = old.timeout_ms, old.session_timeout_ms is not None
+    limit = "its timeout is"
     if timeout_ms is None:
         timeout_ms = min(EPOCH_SESSION_MS, old.rebalance_timeout_ms or EPOCH_SESSION_MS)
+        limit = "the timeout is, by default,"
     joined_ms = before.joined_ms if is_classic and before.is_classic else None
     owned = {(each.topic, each.partition) for each in old.owned or () if each.topic is not None}
     own = commits.between(before.log_offset, after.log_offset, owned)
@@ -263,7 +268,7 @@ def _life_of(old: Member, before: GroupVersion, after: GroupVersion, commits: Co
     others = commits.between(before.log_offset, after.log_offset, owned, others=True)
     return _Life(
         timeout_ms=timeout_ms,
-        limit="its timeout is" if is_classic else "the timeout is, by default,",
+        limit=limit,
         end_ms=end_ms,
         joined_ms=joined_ms,
         seen_ms=seen_ms,

@@ -24,7 +24,7 @@ ASSIGNORS = {
 
 
 class _Teller(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Says what a consumer owns whenever that has changed."""
+    """Says what a consumer owns whenever it is told that this changes: before it gives up, too."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
@@ -64,6 +64,8 @@ def run(member: dict[str, Any]) -> None:
         sys.stdin.read()
         os.kill(os.getpid(), signal.SIGINT)
 
+    # Who starts this in the background may have had SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     Thread(target=await_end, daemon=True).start()
     try:
         while True:

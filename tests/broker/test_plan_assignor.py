@@ -35,7 +35,8 @@ def _listing(*strategies: str) -> dict[str, str]:
 
 
 def test_from_range_to_cooperative_sticky(server: Broker, tmp_path: Path) -> None:
-    # With a member 100 ms late the simulator too has a rebalance more, and 30 records read again.
+    # Forecasts are of members that do not stand still: where one did, the history says nothing of
+    # them, and is played again. (The simulator with a member 100 ms late has a rebalance more too.)
     for attempt in range(3):
         steps = list(_to_cooperative_sticky(server, tmp_path, f"eager-{attempt}"))
         if not any(happened.late for _, happened in steps):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.assignor.base import ClassicAssignor, Subscriber, Topic
 from kgroup.assignor.spec import MemberSpec
 
-__all__ = ["ClientLibrary", "IsDetermined"]
+__all__ = ["ClientLibrary", "IsDetermined", "IsSameWithout"]
 
 IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, Topic]], bool]
+
+IsSameWithout = Callable[
+    [ClassicAssignor, Sequence[Subscriber], Mapping[str, Topic], Collection[str]], bool
+]
+"""As `IsDetermined`, with the names of the topics that the leader knows before it assigns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,8 @@ class ClientLibrary:
             the members, the name of the strategy and the version.
         is_determined: tells whether what an assignor is given determines its answer, and not chance
             or what is not known; None: it always does.
+        is_same_without: tells whether a group comes to the same if its leader assigns first what it
+            knows of the cluster, and all only in the next rebalance; None: leaders ask first.
         draws_topic_order: whether a member names topics in an order that is drawn when it starts.
         since: by version the earliest that comes near to it, where that is not the version itself.
         static_since: the version from which on members may be static; None: none has that.
@@ -35,6 +42,7 @@ class ClientLibrary:
     strategies: Mapping[str, Mapping[str, ClassicAssignor]]
     as_sent: Callable[[Sequence[MemberSpec], str, str], list[Subscriber]]
     is_determined: IsDetermined | None = None
+    is_same_without: IsSameWithout | None = None
     draws_topic_order: bool = False
     since: Mapping[str, str] = field(default_factory=dict)
     static_since: str | None = None

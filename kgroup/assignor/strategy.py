@@ -141,10 +141,29 @@ def is_determined(spec: GroupSpec) -> bool:
         return True
     client = computed_as(spec)
     library = CLIENTS[client.name]
-    if library.is_determined is None:
-        return True
     assignor = library.strategies[client.version][spec.strategy]
-    return library.is_determined(assignor, _as_sent(spec, client), spec.topics)
+    members = _as_sent(spec, client)
+    is_determined, is_same_without = library.is_determined, library.is_same_without
+    if is_determined is not None and not is_determined(assignor, members, spec.topics):
+        return False
+    return is_same_without is None or all(
+        is_same_without(assignor, members, spec.topics, known) for known in _known_topics(spec)
+    )
+
+
+def _known_topics(spec: GroupSpec) -> set[frozenset[str]]:
+    """Give the topics that the leader of a classic group may know before it asks: one or the other.
+
+    Who has led so far knows all to which members subscribed; who begins to lead its own.
+    """
+    so_far = (*(member for member in spec.members if not member.unknown_id), *spec.departed)
+    leaders = [so_far]
+    if spec.leader_id is None and spec.departed:
+        leaders += ((member,) for member in spec.members)
+    return {
+        frozenset(name for member in subscribed for name in member.topics if name in spec.topics)
+        for subscribed in leaders
+    }
 
 
 def _as_sent(spec: GroupSpec, leader: Software) -> list[Subscriber]:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kgroup.assignor.client.kafka_python.library import KAFKA_PYTHON
 from kgroup.assignor.client.kafka_python.sticky import StickyAssignor
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import read_spec
+from kgroup.operation.assign.what_if import AddedMembers, add_members, leaves
 from tests.assignor.case.notation import Case, answer_of, assigned, case, member
 from tests.assignor.client.oracle.kafka_python import run
 from tests.examples import examples
@@ -49,6 +51,22 @@ CASES = {
     ),
     "turn-of-who-does-not-subscribe": case("t 2, u 2", member("a", "t u"), member("b", "u")),
     "partition-is-gone": case("t 2", member("a", "t", "t 0-5", 4), member("b", "t")),
+}
+
+
+# read of a group on a broker, and what it did in two rebalances when lee left and mae led: first
+# it was without zoo and Mole
+LEFT = case(
+    "zoo 6, ant 7, Mole 2",
+    member("lee", "zoo ant Mole", "zoo 3-5, ant 5", 9),
+    member("ned", "zoo ant Mole", "Mole 0-1, zoo 2", 9),
+    member("ida", "zoo ant Mole", "ant 0 4, zoo 0-1", 9, instance_id="ida"),
+    member("mae", "ant", "ant 1-3 6", 9),
+)
+LED_BY_MAE = {
+    "ned": "Mole 1, ant 6, zoo 1 3 5",
+    "ida": "Mole 0, ant 4, zoo 0 2 4",
+    "mae": "ant 0-3 5",
 }
 
 
@@ -133,3 +151,92 @@ def test_the_answer_is_one_of_those_that_chance_allows() -> None:
         assert any("not determine" in each for each in warnings) == (len(allowed) > 1)
         varied += any(text != texts[0] for text in texts)
     assert varied  # chance was at work
+
+
+def after(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a group whose members took what they were given."""
+    given = answer["assignment"]
+    took = {"generation": 10}
+    members = [each | {"owned": given[each["member_id"]]} | took for each in spec["members"]]
+    return {**spec, "members": members}
+
+
+def led_by_one_that_knows(
+    names: Sequence[Sequence[str]], specs: Sequence[Mapping[str, Any]]
+) -> list[Any]:
+    """Let the library assign some topics only, and then all to the members that took that.
+
+    Args:
+        names: of the topics that are known, for each spec.
+        specs: of sticky groups.
+    """
+    poor = [
+        {**spec, "topics": {name: spec["topics"][name] for name in known}}
+        for spec, known in zip(specs, names, strict=True)
+    ]
+    first = run(None, "sticky", poor, "-in-order")
+    again = [after(spec, told) for spec, told in zip(specs, first, strict=True)]
+    return [answer_of(each) for each in run(None, "sticky", again, "-in-order")]
+
+
+def is_determined(spec: Mapping[str, Any], leader_id: str | None = None) -> bool:
+    """Tell whether a dry run says nothing of chance when the first member leaves."""
+    group = replace(read_spec(spec), leader_id=leader_id)
+    warnings = dry_run(leaves(group, group.members[0])).warnings
+    return not any("not determine" in each for each in warnings)
+
+
+def test_a_new_leader_assigns_first_what_it_knows() -> None:
+    spec = spec_of("sticky", LEFT)
+    left = {**spec, "members": spec["members"][1:]}
+    (end,) = led_by_one_that_knows([["ant"]], [left])
+    assert end == LED_BY_MAE
+    assert end != answer_of(assigned(left))
+    for strategy in ("sticky", "cooperative-sticky"):
+        spec = spec_of(strategy, LEFT)
+        assert not is_determined(spec)
+        assert is_determined(spec, "ned")  # led so far, and knows all
+        assert not is_determined(spec, "lee")
+    assert is_determined(spec_of("range", LEFT))
+
+
+def test_a_leader_assigns_a_topic_that_nobody_had_in_the_next_rebalance() -> None:
+    spec = spec_of(
+        "sticky", case("t 6, new 2", member("a", "t", "t 0-2", 4), member("b", "t", "t 3-5", 4))
+    )
+    group = read_spec(spec)
+    for topics, is_same in ((("t",), True), (("new",), True), (("new", "t"), False)):
+        joined = add_members(group, AddedMembers(topics=topics))
+        new = member(joined.members[-1].member_id, " ".join(topics))
+        with_it = {**spec, "members": [*spec["members"], new]}
+        (at_once,) = run(None, "sticky", [with_it], "-in-order")
+        (end,) = led_by_one_that_knows([["t"]], [with_it])
+        assert (end == answer_of(at_once)) == is_same
+        assert any("not determine" in each for each in dry_run(joined).warnings) != is_same
+
+
+@pytest.mark.slow
+def test_it_is_told_where_a_new_leader_may_make_a_difference() -> None:
+    specs = []
+    for seed in range(examples(60)):
+        spec = contested(seed)
+        owned = [
+            [name, at] for name, each in spec["topics"].items() for at in range(each["partitions"])
+        ]
+        members = [
+            {**each, "owned": owned[at :: len(spec["members"])], "generation": 4}
+            for at, each in enumerate(spec["members"])
+        ]
+        specs.append({**spec, "members": members})
+    left = [{**spec, "members": spec["members"][1:]} for spec in specs]
+    leaders = max(len(spec["members"]) for spec in left)
+    at_once = [answer_of(each) for each in run(None, "sticky", left, "-in-order")]
+    ends = [
+        led_by_one_that_knows(
+            [spec["members"][at % len(spec["members"])]["topics"] for spec in left], left
+        )
+        for at in range(leaders)
+    ]
+    same = [all(end == told for end in ways) for told, *ways in zip(at_once, *ends, strict=True)]
+    assert {True, False} == set(same)
+    assert [is_determined(spec) for spec in specs] == same

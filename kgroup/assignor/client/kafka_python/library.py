@@ -7,7 +7,7 @@ consumer names its topics in the order of a set, which Python draws anew for eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 from kgroup.assignor.base import AssignorError, ClassicAssignor, Subscriber, Topic, TopicPartition
@@ -104,6 +104,21 @@ def _is_determined(
     return not isinstance(assignor, StickyAssignor) or assignor.is_determined(members, topics)
 
 
+def _is_same_without(
+    assignor: ClassicAssignor,
+    members: Sequence[Subscriber],
+    topics: Mapping[str, Topic],
+    known: Collection[str],
+) -> bool:
+    """See `ClientLibrary`; only sticky assignors read what the first of the two rebalances gave.
+
+    Source: `ConsumerCoordinator._perform_assignment`, which asks for metadata and does not wait.
+    """
+    return not isinstance(assignor, StickyAssignor) or assignor.is_same_without(
+        members, topics, known
+    )
+
+
 KAFKA_PYTHON = ClientLibrary(
     name="kafka-python",
     strategies={
@@ -115,6 +130,7 @@ KAFKA_PYTHON = ClientLibrary(
     },
     as_sent=_as_sent,
     is_determined=_is_determined,
+    is_same_without=_is_same_without,
     draws_topic_order=True,
     since={"3.0.11": "3.0.0", "2.3.3": "2.3.0", "2.2.21": "2.0.3", _NO_SECOND_JOIN: "2.0.0"},
     static_since="2.3.0",

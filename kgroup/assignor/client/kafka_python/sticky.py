@@ -17,6 +17,7 @@ from kgroup.assignor.sticky.claim import NO_GENERATION, Claim, or_no_generation
 __all__ = ["StickyAssignor"]
 
 _MOST_WAYS = 64
+_LATER = 1  # a generation: of claims that are all of one, it does not matter which
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,36 @@ class StickyAssignor:
         except AssignorError:
             return False
 
+    def is_same_without(
+        self, members: Sequence[Subscriber], topics: Mapping[str, Topic], known: Collection[str]
+    ) -> bool:
+        """Tell whether members come to have the same if only known topics are assigned first.
+
+        What is not assigned then, nobody claims any more in the rebalance that follows.
+        """
+        if all(name in known for member in members for name in member.topics if name in topics):
+            return True
+        claims = {member.member_id: self._claim(member) for member in members}
+        lowest = _Choices(())
+        try:
+            first = self._assign(members, {name: topics[name] for name in known}, lowest)
+            kept = {member_id: Claim(own, _LATER) for member_id, own in first.items()}
+            shares = [self._balanced(members, topics, each, lowest) for each in (claims, kept)]
+        except AssignorError:
+            return False
+        return shares[0] == shares[1]
+
+    def _balanced(
+        self,
+        members: Sequence[Subscriber],
+        topics: Mapping[str, Topic],
+        claims: Mapping[str, Claim],
+        choices: _Choices,
+    ) -> Assignment:
+        """Give what each member shall have, before others have given it up."""
+        given = Balance(members, topics, claims, choices, undoes_moves=self.undoes_moves).assign()
+        return {member.member_id: sorted(given[member.member_id]) for member in members}
+
     def outcomes(
         self, members: Sequence[Subscriber], topics: Mapping[str, Topic]
     ) -> list[Assignment] | None:
@@ -85,8 +116,7 @@ class StickyAssignor:
         self, members: Sequence[Subscriber], topics: Mapping[str, Topic], choices: _Choices
     ) -> Assignment:
         claims = {member.member_id: self._claim(member) for member in members}
-        given = Balance(members, topics, claims, choices, undoes_moves=self.undoes_moves).assign()
-        assignment = {member.member_id: sorted(given[member.member_id]) for member in members}
+        assignment = self._balanced(members, topics, claims, choices)
         if not self.is_cooperative:
             return assignment
         # of those that claim a partition the last one counts here, and above the first one

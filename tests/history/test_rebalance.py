@@ -565,12 +565,25 @@ def test_what_was_before_a_late_epoch_is_not_known(tmp_path: Path) -> None:
     assert (found.members_before, found.causes, found.cause.value) == (None, (), "unknown")
 
 
-def test_members_of_epoch_groups_expire_by_what_is_known_of_timeouts(tmp_path: Path) -> None:
-    """Whoever must give up partitions has the rebalance timeout for that."""
+@pytest.mark.parametrize(
+    "timeouts",
+    [
+        {"rebalance_timeout_ms": 10_000},
+        {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 300_000},
+    ],
+)
+def test_members_of_epoch_groups_expire_by_what_is_known_of_timeouts(
+    tmp_path: Path, timeouts: Mapping[str, int]
+) -> None:
+    """Whoever must give up partitions has the rebalance timeout for that.
+
+    Who speaks the classic protocol has a session timeout of its own, which is stored (Kafka:
+    `ConsumerGroupMember.classicProtocolSessionTimeout`).
+    """
     _, found = ask_epochs(
         tmp_path,
         comes("a", 1),
-        comes("b", 1, rebalance_timeout_ms=10_000),
+        comes("b", 1, **timeouts),
         epoch_is(2, 1),
         (2, "CurrentMemberAssignment", given_to("b", [1], 2)),
         (22, "CurrentMemberAssignment", given_to("a", [0], 2)),

@@ -25,8 +25,8 @@ class Member:
     Attributes:
         topics: that it subscribes to; None where that is not known.
         regex: that it subscribes to instead, or also.
-        session_timeout_ms: None where it is not stored.
-        rebalance_timeout_ms: likewise.
+        session_timeout_ms: of one that speaks the classic protocol; None where it is not stored.
+        rebalance_timeout_ms: None where it is not stored.
         owned: what it has; None where that cannot be read.
         seen_ms: time of the last record that it caused itself.
         is_away: whether it is a static member that said it would be back (epoch -2).
@@ -254,12 +254,11 @@ class _Life:
 
 def _life_of(old: Member, before: GroupVersion, after: GroupVersion, commits: Commits) -> _Life:
     end_ms = after.joined_ms or after.time_ms
-    timeout_ms, is_classic = old.timeout_ms, old.session_timeout_ms is not None
-    limit = "its timeout is"
+    timeout_ms, limit = old.timeout_ms, "its timeout is"
     if timeout_ms is None:
         timeout_ms = min(EPOCH_SESSION_MS, old.rebalance_timeout_ms or EPOCH_SESSION_MS)
         limit = "the timeout is, by default,"
-    joined_ms = before.joined_ms if is_classic and before.is_classic else None
+    joined_ms = before.joined_ms if before.is_classic else None
     owned = {(each.topic, each.partition) for each in old.owned or () if each.topic is not None}
     own = commits.between(before.log_offset, after.log_offset, owned)
     sign_ms = (joined_ms or before.time_ms) if old.seen_ms is None else old.seen_ms

@@ -201,7 +201,8 @@ class _Timeline:
             _participant(member),
             None if topics is None else frozenset(topics),
             member["subscribed_regex"] or None,
-            rebalance_timeout_ms=member["rebalance_timeout_ms"],
+            member["session_timeout_ms"],
+            member["rebalance_timeout_ms"],
             owned=old.owned if old else frozenset(),
             seen_ms=row["time_ms"],
         )

@@ -376,6 +376,17 @@ def test_a_clock_that_went_back_makes_no_gap_below_nothing(tmp_path: Path) -> No
     assert last.commit_gap_ms == 0
 
 
+@pytest.mark.parametrize(("at_s", "evidence"), [(12, ", 2.0 s after"), (9, "is back for b1")])
+def test_a_clock_that_went_back_tells_not_how_long_a_member_was_away(
+    tmp_path: Path, at_s: float, evidence: str
+) -> None:
+    place = {"log_offset": 110}
+    back = classic(3, at_s, A | place, B | {"member_id": "b2"} | place, **place)
+    found = ask(tmp_path, FIRST, classic(2, 10, ALONE), back)
+    assert [each.kind for each in found[-1].causes] == [Kind.RESTARTED]
+    assert evidence in found[-1].evidence
+
+
 def test_several_causes_are_all_told(tmp_path: Path) -> None:
     later = classic(2, 9, A, member("c1", "2"), member("d1", "3"), protocol="sticky")
     last = ask(tmp_path, FIRST, later)[-1]
@@ -544,7 +555,11 @@ def removed(at_s: float, number: int, name: str) -> list[Row]:
     ]
 
 
-def test_an_epoch_is_reconciled_when_its_last_member_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("at_s", "reconcile_ms"), [(6, 5000), (0.5, None)])
+def test_an_epoch_is_reconciled_when_its_last_member_is(
+    tmp_path: Path, at_s: float, reconcile_ms: int | None
+) -> None:
+    """How long that took is not known where the clock went back."""
     (found,) = ask_epochs(
         tmp_path,
         comes("a", 1),
@@ -555,9 +570,10 @@ def test_an_epoch_is_reconciled_when_its_last_member_is(tmp_path: Path) -> None:
         (1, "TargetAssignmentMetadata", {"epoch": 1}),
         (2, "CurrentMemberAssignment", given_to("a", [0], 1)),
         (3, "CurrentMemberAssignment", given_to("b", [], 1)),  # its partition is not free yet
-        (6, "CurrentMemberAssignment", given_to("b", [1], 1)),
+        (at_s, "CurrentMemberAssignment", given_to("b", [1], 1)),
+        (7, "CurrentMemberAssignment", given_to("b", [1], 1)),
     )
-    assert (found.reconcile_ms, found.generation_before) == (5000, None)
+    assert (found.reconcile_ms, found.generation_before) == (reconcile_ms, None)
 
 
 def test_what_was_before_a_late_epoch_is_not_known(tmp_path: Path) -> None:

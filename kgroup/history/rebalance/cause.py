@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from kgroup.history.rebalance.group_commit import Commits, Signs
 from kgroup.history.rebalance.rebalance import Cause, Certainty, Kind, OwnedPartition, Participant
 
-__all__ = ["EPOCH_SESSION_MS", "Departed", "GroupVersion", "Member", "causes_of"]
+__all__ = ["EPOCH_SESSION_MS", "Departed", "GroupVersion", "Member", "causes_of", "elapsed_ms"]
 
 EPOCH_SESSION_MS = 45_000
 """Session timeout of consumer, share and streams groups where nobody has configured another one
@@ -129,6 +129,13 @@ def _identity(who: Participant) -> tuple[str, str] | None:
     return ("client", who.client_id) if who.client_id else None
 
 
+def elapsed_ms(since_ms: int | None, until_ms: int | None) -> int | None:
+    """Tell how long something took; None where a time is unknown, or the clock went back."""
+    if since_ms is None or until_ms is None or until_ms < since_ms:
+        return None
+    return until_ms - since_ms
+
+
 def causes_of(
     before: GroupVersion, after: GroupVersion, departed: Departed, commits: Commits
 ) -> tuple[Cause, ...]:
@@ -202,9 +209,8 @@ def _came_and_went(
             joins.append(_about(who, Kind.JOINED, _CERTAIN, f"member {_name(who)} joined"))
             continue
         old_who, gone_ms = earlier
-        away = ""
-        if gone_ms is not None and after.time_ms is not None:
-            away = f", {(after.time_ms - gone_ms) / 1000:.1f} s after it had gone as"
+        away_ms = elapsed_ms(gone_ms, after.time_ms)
+        away = "" if away_ms is None else f", {away_ms / 1000:.1f} s after it had gone as"
         restarts.append(_restart(who, old_who, f"is back{away or ' for'}"))
     yield from restarts
     yield from joins

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from kgroup.errors import NotFoundError
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.rebalance import Kind, Rebalance
-from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.sql.engine import DuckEngine, Parameter
 from kgroup.sample import sample_log_dir
 from tests.examples import examples, some_of
 from tests.history.random_history import Happening, RandomHistory
@@ -665,3 +667,37 @@ def test_times_and_groups_that_are_asked_for(tmp_path: Path) -> None:
     assert [each.generation_id for each in late.data] == [2]
     assert [each.generation_id for each in early.data] == [1]
     assert (nothing.data, len(nothing.notes)) == ((), 1)
+
+
+@dataclass
+class Heard:
+    """An engine that keeps what is asked for."""
+
+    engine: DuckEngine
+    parameters: list[object] = field(default_factory=list)
+
+    def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
+        self.parameters += parameters
+        return self.engine.query(sql, parameters)
+
+
+def test_groups_that_rebalanced_at_other_times_are_not_read(tmp_path: Path) -> None:
+    rows: dict[str, list[Row]] = {"group_generations": [], "members": []}
+    groups: list[tuple[str, int, Row]] = [
+        *(("early", 2, {}), ("late", 9, {})),
+        ("timeless", 2, {"time_ms": None}),
+    ]
+    for group_id, second, more in groups:
+        for row, members in (FIRST, classic(2, second, A, B)):
+            rows["group_generations"].append(row | more | {"group_id": group_id})
+            rows["members"] += [each | more | {"group_id": group_id} for each in members]
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        every = rebalances(engine).data
+        for since_s, until_s in ((5, 50), (0, 2), (2, 9)):
+            heard = Heard(engine)
+            when = range(T + since_s * 1000, T + until_s * 1000)
+            found = rebalances(heard, since_ms=when.start, until_ms=when.stop).data
+            then = [each for each in every if each.time_ms is None or each.time_ms in when]
+            assert found == tuple(then)
+            read = {name for name, *_ in groups if name in heard.parameters}
+            assert read == {each.group_id for each in found}

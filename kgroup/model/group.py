@@ -173,7 +173,11 @@ class MemberState(Word):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A broker as other programs reach it."""
+    """A broker as other programs reach it.
+
+    Attributes:
+        host: empty where it is registered in ZooKeeper without an address; `port` is 0 then.
+    """
 
     id: int
     host: str
@@ -182,8 +186,8 @@ class Broker:
 
     @property
     def label(self) -> str:
-        """What people read: host, port and id."""
-        return f"{self.host}:{self.port} ({self.id})"
+        """What people read: host and port, where they are known, and id."""
+        return f"{self.host}:{self.port} ({self.id})" if self.host else f"({self.id})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def describe(
     committed: bool = False,
     log_budget: int = DEFAULT_LOG_BUDGET,
     times: NextRecordSource | None = None,
+    meant: dict[str, str] | None = None,
 ) -> Report[GroupDescription]:
     """Describe the groups of these ids, those whose whole id matches, or all.
 
@@ -64,6 +65,7 @@ def describe(
         log_budget: see `Question`.
         times: tells when the records were made that are read next; None where the lag in time does
             not matter.
+        meant: see `select_groups`.
 
     Returns:
         Groups sorted by id. A group that was named and does not exist is an error in the report,
@@ -74,7 +76,7 @@ def describe(
         BrokerError: no broker answers.
     """
     question = Question(regex=regex, log_budget=log_budget)
-    reading, missing = select_groups(source, group_ids, question)
+    reading, missing = select_groups(source, group_ids, question, meant=meant)
     committing = with_kafka_commits(source, reading.image.groups.values())
     chosen = committing.groups
     forgotten = _forgotten(source, chosen)

@@ -18,6 +18,7 @@ def select_groups(
     group_ids: Collection[str],
     question: Question,
     absence: str = "The group does not exist",
+    meant: dict[str, str] | None = None,
 ) -> tuple[Reading, tuple[Problem, ...]]:
     """Read the groups of these ids, those that the question's regex chooses, or all.
 
@@ -26,6 +27,8 @@ def select_groups(
         group_ids: names.
         question: what to find out.
         absence: what to say of one that is not there, a sentence without its end.
+        meant: these ends, by id, as the last time has left them: who is still not there is not
+            looked for among all names again.
 
     Returns:
         What the source said, without problems of other groups; and what was not found: each group
@@ -50,12 +53,15 @@ def select_groups(
         for group_id in dict.fromkeys(group_ids)
         if group_id not in groups and group_id not in unanswered
     ]
-    there = _ids(source) if is_known and absent else ()
+    ends = {} if meant is None else meant
+    if is_known:
+        there = () if ends.keys() >= set(absent) else _ids(source)
+        asked = {each: ends.get(each) or near_names(each, there) or "." for each in absent}
+        ends.clear()
+        ends.update(asked)
     missing = tuple(
         Problem(
-            ProblemKind.NOT_FOUND,
-            f"{absence}{near_names(each, there) or '.'}" if is_known else _UNKNOWN,
-            group_id=each,
+            ProblemKind.NOT_FOUND, f"{absence}{ends[each]}" if is_known else _UNKNOWN, group_id=each
         )
         for each in absent
     )

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.event import listen
+from sqlalchemy.exc import OperationalError
 
 from kgroup.errors import InputError, KgroupError, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
@@ -423,6 +424,37 @@ def test_an_older_claim_comes_while_a_younger_one_looks(
     assert {row[4] for row in rows(postgresql_server, table)} == {2}
     with pytest.raises(FencedError, match="up to 1, found generation 2"):
         older.claim("g", [("t", 0)], 1)
+
+
+def test_a_younger_claim_comes_while_an_older_one_stores(
+    postgresql_server: PostgreSql, table: str
+) -> None:
+    """The row is not there when rows are locked, and is claimed before they are looked at."""
+    url = postgresql_server.url()
+    layout = TableLayout(table, generation="generation")
+    SqlOffsetStore(url, layout).create_table()
+    driver_url = url.replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(driver_url)
+    impatient = create_engine(driver_url, connect_args={"options": "-c lock_timeout=100"})
+    younger = OffsetStore(impatient, layout)
+
+    came: list[int] = []
+
+    def come(*event: Any) -> None:
+        if event[2].startswith("SELECT coalesce") and not came:
+            came.append(1)
+            OffsetStore(url, layout).claim("g", [("t", 0)], 1)
+        elif event[2].startswith("UPDATE") and came == [1]:
+            came.append(2)
+            with pytest.raises(OperationalError, match="lock timeout"):
+                younger.claim("g", [("t", 0)], 2)
+
+    listen(engine, "before_cursor_execute", come)
+    OffsetStore(engine, layout).save("g", {("t", 0): 7}, generation=1)
+    engine.dispose()
+    assert came == [1, 2]
+    assert younger.claim("g", [("t", 0)], 2) == {("t", 0): 7}
+    impatient.dispose()
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb"])

@@ -359,14 +359,17 @@ def test_a_backup_of_a_change_that_failed_does_not_stay(tmp_path: Path) -> None:
 
 
 class Interrupted(Store):
-    """Its first group is written when Ctrl-C is pressed."""
+    """So many groups are written when Ctrl-C is pressed."""
+
+    count = 1
 
     def write_offsets(
         self,
         changes: Mapping[str, Sequence[OffsetChange]],
         on_done: Callable[[str], object] = lambda group_id: None,
     ) -> tuple[Problem, ...]:
-        on_done(next(iter(changes)))
+        for group_id in [*changes][: self.count]:
+            on_done(group_id)
         raise KeyboardInterrupt
 
 
@@ -390,10 +393,32 @@ def test_how_far_a_change_had_come_when_it_was_interrupted(
     out, err = capfd.readouterr()
     assert out == ""
     assert err.splitlines()[-1] == (
-        "kgroup: interrupted: 1 of 3 groups were changed for certain (a), others perhaps; "
+        "kgroup: interrupted: 1 of 3 groups was changed for certain (a), others perhaps; "
         f"{again}; what was committed before is in {backup}; to undo this: kgroup offsets import "
         f"{backup} --all --execute"
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "written", "words"),
+    [
+        ("a", 0, "no group was changed for certain, one perhaps;"),
+        ("ab", 0, "no group was changed for certain, some perhaps;"),
+        ("a", 1, "1 of 1 group was changed for certain (a);"),
+        ("abc", 2, "2 of 3 groups were changed for certain (a, b), others perhaps;"),
+    ],
+)
+def test_words_of_a_change_that_was_interrupted(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, names: str, written: int, words: str
+) -> None:
+    store = Interrupted({name: {("t", 0): 1} for name in names})
+    store.count = written
+    plan = plan_transfer(Store({name: {("t", 0): 2} for name in names}), store, None)
+    with pytest.raises(KeyboardInterrupt):
+        Execution(True, True, tmp_path / "before.json").run(
+            "offsets import", plan, store, ChosenStore(), Output("json", (), True)
+        )
+    assert f"kgroup: interrupted: {words}" in capfd.readouterr().err
 
 
 @pytest.mark.slow

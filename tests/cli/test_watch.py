@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 
 from kgroup.operation.change import ChangeKind
+from kgroup.source.base import Question
 from tests.cli.conftest import Cli
+from tests.cli.fake_cluster import FakeCluster
 from tests.columnar.log_writer import batch
 from tests.default_signals import default_signals
 from tests.operation.log_files import commit
@@ -121,6 +123,23 @@ def test_a_pipe_gets_a_line_for_each_change(log: Log, piped: Piped, cli: Cli) ->
     piped.process.send_signal(signal.SIGINT)
     assert piped.process.wait(TIMEOUT_S) == 130
     assert piped.process.communicate() == ("", "")
+
+
+def test_names_are_asked_for_once_for_a_group_that_is_not_there(
+    cli: Cli, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = iter(range(3))
+
+    def renew(*, anew: bool) -> None:
+        if next(rounds, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster, "renew", renew, raising=False)
+    watch = cli("describe", "--bootstrap-server", "kafka:9092", "life", "--watch", "0.001")
+    assert watch.status == 130
+    assert "The group does not exist; did you mean 'live'?" in watch.err
+    questions = [asked for asked in cluster.asked if isinstance(asked, Question)]
+    assert [question.members for question in questions] == [True, False, True, True, True]
 
 
 @pytest.mark.slow

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pytest
 
 from kgroup.errors import NotFoundError
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.rebalance import Kind, Rebalance
-from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.sql.engine import DuckEngine, Parameter
 from kgroup.sample import sample_log_dir
 from tests.examples import examples, some_of
 from tests.history.random_history import Happening, RandomHistory
@@ -376,6 +378,17 @@ def test_a_clock_that_went_back_makes_no_gap_below_nothing(tmp_path: Path) -> No
     assert last.commit_gap_ms == 0
 
 
+@pytest.mark.parametrize(("at_s", "evidence"), [(12, ", 2.0 s after"), (9, "is back for b1")])
+def test_a_clock_that_went_back_tells_not_how_long_a_member_was_away(
+    tmp_path: Path, at_s: float, evidence: str
+) -> None:
+    place = {"log_offset": 110}
+    back = classic(3, at_s, A | place, B | {"member_id": "b2"} | place, **place)
+    found = ask(tmp_path, FIRST, classic(2, 10, ALONE), back)
+    assert [each.kind for each in found[-1].causes] == [Kind.RESTARTED]
+    assert evidence in found[-1].evidence
+
+
 def test_several_causes_are_all_told(tmp_path: Path) -> None:
     later = classic(2, 9, A, member("c1", "2"), member("d1", "3"), protocol="sticky")
     last = ask(tmp_path, FIRST, later)[-1]
@@ -544,7 +557,11 @@ def removed(at_s: float, number: int, name: str) -> list[Row]:
     ]
 
 
-def test_an_epoch_is_reconciled_when_its_last_member_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("at_s", "reconcile_ms"), [(6, 5000), (0.5, None)])
+def test_an_epoch_is_reconciled_when_its_last_member_is(
+    tmp_path: Path, at_s: float, reconcile_ms: int | None
+) -> None:
+    """How long that took is not known where the clock went back."""
     (found,) = ask_epochs(
         tmp_path,
         comes("a", 1),
@@ -555,9 +572,10 @@ def test_an_epoch_is_reconciled_when_its_last_member_is(tmp_path: Path) -> None:
         (1, "TargetAssignmentMetadata", {"epoch": 1}),
         (2, "CurrentMemberAssignment", given_to("a", [0], 1)),
         (3, "CurrentMemberAssignment", given_to("b", [], 1)),  # its partition is not free yet
-        (6, "CurrentMemberAssignment", given_to("b", [1], 1)),
+        (at_s, "CurrentMemberAssignment", given_to("b", [1], 1)),
+        (7, "CurrentMemberAssignment", given_to("b", [1], 1)),
     )
-    assert (found.reconcile_ms, found.generation_before) == (5000, None)
+    assert (found.reconcile_ms, found.generation_before) == (reconcile_ms, None)
 
 
 def test_what_was_before_a_late_epoch_is_not_known(tmp_path: Path) -> None:
@@ -565,12 +583,25 @@ def test_what_was_before_a_late_epoch_is_not_known(tmp_path: Path) -> None:
     assert (found.members_before, found.causes, found.cause.value) == (None, (), "unknown")
 
 
-def test_members_of_epoch_groups_expire_by_what_is_known_of_timeouts(tmp_path: Path) -> None:
-    """Whoever must give up partitions has the rebalance timeout for that."""
+@pytest.mark.parametrize(
+    "timeouts",
+    [
+        {"rebalance_timeout_ms": 10_000},
+        {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 300_000},
+    ],
+)
+def test_members_of_epoch_groups_expire_by_what_is_known_of_timeouts(
+    tmp_path: Path, timeouts: Mapping[str, int]
+) -> None:
+    """Whoever must give up partitions has the rebalance timeout for that.
+
+    Who speaks the classic protocol has a session timeout of its own, which is stored (Kafka:
+    `ConsumerGroupMember.classicProtocolSessionTimeout`).
+    """
     _, found = ask_epochs(
         tmp_path,
         comes("a", 1),
-        comes("b", 1, rebalance_timeout_ms=10_000),
+        comes("b", 1, **timeouts),
         epoch_is(2, 1),
         (2, "CurrentMemberAssignment", given_to("b", [1], 2)),
         (22, "CurrentMemberAssignment", given_to("a", [0], 2)),
@@ -636,3 +667,37 @@ def test_times_and_groups_that_are_asked_for(tmp_path: Path) -> None:
     assert [each.generation_id for each in late.data] == [2]
     assert [each.generation_id for each in early.data] == [1]
     assert (nothing.data, len(nothing.notes)) == ((), 1)
+
+
+@dataclass
+class Heard:
+    """An engine that keeps what is asked for."""
+
+    engine: DuckEngine
+    parameters: list[object] = field(default_factory=list)
+
+    def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
+        self.parameters += parameters
+        return self.engine.query(sql, parameters)
+
+
+def test_groups_that_rebalanced_at_other_times_are_not_read(tmp_path: Path) -> None:
+    rows: dict[str, list[Row]] = {"group_generations": [], "members": []}
+    groups: list[tuple[str, int, Row]] = [
+        *(("early", 2, {}), ("late", 9, {})),
+        ("timeless", 2, {"time_ms": None}),
+    ]
+    for group_id, second, more in groups:
+        for row, members in (FIRST, classic(2, second, A, B)):
+            rows["group_generations"].append(row | more | {"group_id": group_id})
+            rows["members"] += [each | more | {"group_id": group_id} for each in members]
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        every = rebalances(engine).data
+        for since_s, until_s in ((5, 50), (0, 2), (2, 9)):
+            heard = Heard(engine)
+            when = range(T + since_s * 1000, T + until_s * 1000)
+            found = rebalances(heard, since_ms=when.start, until_ms=when.stop).data
+            then = [each for each in every if each.time_ms is None or each.time_ms in when]
+            assert found == tuple(then)
+            read = {name for name, *_ in groups if name in heard.parameters}
+            assert read == {each.group_id for each in found}

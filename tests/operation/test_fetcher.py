@@ -15,6 +15,7 @@ from kgroup.operation.zookeeper.fetcher import (
     fetches_of,
 )
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
+from kgroup.source.zookeeper.view import cluster_view
 from tests.recorded_tree import TREE, TREES, recorded, recorded_ranges, recorded_tree
 
 FETCHERS = {"pricing": 2}
@@ -181,6 +182,12 @@ def test_a_leader_that_old_consumers_cannot_reach() -> None:
     )
     fetch = one(view(**{"/brokers/ids/1": node}))
     assert (fetch.state, fetch.fetcher) == (FetchState.NO_LISTENER, None)
+
+
+def test_a_broker_without_any_address_is_called_by_its_id() -> None:
+    node = '{"version":4,"host":null,"port":-1,"endpoints":[],"timestamp":"1"}'
+    found = view(**{"/brokers/ids/1": node})
+    assert cluster_view(found, ()).brokers[1].label == "(1)"
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_UNKNOWN = 3
-"""The status of a plugin that could not find out, for Nagios and Icinga."""
-
 
 def _parse_rules(texts: Sequence[str]) -> "frozenset[Rule]":
     from kgroup.operation.check.rule import Rule
@@ -231,7 +228,8 @@ def command(
     except KgroupError as error:
         if not nagios:
             raise
-        return _tell_plugin([render.plugin_line(f"KGROUP UNKNOWN - {error}")], _UNKNOWN)
+        line = render.plugin_line(f"KGROUP UNKNOWN - {error}")
+        return _tell_plugin([line], render.PLUGIN_UNKNOWN)
     report = audit.report
     if not nagios and not prometheus:
         return show("check", report, output, render.finding_sheet, render.findings_text)
@@ -248,6 +246,8 @@ def command(
 
 def _tell_plugin(lines: Iterable[str], status: int) -> int:
     """Write what a plugin says, and give its status: that it does not know where nobody is told."""
+    from kgroup.render.group.finding import PLUGIN_UNKNOWN
+
     try:
         write(lines)
         flush()
@@ -256,7 +256,7 @@ def _tell_plugin(lines: Iterable[str], status: int) -> int:
     except OSError as error:
         warn(f"error: {error.filename}: {error.strerror}")
         discard()
-        return _UNKNOWN
+        return PLUGIN_UNKNOWN
     return status
 
 

@@ -115,6 +115,7 @@ def command(
             committed=isolation == "read-committed",
             log_budget=log_budget,
             times=times if time_lag else None,
+            meant={},
         )
         if watch_s is not None:
             from kgroup.cli.output.watch import is_screen, show_rounds

@@ -252,11 +252,14 @@ def telling_of_interrupts(text: Callable[[], str]) -> Iterator[None]:
 
 def _interrupted(command: str, done: Sequence[str], count: int, saved: str | None) -> str:
     from kgroup.operation.report import first_names
+    from kgroup.render.group.offset_plan import counted
 
-    text = f"interrupted: {len(done)} of {count} groups were changed for certain"
+    text = "interrupted: no group was changed for certain"
     if done:
-        text += f" ({first_names(done)})"
-    text += ", others perhaps"
+        text = f"interrupted: {len(done)} of {counted(count, 'group')} "
+        text += f"{'was' if len(done) == 1 else 'were'} changed for certain ({first_names(done)})"
+    if len(done) < count:
+        text += f", {'others' if done else 'one' if count == 1 else 'some'} perhaps"
     text += f"; {_NOT_AGAIN if command == 'offsets reset' else _AGAIN}"
     return text if saved is None else f"{text}; {saved}"
 

@@ -66,29 +66,26 @@ class Source:
             return Origin("sample")
         return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
 
-    def that_has(self, group_ids: Collection[str]) -> "Source":
+    def that_has(self, group_ids: Sequence[str]) -> "Source":
         """Give the source to read groups from that are named: the sample has its ZooKeeper apart.
 
         It is the sample's ZooKeeper where that has them all, or those that may have been meant.
         """
-        zookeeper = with_sample_zookeeper(self)
-        if zookeeper is self or not group_ids:
-            return self
-        there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
-        unknown = [each for each in group_ids if each not in there]
-        return zookeeper if all(self._means_one_of(there, each) for each in unknown) else self
+        return self.divided(group_ids)[0][0]
 
     def divided(self, group_ids: Sequence[str]) -> "Sequence[tuple[Source, Sequence[str]]]":
         """Give the sources that groups are in which are named, each with its own.
 
-        There are two where some are of the sample's ZooKeeper alone.
+        There are two, this one first, where some are of the sample's ZooKeeper alone.
         """
-        whole, zookeeper = self.that_has(group_ids), with_sample_zookeeper(self)
-        if whole is not self or zookeeper is self or not group_ids:
-            return [(whole, group_ids)]
+        zookeeper = with_sample_zookeeper(self)
+        if zookeeper is self or not group_ids:
+            return [(self, group_ids)]
         there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
         old = [each for each in group_ids if each in there]
         own = [each for each in group_ids if each not in there]
+        if all(self._means_one_of(there, each) for each in own):
+            return [(zookeeper, group_ids)]
         return [(self, own), (zookeeper, old)] if old else [(self, own)]
 
     def _means_one_of(self, names: Collection[str], name: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from kgroup.history.rebalance.group_commit import Commits, Signs
 from kgroup.history.rebalance.rebalance import Cause, Certainty, Kind, OwnedPartition, Participant
 
-__all__ = ["EPOCH_SESSION_MS", "Departed", "GroupVersion", "Member", "causes_of"]
+__all__ = ["EPOCH_SESSION_MS", "Departed", "GroupVersion", "Member", "causes_of", "elapsed_ms"]
 
 EPOCH_SESSION_MS = 45_000
 """Session timeout of consumer, share and streams groups where nobody has configured another one
@@ -25,8 +25,8 @@ class Member:
     Attributes:
         topics: that it subscribes to; None where that is not known.
         regex: that it subscribes to instead, or also.
-        session_timeout_ms: None where it is not stored.
-        rebalance_timeout_ms: likewise.
+        session_timeout_ms: of one that speaks the classic protocol; None where it is not stored.
+        rebalance_timeout_ms: None where it is not stored.
         owned: what it has; None where that cannot be read.
         seen_ms: time of the last record that it caused itself.
         is_away: whether it is a static member that said it would be back (epoch -2).
@@ -129,6 +129,13 @@ def _identity(who: Participant) -> tuple[str, str] | None:
     return ("client", who.client_id) if who.client_id else None
 
 
+def elapsed_ms(since_ms: int | None, until_ms: int | None) -> int | None:
+    """Tell how long something took; None where a time is unknown, or the clock went back."""
+    if since_ms is None or until_ms is None or until_ms < since_ms:
+        return None
+    return until_ms - since_ms
+
+
 def causes_of(
     before: GroupVersion, after: GroupVersion, departed: Departed, commits: Commits
 ) -> tuple[Cause, ...]:
@@ -202,9 +209,8 @@ def _came_and_went(
             joins.append(_about(who, Kind.JOINED, _CERTAIN, f"member {_name(who)} joined"))
             continue
         old_who, gone_ms = earlier
-        away = ""
-        if gone_ms is not None and after.time_ms is not None:
-            away = f", {(after.time_ms - gone_ms) / 1000:.1f} s after it had gone as"
+        away_ms = elapsed_ms(gone_ms, after.time_ms)
+        away = "" if away_ms is None else f", {away_ms / 1000:.1f} s after it had gone as"
         restarts.append(_restart(who, old_who, f"is back{away or ' for'}"))
     yield from restarts
     yield from joins
@@ -254,12 +260,11 @@ class _Life:
 
 def _life_of(old: Member, before: GroupVersion, after: GroupVersion, commits: Commits) -> _Life:
     end_ms = after.joined_ms or after.time_ms
-    timeout_ms, is_classic = old.timeout_ms, old.session_timeout_ms is not None
-    limit = "its timeout is"
+    timeout_ms, limit = old.timeout_ms, "its timeout is"
     if timeout_ms is None:
         timeout_ms = min(EPOCH_SESSION_MS, old.rebalance_timeout_ms or EPOCH_SESSION_MS)
         limit = "the timeout is, by default,"
-    joined_ms = before.joined_ms if is_classic and before.is_classic else None
+    joined_ms = before.joined_ms if before.is_classic else None
     owned = {(each.topic, each.partition) for each in old.owned or () if each.topic is not None}
     own = commits.between(before.log_offset, after.log_offset, owned)
     sign_ms = (joined_ms or before.time_ms) if old.seen_ms is None else old.seen_ms

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from kgroup.history.rebalance.cause import Departed, GroupVersion, Member, causes_of
+from kgroup.history.rebalance.cause import Departed, GroupVersion, Member, causes_of, elapsed_ms
 from kgroup.history.rebalance.group_commit import Commits
 from kgroup.history.rebalance.rebalance import (
     Cause,
@@ -66,6 +66,7 @@ class _Timeline:
         self._topic_names = topic_names
         self._found: list[Rebalance] = []
         self._draft: Rebalance | None = None
+        self._is_reconciled = False
         self._last: GroupVersion | None = None
         self._deleted: tuple[GroupVersion | None, int] | None = None
         self._departed = Departed()
@@ -118,10 +119,6 @@ class _Timeline:
             before = _nothing_before(after)
         owned = _owned(members.values())
         owned_before = None if before is None else _owned(before.members.values())
-        sync_ms = None
-        if members and after.time_ms is not None and after.joined_ms is not None:
-            sync_ms = after.time_ms - after.joined_ms
-            sync_ms = sync_ms if sync_ms >= 0 else None
         self._rebalance(before, after)
         assert self._draft is not None
         self._draft = replace(
@@ -130,7 +127,7 @@ class _Timeline:
                 owned_before, owned, (*(self._draft.members_before or ()), *self._draft.members)
             ),
             moved_count=_count(owned_before, owned),
-            sync_ms=sync_ms,
+            sync_ms=elapsed_ms(after.joined_ms, after.time_ms) if members else None,
         )
         self._count(members.values())
 
@@ -201,7 +198,8 @@ class _Timeline:
             _participant(member),
             None if topics is None else frozenset(topics),
             member["subscribed_regex"] or None,
-            rebalance_timeout_ms=member["rebalance_timeout_ms"],
+            member["session_timeout_ms"],
+            member["rebalance_timeout_ms"],
             owned=old.owned if old else frozenset(),
             seen_ms=row["time_ms"],
         )
@@ -247,15 +245,15 @@ class _Timeline:
                 )
                 self._last = replace(self._last, members=members)
         draft = self._draft
-        if draft is None or draft.reconcile_ms is not None or draft.group_type == "classic":
+        if draft is None or self._is_reconciled or draft.group_type == "classic":
             return
-        has_arrived = self._target_epoch == draft.generation_id and all(
+        self._is_reconciled = self._target_epoch == draft.generation_id and all(
             self._epochs.get(name) == draft.generation_id
             and member.owned == self._target.get(name, frozenset())
             for name, member in self._members.items()
         )
-        if has_arrived and row["time_ms"] is not None and draft.time_ms is not None:
-            self._draft = replace(draft, reconcile_ms=row["time_ms"] - draft.time_ms)
+        if self._is_reconciled:
+            self._draft = replace(draft, reconcile_ms=elapsed_ms(draft.time_ms, row["time_ms"]))
 
     def _complete_target(self, row: Row) -> None:
         """Take what a new target assignment has moved."""
@@ -384,7 +382,7 @@ class _Timeline:
             offsets_partition=0,
             log_offset=after.log_offset,
         )
-        self._draft = _with_causes(draft, causes)
+        self._draft, self._is_reconciled = _with_causes(draft, causes), False
         self._last, self._is_converted, self._topic_change = after, False, None
 
     def _other_causes(

@@ -58,7 +58,7 @@ def rebalances(
         cluster = cluster_of_group(engine, group_id, cluster)
     found = tuple(
         each
-        for name, keys in _keys(engine, group_id, cluster)
+        for name, keys in _keys(engine, group_id, cluster, since_ms, until_ms)
         for each in _of_cluster(engine, name, keys)
         if each.time_ms is None
         or (
@@ -76,10 +76,19 @@ def rebalances(
 
 
 def _keys(
-    engine: Engine, group_id: str | None, cluster: str | None
+    engine: Engine,
+    group_id: str | None,
+    cluster: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
 ) -> Iterator[tuple[str, Sequence[_Key]]]:
-    """Give each cluster, and those of its groups that may have rebalanced."""
-    condition, parameters = where(("cluster = ?", cluster), ("group_id = ?", group_id))
+    """Give each cluster, and those of its groups that may have rebalanced in this time."""
+    condition, parameters = where(
+        ("cluster = ?", cluster),
+        ("group_id = ?", group_id),
+        ("(time_ms IS NULL OR time_ms >= ?)", since_ms),
+        ("(time_ms IS NULL OR time_ms < ?)", until_ms),
+    )
     sql = " UNION ".join(
         f"SELECT cluster, group_id, offsets_partition FROM {table} WHERE {condition}"
         for table in MEMBER_TABLES

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FINDING_COLUMNS",
+    "PLUGIN_UNKNOWN",
     "RULE_COLUMNS",
     "finding_sheet",
     "findings_text",
@@ -66,7 +67,8 @@ _ADVICE_COLUMNS = (
 _STATUS: Mapping[str, int] = {"error": 2, "warning": 1, "info": 0}
 """By severity, the status that Nagios and Icinga expect of a plugin."""
 _STATUS_NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
-_UNKNOWN = 3
+PLUGIN_UNKNOWN = 3
+"""The status of a plugin that could not find out, for Nagios and Icinga."""
 
 
 def findings_text(
@@ -91,7 +93,7 @@ def findings_text(
 def nagios_status(audit: Audit) -> int:
     """Give the exit status of a plugin: 0 to 2 by the worst finding, 3 where it is not known."""
     worst = max((_STATUS[each.severity] for each in audit.report.data), default=0)
-    return worst or (_UNKNOWN if audit.report.errors else 0)
+    return worst or (PLUGIN_UNKNOWN if audit.report.errors else 0)
 
 
 def nagios_lines(audit: Audit) -> Iterator[str]:

@@ -86,11 +86,14 @@ def guard_rows(
 def holder_of(
     connection: "Connection", table: "Table", group: str, partition: Partition
 ) -> int | None:
-    """Give the generation that has a partition; None: there is no row."""
+    """Give the generation that has a partition, and lock its row; None: there is no row.
+
+    Where a row came only just now, that keeps a younger generation out until what follows.
+    """
     from sqlalchemy import func, select
 
     key = dict(zip(KEY_ROLES, (group, *partition), strict=True))
-    statement = select(func.coalesce(table.c.generation, 0))
+    statement = select(func.coalesce(table.c.generation, 0)).with_for_update()
     found = connection.execute(
         statement.where(*(table.c[role] == value for role, value in key.items()))
     ).scalar()

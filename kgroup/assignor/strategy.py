@@ -141,9 +141,11 @@ def is_determined(spec: GroupSpec) -> bool:
         return True
     client = computed_as(spec)
     library = CLIENTS[client.name]
+    is_determined, is_same_without = library.is_determined, library.is_same_without
+    if is_determined is None and is_same_without is None:
+        return True
     assignor = library.strategies[client.version][spec.strategy]
     members = _as_sent(spec, client)
-    is_determined, is_same_without = library.is_determined, library.is_same_without
     if is_determined is not None and not is_determined(assignor, members, spec.topics):
         return False
     return is_same_without is None or all(

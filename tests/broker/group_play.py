@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,6 +16,7 @@ from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import encode_subscription
+from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import (
     Answer,
@@ -91,7 +93,44 @@ def play_broker(version: str, work: Path, delay_ms: int) -> Iterator[Broker]:
 Differences = list[str]
 _LONG_S = 10.0
 _MARGIN_MS = 200
-"""How far from each other things happen whose order matters."""
+"""How far from a request things happen by themselves."""
+_CHANCE_MS = 100
+"""How near to each other things are of which a broker that is late may do either first."""
+
+
+class ChanceError(Exception):
+    """What comes next depends on how fast the machine is."""
+
+
+class PlayClock(Clock):
+    """A clock that does not go on where chance would decide what is first.
+
+    Of what was set off with the same delay, the first is first.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pending: list[tuple[int, Timer]] = []
+
+    def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
+        timer = super().after(delay_ms, action)
+        self._pending.append((delay_ms, timer))
+        return timer
+
+    def run(self, until_ms: int) -> None:
+        """Raise ChanceError: two things are due at almost the same time."""
+        while (due_ms := self.next_ms) is not None and due_ms <= until_ms:
+            self._look()
+            self.step()
+        self._look()
+        super().run(until_ms)
+
+    def _look(self) -> None:
+        self._pending = [each for each in self._pending if each[1].action is not None]
+        due = sorted((timer.due_ms, delay_ms) for delay_ms, timer in self._pending)
+        for (first_ms, delay_ms), (second_ms, other_ms) in pairwise(due):
+            if second_ms - first_ms < _CHANCE_MS and delay_ms != other_ms:
+                raise ChanceError
 
 
 @dataclass
@@ -151,6 +190,7 @@ class Play:
         seed: of the sequence.
         settings: as the broker has them.
         timed: let time pass between requests, and members be slow enough to be removed.
+        cut: it ended where chance would have decided what is next.
     """
 
     version: str
@@ -158,6 +198,7 @@ class Play:
     seed: int
     settings: Settings
     timed: bool = False
+    cut: bool = False
     count: int = 0
     log: list[str] = field(default_factory=list)
     acts: list[Act] = field(default_factory=list)
@@ -166,7 +207,7 @@ class Play:
     def run(self) -> None:
         self._draw = Random(self.seed)
         self._group_id = f"{'timed' if self.timed else 'play'}-{self.seed}"
-        self._sim = Sim(self.settings)
+        self._sim = Sim(self.settings, PlayClock() if self.timed else Clock())
         self._begin = time.monotonic()
         self._sent: dict[int, tuple[Actor, RawClient, int, int, Request]] = {}
         self._places: dict[int, int] = {}
@@ -183,6 +224,8 @@ class Play:
                     return
             if self.timed:
                 self._end()
+        except ChanceError:
+            self.cut = True
         finally:
             for actor in self._actors:
                 for client in actor.clients:

@@ -20,8 +20,8 @@ __all__ = ["Sim", "beat", "join", "sim"]
 class Sim:
     """The world of the state machine: answers are kept, ids are those of the broker."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.clock = Clock()
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self.clock = clock or Clock()
         self.log = CoordinatorLog()
         self.written: list[tuple[str, Data, Data | None]] = []
         self.answers: list[tuple[Any, Any]] = []

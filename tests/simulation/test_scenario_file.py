@@ -145,6 +145,7 @@ def refused(text: str) -> str:
         ("[members]\ncolour = 1\n" + MEMBER, "line 2: members colour: expected "),
         (MEMBER + 'start = "99999999999h"', "line 6: member 1 start: expected milliseconds below"),
         (MEMBER + "[brokers]\ncount = 0", "line 7: brokers count: expected a number from 1"),
+        (MEMBER + "[brokers]\ncount = 1001", "line 7: brokers count: expected a number from 1"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
@@ -248,6 +249,11 @@ def test_defaults_are_those_of_the_version(
     """KIP-726 and KIP-735 changed them in 3.0."""
     config = read(f'version = "{version}"\n{MEMBER}').members["a"].config
     assert (config.session_timeout_ms, config.strategies) == (session_ms, strategies)
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 3), ("count = 1", 1), ("count = 1000", 1000)])
+def test_brokers_are_three_unless_it_is_said_how_many(text: str, count: int) -> None:
+    assert read(f"{MEMBER}[brokers]\n{text}").brokers == count
 
 
 def test_fields_are_told_apart() -> None:

@@ -177,3 +177,11 @@ def test_a_commit_of_a_step_has_its_row(protocol: str) -> None:
     (committed,) = [each for each in found.events if each.event == "committed"]
     assert 30_000 < committed.time_ms < 30_050
     assert len(committed.partitions or ()) == 2
+
+
+def test_commits_that_are_refused_are_counted_by_their_error() -> None:
+    step = '[[step]]\ndo = "commit"\nmember = "m1"\n'
+    found = played(
+        f'{step}at = "30s"\n' + "".join(f'{step}at = "{at}s"\ngeneration = 99\n' for at in (40, 50))
+    )
+    assert found.refused_commits == {"ILLEGAL_GENERATION": 2}

@@ -179,6 +179,15 @@ def test_a_commit_of_a_step_has_its_row(protocol: str) -> None:
     assert len(committed.partitions or ()) == 2
 
 
+def test_an_answer_of_the_consumer_protocol_is_told_with_its_partitions() -> None:
+    told = {
+        each.actor: each.partitions
+        for each in played('group.protocol = "consumer"').events
+        if each.event == "ConsumerGroupHeartbeat" and each.partitions is not None
+    }
+    assert sorted(told["m1"] + told["m2"]) == [("orders", number) for number in range(4)]
+
+
 def test_commits_that_are_refused_are_counted_by_their_error() -> None:
     step = '[[step]]\ndo = "commit"\nmember = "m1"\n'
     found = played(

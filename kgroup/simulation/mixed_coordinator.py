@@ -281,9 +281,7 @@ class MixedCoordinator(ClassicMembers):
         others = [each for each in group.members.values() if each is not static]
         if static is None or static.classic is not None or not self._can_downgrade(others, 1):
             return super()._settle(group, member, updated, instance_id, owned, records)
-        subscribed, is_new = self._note_member(
-            group, member, updated, records, waits_for_regex=False
-        )
+        subscribed, is_new = self._note_member(group, member, updated, records)
         rebalances = group.assignment_epoch < subscribed.epoch
         if not rebalances:
             goal = Goal(group.assignment_epoch, group.target_of(updated))

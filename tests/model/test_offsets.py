@@ -136,6 +136,14 @@ def test_older_transactional_commit_does_not_overwrite_a_newer_plain_one() -> No
     ) == {0: 8}
 
 
+def test_a_plain_commit_at_the_log_s_first_offset_is_older_than_a_transaction_s() -> None:
+    assert committed(
+        commit("g", 0, 5, offset=0),
+        commit("g", 0, 8, producer_id=1, offset=1),
+        marker(1, committed=True, offset=2),
+    ) == {0: 8}
+
+
 def test_tombstone_removes_what_open_transactions_committed() -> None:
     records = (
         commit("g", 0, 5, producer_id=1),

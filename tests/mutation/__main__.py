@@ -29,7 +29,7 @@ _PARTS = {
 }
 _TESTS = [
     f"tests/{room}"
-    for room in ("assignor", "protocol", "model", "simulation", "operation", "columnar")
+    for room in ("assignor", "protocol", "model", "simulation", "source", "operation", "columnar")
 ]
 _ROOMS = ["kgroup/assignor", "kgroup/protocol", "kgroup/model", "kgroup/simulation"]
 _HEAVY = ["click", "cramjam", "kafka", "msgspec", "numba", "numpy", "orjson", "pyarrow", "re2"]

@@ -10,7 +10,7 @@ import pytest
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.group_coordinator import GroupCoordinator
-from kgroup.simulation.message import JoinAnswer, LeaveGroup, LeavingMember
+from kgroup.simulation.message import DeleteGroup, JoinAnswer, LeaveGroup, LeavingMember
 from kgroup.simulation.rules import Settings, Version
 from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, make_join, stable
 
@@ -186,6 +186,22 @@ def test_group_max_size() -> None:
     table = Table(NEW, max_size=1)
     stable(table)
     assert table.joined("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_that_had_no_generation_is_removed_without_a_record_before_4_0(
+    version: Version,
+) -> None:
+    """`cleanupGroupMetadata`: "this group is only using Kafka for offset storage"."""
+    table = Table(version)
+    table.commit(-1)
+    table.written.clear()
+    table.ask(DeleteGroup(GROUP))
+    removed = ["GroupMetadata"] if version == NEW else []
+    assert [type_ for type_, _, value in table.written if value is None] == [
+        "OffsetCommit",
+        *removed,
+    ]
 
 
 def test_commits_are_fenced(table: Table) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
+from kgroup.simulation.scenario.scenario import Start
 
 MEMBER = """
 topics = "t"
@@ -258,3 +260,14 @@ def test_a_partition_that_somebody_still_reads_has_an_owner() -> None:
     begun = [each for each in owners.ownerships if each.end_ms is not None]
     assert begun  # both took it for theirs for a while
     assert owners.unowned.total_ms(("t", 0)) - before_ms < 4_000
+
+
+def test_commits_of_a_group_that_is_there_say_nothing_but_the_offset() -> None:
+    """Kafka's schema: -1 is an epoch, or a time of expiry, that is not known."""
+    start = Start(1, "range", "", {}, {("t", 0): 5}, {})
+    text = "[topics]\nt = 1\n[[member]]\nname = 'm'" + MEMBER
+    here = CoordinatorStage(replace(read_scenario(text, "s.toml"), start=start), Random(0))
+    (record,) = [each for each in here.cluster.log if each.type == "OffsetCommit"]
+    assert record.value is not None
+    value = {"offset": 5, "leaderEpoch": -1, "metadata": ""}
+    assert record.value["data"] == value | {"commitTimestamp": 0, "expireTimestamp": -1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroup.simulation.clock import Clock
-from kgroup.simulation.owners import Owners, Ownership
+from kgroup.simulation.owners import Owners, Ownership, Standstill
 
 PARTITION = ("t", 0)
 
@@ -34,3 +34,4 @@ def test_a_partition_is_without_owner_when_the_last_one_has_gone() -> None:
     clock.run(35)
     assert owners.unowned.total_ms(PARTITION) == 10 + 5
     assert owners.unread.total_ms(PARTITION) == 10 + 15
+    assert list(owners.standstills) == [Standstill(*PARTITION, "b", 10, 30)]

@@ -6,6 +6,8 @@ import pytest
 
 from kgroup.errors import InputError
 from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.file import FIELDS, read_scenario
 from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, KeptIn, MemberPlan, Scenario
 from kgroup.simulation.zookeeper.registration import Registration
@@ -145,6 +147,7 @@ def refused(text: str) -> str:
         ("[members]\ncolour = 1\n" + MEMBER, "line 2: members colour: expected "),
         (MEMBER + 'start = "99999999999h"', "line 6: member 1 start: expected milliseconds below"),
         (MEMBER + "[brokers]\ncount = 0", "line 7: brokers count: expected a number from 1"),
+        (MEMBER + "[brokers]\ncount = 1001", "line 7: brokers count: expected a number from 1"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, message: str) -> None:
@@ -248,6 +251,66 @@ def test_defaults_are_those_of_the_version(
     """KIP-726 and KIP-735 changed them in 3.0."""
     config = read(f'version = "{version}"\n{MEMBER}').members["a"].config
     assert (config.session_timeout_ms, config.strategies) == (session_ms, strategies)
+
+
+def test_defaults_are_those_of_kafka_4_3_1() -> None:
+    """As `defaultValues()` of its `ConsumerConfig` and `GroupCoordinatorConfig` prints them."""
+    scenario = read(MEMBER)
+    assert scenario.members["a"].config == ClientConfig(
+        "group",
+        "a",
+        ("orders",),
+        group_protocol="classic",
+        remote_assignor=None,
+        strategies=("range", "cooperative-sticky"),
+        session_timeout_ms=45_000,
+        heartbeat_interval_ms=3_000,
+        max_poll_interval_ms=300_000,
+        enable_auto_commit=True,
+        auto_commit_interval_ms=5_000,
+        metadata_max_age_ms=300_000,
+        retry_backoff_ms=100,
+    )
+    assert scenario.consumer_settings == ConsumerSettings(
+        session_timeout_ms=45_000,
+        heartbeat_interval_ms=5_000,
+        max_size=2_147_483_647,
+        assignors=("uniform", "range"),
+        assignment_interval_ms=1_000,
+        regex_refresh_interval_ms=600_000,
+        migration_policy=MigrationPolicy.BIDIRECTIONAL,
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "max_session_ms", "retention_minutes"),
+    [("1.1.1", 300_000, 1_440), ("2.8.2", 1_800_000, 10_080), ("4.3.1", 1_800_000, 10_080)],
+)
+def test_defaults_of_brokers_are_those_of_the_version(
+    version: str, max_session_ms: int, retention_minutes: int
+) -> None:
+    """As `kafka.server.Defaults` of 1.1.1 and 2.8.2, and `GroupCoordinatorConfig` of 4.3.1."""
+    found = read(f'version = "{version}"\n{MEMBER}').settings
+    assert (found.min_session_timeout_ms, found.max_session_timeout_ms) == (6_000, max_session_ms)
+    assert (found.initial_rebalance_delay_ms, found.offset_metadata_max_size) == (3_000, 4_096)
+    assert found.max_size == 2_147_483_647
+    assert found.offsets_retention_ms == retention_minutes * 60_000
+    assert found.offsets_retention_check_interval_ms == 600_000
+
+
+def test_what_a_scenario_does_not_say_is_as_its_fields_are_described() -> None:
+    here = read(MEMBER)
+    member = here.members["a"]
+    assert (here.rate, here.jitter_ms, here.delay_ms) == (10, 0, (1, 5))
+    assert (here.load_ms, here.failover_ms, here.tick_ms) == (200, 6_000, 2_000)
+    assert (member.processing_ms, member.offsets) == (500, KeptIn.KAFKA)
+    reader = read('protocol = "zookeeper"\n' + MEMBER).connectors["a"]
+    assert (reader.processing_ms, reader.config.registration.subscription) == (50, {"orders": 1})
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 3), ("count = 1", 1), ("count = 1000", 1000)])
+def test_brokers_are_three_unless_it_is_said_how_many(text: str, count: int) -> None:
+    assert read(f"{MEMBER}[brokers]\n{text}").brokers == count
 
 
 def test_fields_are_told_apart() -> None:

@@ -177,3 +177,20 @@ def test_a_commit_of_a_step_has_its_row(protocol: str) -> None:
     (committed,) = [each for each in found.events if each.event == "committed"]
     assert 30_000 < committed.time_ms < 30_050
     assert len(committed.partitions or ()) == 2
+
+
+def test_an_answer_of_the_consumer_protocol_is_told_with_its_partitions() -> None:
+    told = {
+        each.actor: each.partitions
+        for each in played('group.protocol = "consumer"').events
+        if each.event == "ConsumerGroupHeartbeat" and each.partitions is not None
+    }
+    assert sorted(told["m1"] + told["m2"]) == [("orders", number) for number in range(4)]
+
+
+def test_commits_that_are_refused_are_counted_by_their_error() -> None:
+    step = '[[step]]\ndo = "commit"\nmember = "m1"\n'
+    found = played(
+        f'{step}at = "30s"\n' + "".join(f'{step}at = "{at}s"\ngeneration = 99\n' for at in (40, 50))
+    )
+    assert found.refused_commits == {"ILLEGAL_GENERATION": 2}

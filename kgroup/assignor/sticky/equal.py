@@ -59,7 +59,6 @@ class _Builder:
         if self._racks.matter:
             free = self._assign_by_rack(free)
         self._assign_in_turn(free)
-        self._verify()
         return self._assignment
 
     def _keep_owned(self) -> list[TopicPartition]:
@@ -192,20 +191,3 @@ class _Builder:
                     or partition in self._claims.disputed
                 ):
                     self.transfers[partition] = member_id
-
-    def _verify(self) -> None:
-        if not self._below:
-            return
-        if self._over != self._over_wanted:
-            raise AssignorError(
-                "IllegalStateException",
-                "We haven't reached the expected number of members with more than the minQuota "
-                "partitions, but no more partitions to be assigned",
-            )
-        for member_id in self._below:
-            if len(self._assignment[member_id]) != self._min_quota:
-                raise AssignorError(
-                    "IllegalStateException",
-                    f"Consumer: [{member_id}] doesn't reach minQuota partitions, and no more "
-                    "partitions to be assigned",
-                )

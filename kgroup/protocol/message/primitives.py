@@ -114,7 +114,7 @@ def compact_length(buffer: bytes, position: int, size: int, field: str) -> tuple
 @lru_cache(maxsize=8192)
 def uuid_text(raw: bytes) -> str:
     """Kafka's text of a uuid: `AAAAAAAAAAAAAAAAAAAAAA` is 0 (`org.apache.kafka.common.Uuid`)."""
-    text = b2a_base64(raw, newline=False)[:22]
+    text = b2a_base64(raw)[:22]
     return text.replace(b"+", b"-").replace(b"/", b"_").decode("ascii")
 
 

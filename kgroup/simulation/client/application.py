@@ -316,7 +316,7 @@ class Consumer(Process):
                 found = {each: at.committed_offset for each, at in answer.offsets.items()}
                 store = self._habits.store or {}
                 for each in store.keys() & set(partitions):
-                    found[each] = max(store[each], found.get(each, 0))
+                    found[each] = max(store[each], found.get(each, store[each]))
                 self._seek(partitions, found)
 
         client = self.client

@@ -217,9 +217,7 @@ class ClassicMembers(ConsumerCoordinator):
             owned: what it says it has.
             records: that are to be written.
         """
-        subscribed, is_new = self._note_member(
-            group, member, updated, records, waits_for_regex=False
-        )
+        subscribed, is_new = self._note_member(group, member, updated, records)
         goal = self._update_target(group, member, updated, subscribed, records)
         return self._reconcile(group, updated, goal, is_new, owned, records)
 

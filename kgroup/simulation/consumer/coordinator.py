@@ -284,22 +284,17 @@ class ConsumerCoordinator:
         member: ConsumerMember,
         updated: ConsumerMember,
         records: list[Record],
-        *,
-        waits_for_regex: bool = True,
     ) -> tuple[Subscribed, bool]:
         """Write what a member says; tell the epoch then, and whether its subscription is new.
 
-        The epoch does not rise for an expression before its topics are known, unless nobody waits
-        for that.
+        The epoch does not rise for an expression before its topics are known.
         """
         if updated is not member and updated != member:
             records.append(record_of.member_metadata(group.group_id, updated))
         regex_change = self._update_regex(group, member, updated, records)
         changes_topics = updated.topics != member.topics
         is_new = changes_topics or regex_change is not RegexChange.NONE
-        rises = (
-            changes_topics or regex_change is RegexChange.RESOLVED if waits_for_regex else is_new
-        )
+        rises = changes_topics or regex_change is RegexChange.RESOLVED
         if rises or self._clock.now_ms >= group.refresh_ms:
             return self._update_subscriptions(group, member, updated, rises, records), is_new
         return Subscribed(group.epoch, group.is_homogeneous), is_new

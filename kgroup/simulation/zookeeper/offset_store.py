@@ -153,4 +153,4 @@ class OffsetStore:
         for at, offset in found.items():
             data = yield from self._zookeeper.read(self._cluster.path("offsets", *at))
             if data is not None:
-                found[at] = max(int(data), -1 if offset is None else offset)
+                found[at] = int(data) if offset is None else max(int(data), offset)

@@ -2,12 +2,15 @@
 
 from base64 import b64decode
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
 import pytest
 
-from kgroup.assignor.base import TopicPartition
+from kgroup.assignor.base import Subscriber, Topic, TopicPartition
 from kgroup.assignor.client.franz_go.library import FRANZ_GO
+from kgroup.assignor.client.franz_go.plan import Plan
+from kgroup.assignor.client.franz_go.steal import StealGraph_1_18
 from kgroup.assignor.client.franz_go.sticky import Sticky
 from kgroup.assignor.spec import MemberSpec
 from kgroup.operation.assign.spec import read_spec
@@ -110,3 +113,24 @@ def test_what_live_groups_got_is_one_of_what_may_come_out(
     assert not sticky.is_determined(sent, group.topics)
     one_topic = {"ant": group.topics["ant"]}
     assert sticky.is_determined(sent, one_topic)
+
+
+@pytest.mark.parametrize("sizes", [*permutations((2, 3, 4, 5, 6))], ids=str)
+def test_who_has_most_gives_though_others_have_what_the_taker_had_before(
+    sizes: Sequence[int],
+) -> None:
+    """By `findSteal` of 1.18: these two are visited first, but have too few to give anything."""
+    had = [2, 0, 0, *sizes]
+    members = []
+    for at, size in enumerate(had):
+        first = sum(had[:at])
+        claimed = tuple(("t", first + number) for number in range(size))
+        members.append(Subscriber(f"m{at}", ("t",), remembered=claimed, remembered_generation=4))
+    plan = Plan(members, {"t": Topic(sum(had))}, list, cooperative=False)
+    graph = StealGraph_1_18(plan)
+    for partition, taker in ((0, 1), (1, 2)):
+        plan.given[0].remove(partition)
+        plan.given[taker].append(partition)
+        graph.move(partition, taker)
+    most = had.index(6)
+    assert graph.find(0) == [(most, 0, sum(had[:most]))]

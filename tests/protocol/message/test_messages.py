@@ -82,6 +82,21 @@ def test_fields_of_structs() -> None:
     assert (endpoint.name, endpoint.default, endpoint.nullable) == ("userEndpoint", None, True)
 
 
+@pytest.mark.parametrize(
+    ("name", "field", "default"),
+    [
+        ("coordinator/ConsumerGroupMetadataValue", "metadataHash", 0),
+        ("coordinator/ConsumerGroupTargetAssignmentMetadataValue", "assignmentTimestamp", 0),
+        ("coordinator/StreamsGroupMetadataValue", "validatedTopologyEpoch", -1),
+        ("share_state/ShareSnapshotValue", "deliveryCompleteCount", -1),
+    ],
+)
+def test_defaults_of_numbers(name: str, field: str, default: int) -> None:
+    """As "default" of these files of Kafka says."""
+    (found,) = [each for each in schema.fields(name, 0) if each.name == field]
+    assert found.default == default
+
+
 def test_unknown_version() -> None:
     with pytest.raises(ValueError, match=f"{OFFSET} has no version 5"):
         schema.fields(OFFSET, 5)
@@ -237,6 +252,8 @@ def test_nullable_struct(endpoint: str, expected: dict[str, Any] | None) -> None
     assert end == len(data)
     assert made["userEndpoint"] == expected
     assert made["clientTags"] == []
+    written = "ff" if expected is None else "01" + endpoint[2:]  # as Kafka's generator does
+    assert codec.write(STREAMS_MEMBER, 0, made) == head + bytes.fromhex(f"{written} 01 00")
 
 
 @pytest.mark.parametrize(

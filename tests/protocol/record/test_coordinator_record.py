@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kgroup.protocol.message import codec, schema
-from kgroup.protocol.record import coordinator_record
 from kgroup.protocol.record.coordinator_record import (
     KEY_TYPES,
     decode_control,
@@ -522,13 +521,11 @@ def test_group(
 
 
 @pytest.mark.parametrize("kind", ["consumer", "connect"])
-@pytest.mark.parametrize("spare", [0, -1])
-def test_members_that_would_take_too_much_memory(
-    monkeypatch: pytest.MonkeyPatch, kind: str, spare: int
-) -> None:
-    """Their bytes, above a limit for all together, are left as they are."""
-    raw = _hex(SUBSCRIPTION)
-    monkeypatch.setattr(coordinator_record, "MOST_MEMBER_BYTES", 3 * len(raw) + spare)
+@pytest.mark.parametrize("more", [0, 1])
+def test_members_that_would_take_too_much_memory(kind: str, more: int) -> None:
+    """Their bytes, above 8 MiB for all together, are left as they are."""
+    raw, size = _hex(SUBSCRIPTION), 8 * 1024 * 1024 + more
+    rest = raw.ljust(size - 2 * len(raw), b"\0")
     member: dict[str, Any] = {"memberId": "m", "clientId": "c", "clientHost": "h"}
     member |= {"rebalanceTimeout": 1, "sessionTimeout": 1, "subscription": raw, "assignment": b""}
     group: dict[str, Any] = {
@@ -537,15 +534,15 @@ def test_members_that_would_take_too_much_memory(
         "protocol": None,
         "leader": None,
     }
-    group["members"] = [member, member, {**member, "subscription": b"", "assignment": raw}]
+    group["members"] = [member, member, {**member, "subscription": b"", "assignment": rest}]
     value = _hex("0001") + codec.write("coordinator/GroupMetadataValue", 1, group)
     decoded = decode_value("GroupMetadata", value)
     assert decoded is not None
-    error = f"not decoded: the bytes of all members, {3 * len(raw)}, are too many"
-    left = {"raw": b64encode(raw).decode(), "error": error}
+    error = f"not decoded: the bytes of all members, {size}, are too many"
     members = decoded["data"]["members"]
     parts = [members[0]["subscription"], members[1]["subscription"], members[2]["assignment"]]
-    assert [part == left for part in parts] == [spare < 0] * 3
+    left = [{"raw": b64encode(each).decode(), "error": error} for each in (raw, raw, rest)]
+    assert [part == each for part, each in zip(parts, left, strict=True)] == [more > 0] * 3
 
 
 def test_flexible_group() -> None:

@@ -28,6 +28,7 @@ def registration(text: str | None) -> RegistrationNode:
         ('{ "orders": 4,"pay": 1 }', "static", {"orders": 4, "pay": 1}, None, None),
         ("{  }", "static", {}, None, None),
         ("*4*white.*", "white_list", {"white.*": 4}, None, None),
+        ('{ "orders": 2147483647 }', "static", {"orders": 2147483647}, None, None),  # Java's int
         ("!12!black.*|a*b!c", "black_list", {"black.*|a*b!c": 12}, None, None),
         # 0.8.0 beta has no timestamp, and mergeJsonFields sorts the fields
         (
@@ -90,6 +91,7 @@ def test_registrations_of_every_version(
         ("*4!white", "expected JSON"),
         ("!4*black", "expected JSON"),
         ("*0*white", "at least 1"),
+        ('{ "t": 2147483648 }', "at least 1"),
         ('{"version":1,"pattern":"static"}', "subscription: expected an object, found none"),
         ('{"version":1,"subscription":{"t":1}}', "pattern: expected a text, found none"),
         ('{"version":1,"subscription":{"t":0},"pattern":"static"}', "number of streams for 't'"),
@@ -146,7 +148,8 @@ def test_owners_are_threads(
 def test_partitions_of_0_7_are_numbered_by_broker() -> None:
     assert decoder.split_partition("2-13") == (2, 13)
     assert decoder.split_partition("13") == (None, 13)
-    for name in ("", "x", "-1", "1-2-3", "4294967296", "٣"):
+    assert decoder.split_partition("2147483647") == (None, (1 << 31) - 1)  # Java's int
+    for name in ("", "x", "-1", "1-2-3", "2147483648", "٣"):
         with pytest.raises(ValueError, match="number of a partition"):
             decoder.split_partition(name)
 
@@ -154,7 +157,10 @@ def test_partitions_of_0_7_are_numbered_by_broker() -> None:
 def test_offsets_are_decimal() -> None:
     assert decoder.decode_offset(node("9223372036854775807"), "g", "t", "0").offset == (1 << 63) - 1
     assert decoder.decode_offset(node("-1"), "g", "t", "0-2").offset == -1
-    for text in ("", " 1", "1\n", "1_0", "1.0", "9223372036854775808", "٣"):
+    lowest = decoder.decode_offset(node("-9223372036854775808"), "g", "t", "0").offset
+    assert lowest == -(1 << 63)
+    beyond = ("9223372036854775808", "-9223372036854775809")
+    for text in ("", " 1", "1\n", "1_0", "1.0", "٣", *beyond):
         with pytest.raises(ValueError, match="decimal number of the offset"):
             decoder.decode_offset(node(text), "g", "t", "0")
 

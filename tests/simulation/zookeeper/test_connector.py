@@ -7,6 +7,7 @@ import json
 import pytest
 
 from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.registration import Registration
 from tests.simulation.zookeeper.world import World, orders
 
@@ -455,3 +456,39 @@ def test_offsets_are_read_when_their_broker_is_found() -> None:
     world.run(5_000)
     assert world.owned()["a"] == [*orders(0, 1)]
     assert list(world.cluster.logs.readers["orders", 0].values()) == [7]
+
+
+def test_who_ends_when_others_change_rebalances_no_more() -> None:
+    """It is told of the new one, and ends before it has looked."""
+    world = World()
+    ended = world.start("a")
+    world.run(10_000)
+    world.start("b")
+    world.run(2)
+    ended.stop()
+    world.run(60_000)
+    assert not ended.is_running
+    assert world.owned() == {"b": [*orders(0, 1, 2, 3)]}
+    assert world.cluster.is_resting
+
+
+def test_who_is_busy_with_a_record_stops_all_partitions_of_its_thread() -> None:
+    """Range: of three partitions, the first two are one thread's, and the last is another's."""
+    world = World(partitions=3)
+    world.poison["orders", 0] = (50, 60_000)
+    world.start("a", registration=Registration({"orders": 2}), auto_commit_interval_ms=1_000)
+    world.run(30_000)
+    found = [int(world.nodes("offsets", "orders")[str(number)]) for number in range(3)]
+    assert [offset > 250 for offset in found] == [False, False, True]  # ten a second
+
+
+def test_settings_that_are_not_told_are_as_in_kafka() -> None:
+    """As "Consumer Configs" of the documentation of 0.8.2."""
+    config = ZookeeperConfig("g", Registration({"orders": 1}))
+    assert (config.session_timeout_ms, config.rebalance_max_retries) == (6_000, 4)
+    assert config.rebalance_backoff_ms == 2_000  # zookeeper.sync.time.ms
+    assert (config.auto_commit, config.auto_commit_interval_ms) == (True, 60_000)
+    assert (config.reset, config.strategy, config.storage) == ("largest", "range", "zookeeper")
+    assert (config.fetchers, config.queued_chunks) == (1, 2)
+    assert (config.fetch_wait_max_ms, config.refresh_leader_backoff_ms) == (100, 200)
+    assert (config.offsets_channel_backoff_ms, config.offsets_commit_max_retries) == (1_000, 5)

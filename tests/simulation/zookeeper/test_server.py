@@ -120,6 +120,21 @@ def test_who_is_heard_in_time_stays() -> None:
     assert len(expired) == 1
 
 
+def test_who_is_silent_twice_expires_once_or_not_at_all() -> None:
+    server, clock, expired = served()
+    session = server.connect(6_000, Watcher())
+    server.silent(session)
+    clock.run(1_000)
+    server.silent(session)
+    server.heard(session)
+    clock.run(100_000)
+    assert expired == []
+    server.close(session)
+    server.silent(session)
+    clock.run(200_000)
+    assert expired == []
+
+
 def test_watches_tell_once() -> None:
     server, _, _ = served()
     watcher = Watcher()

@@ -161,9 +161,8 @@ class _GoHeap:
         return self.items.pop()
 
     def fix(self, item: _Node) -> None:
-        at = self.items.index(item)
-        if not self._down(at, len(self.items)):
-            self._up(at)
+        """Put one in its place, of which none is to be visited before it any more."""
+        self._up(self.items.index(item))
 
     def _swap(self, one: int, other: int) -> None:
         self.items[one], self.items[other] = self.items[other], self.items[one]
@@ -174,9 +173,8 @@ class _GoHeap:
             self._swap(at, (at - 1) // 2)
             at = (at - 1) // 2
 
-    def _down(self, start: int, end: int) -> bool:
+    def _down(self, at: int, end: int) -> None:
         items = self.items
-        at = start
         while (child := 2 * at + 1) < end:
             if child + 1 < end and items[child + 1].key < items[child].key:
                 child += 1
@@ -184,4 +182,3 @@ class _GoHeap:
                 break
             self._swap(at, child)
             at = child
-        return at > start

@@ -26,9 +26,7 @@ class Movements:
 
     def instead(self, partition: TopicPartition, owner: str, to: str) -> TopicPartition:
         """Give the partition that is to be moved: one that came the other way, if there is any."""
-        pairs = self._moved.get(partition[0])
-        if not pairs:
-            return partition
+        pairs = self._moved.get(partition[0], {})
         if partition in self._pair and self._pair[partition][1] != owner:
             raise crash("SIGABRT", f"{partition} was moved back and is to be moved again")
         back = _find(pairs, (to, owner))
@@ -45,8 +43,6 @@ class Movements:
             self._note(pairs, partition, (owner, to))
             return partition
         pair = self._pair[partition]
-        if not pairs:
-            raise crash("SIGSEGV", f"{partition} was moved back and is to be moved again")
         moved = _find(pairs, pair)
         if moved is None:
             raise crash("SIGABRT", f"{partition} was moved back and is to be moved again")

@@ -286,15 +286,13 @@ class _Plan:
         """Source: `isBalanced`."""
         if self._by_size[0][0] >= self._by_size[-1][0] - 1:
             return True
-        sizes = {member_id: len(own) for member_id, own in self._assigned.items()}
         largest: dict[str, int] = {}
-        for member_id, own in self._assigned.items():
-            for topic, _ in own:
-                largest[topic] = max(largest.get(topic, 0), sizes[member_id])
+        for size, member_id in self._by_size:
+            largest |= dict.fromkeys((topic for topic, _ in self._assigned[member_id]), size)
         return not any(
             size != self._most.get(member_id, 0)
             and any(largest.get(topic, 0) > size for topic in self._subscribed.get(member_id, ()))
-            for member_id, size in sizes.items()
+            for size, member_id in self._by_size
         )
 
     def _score(self) -> int:

@@ -19,11 +19,21 @@ from kgroup.errors import BrokerError
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import find_coordinators
 from kgroup.source.deadline import Deadline
-from tests.broker.servers import Broker, broker
+from tests.broker.process import running
+from tests.broker.servers import Broker
 
 TOPICS = 10
 _BY_TOPIC_NAME = 9
 _NO_COORDINATOR_YET = frozenset({14, 15, 16})
+_JVM = (
+    "-server",
+    "-XX:TieredStopAtLevel=4",
+    "-XX:-UseSerialGC",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+)
+"""What kafka-server-start.sh gives brokers, with 1 GB of heap; tests give them less."""
 
 
 def main() -> None:
@@ -33,7 +43,9 @@ def main() -> None:
     """
     config = {"offsets.topic.num.partitions": "50"}
     groups, partitions = map(int, sys.argv[2:])
-    with broker(KAFKA, Path(sys.argv[1]), config=config) as server:
+    server = Broker(KAFKA, Path(sys.argv[1]), config=config)
+    server.heap, server.jvm = "1g", _JVM
+    with running(server):
         _write_records(server, partitions)
         with BrokerClient(server.bootstrap, Deadline(60, of_silence=True)) as client:
             client.run(_commit_all, client, groups, partitions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import make_dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from kgroup.history.query.stale import StaleOffset
 from kgroup.history.rebalance.rebalance import Rebalance
 from kgroup.history.rebalance.storm import Storm
 from kgroup.history.sql.interval import Interval
+from kgroup.history.warehouse.table import TABLES
 from kgroup.model.offset import StoredOffset, StoreName
 from kgroup.model.problem import Problem
 from kgroup.model.record import DecodedRecord
@@ -42,9 +43,10 @@ from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render.document import SCHEMA_VERSION
 from kgroup.render.group.assign_object import BounceObject, RunObject
+from kgroup.render.history.column import CLUSTER
 from kgroup.simulation.timeline import Simulation
 from tests.cli.command_pages import write_folder
-from tests.render.output_page import rows_under, tables
+from tests.render.output_page import EXTENDED, rows_under, tables
 
 __all__ = ["FOLDER", "ROWS", "check_document", "schemas"]
 
@@ -164,12 +166,11 @@ def _closed(name: str, part: dict[str, Any]) -> dict[str, Any]:
     if "properties" not in part:
         return part
     fields: dict[str, dict[str, Any]] = part["properties"]
-    meanings = _meanings(name, frozenset(fields))
+    meanings = _meanings(name, fields.keys())
     may_be_absent = RunObject.__optional_keys__ if name == RunObject.__name__ else ()
     return part | {
         "properties": {
-            key: ({"description": meanings[key]} if meanings else {}) | _plain(field)
-            for key, field in fields.items()
+            key: {"description": meanings[key]} | _plain(field) for key, field in fields.items()
         },
         "required": [key for key in fields if key not in may_be_absent],
         "additionalProperties": False,
@@ -184,13 +185,18 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in field.items() if key != "default"}
 
 
-def _meanings(name: str, fields: frozenset[str]) -> Mapping[str, str]:
-    """Give what docs/output.md says of the fields of a class; none where it has no table."""
+def _meanings(name: str, fields: Set[str]) -> Mapping[str, str]:
+    """Give what the pages say of the fields of a class, and of those of one that it extends."""
+    if name == Interval.__name__:
+        columns = TABLES["assignments"].columns.items()
+        return {CLUSTER.name: CLUSTER.meaning} | {key: meaning for key, (_, meaning) in columns}
+    names = {name, *(base.__name__ for kind, base in EXTENDED.items() if kind.__name__ == name)}
+    found: dict[str, str] = {}
     for path, rows in tables("fields").items():
         written = {row[0].strip("`"): row[1] for row in rows}
-        if path.endswith(f".{name}") and written.keys() == fields:
-            return written
-    return {}
+        if path.rpartition(".")[2] in names and written.keys() <= fields:
+            found |= written
+    return found
 
 
 if __name__ == "__main__":

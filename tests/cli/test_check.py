@@ -83,7 +83,7 @@ def test_rules(cli: Cli) -> None:
     rows = json.loads(result.out)["data"]
     assert [row["code"] for row in rows] == list(Rule)
     parts = Path("docs/check.md").read_text("utf-8").split("\n### ")[1:]
-    told = [part.strip().replace("\n\n", " ") for part in parts]
+    told = [" ".join(part.split()) for part in parts]
     assert told == [
         f"{row['code']} *{row['severity'].capitalize()}.* {row['sentence']} {row['advice']}"
         for row in rows

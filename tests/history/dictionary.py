@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import fill
 
 import pyarrow as pa
 
@@ -35,17 +36,16 @@ def dictionary() -> str:
 
 def _lines() -> Iterator[str]:
     for table in TABLES.values():
-        yield f"\n### {table.name}\n\n{table.row}"
-        if table.day != "time_ms":
-            yield f" `date` is the day of `{table.day}`."
-        yield "\n\n| column | type | meaning |\n|---|---|---|\n"
+        day = "" if table.day == "time_ms" else f" `date` is the day of `{table.day}`."
+        yield f"\n### {table.name}\n\n{fill(table.row + day, 100)}\n\n"
+        yield "| column | type | meaning |\n|---|---|---|\n"
         yield from _columns(table)
     fields = ", ".join(f"`{field.name}`" for field in ASSIGNED.value_type)
-    yield (
-        f"\n`assigned` is a list of structs: {fields}. A struct stands for the partitions of a\n"
-        "topic (by name, id or both), or the tasks of a subtopology in a role (active, standby,\n"
-        "warmup).\n"
+    told = (
+        f"`assigned` is a list of structs: {fields}. A struct stands for the partitions of a topic "
+        "(by name, id or both), or the tasks of a subtopology in a role (active, standby, warmup)."
     )
+    yield f"\n{fill(told, 100)}\n"
 
 
 def _columns(table: Table) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The tables of docs/output.md, and the fields that they have to name."""
+"""The tables of docs/output.md and of pages beside it, and the fields that they have to name."""
 
 import dataclasses
 import re
@@ -7,7 +7,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-PAGE = (Path(__file__).parents[2] / "docs" / "output.md").read_text("utf-8")
+from kgroup.history.query.past_group import PastDescription
+from kgroup.operation.description import GroupDescription
+from kgroup.render.group.assign_object import PlanObject, RunObject
+
+_DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "\n".join(
+    (_DOCS / name).read_text("utf-8") for name in ("output.md", "assign.md", "history.md")
+)
+EXTENDED: dict[Any, Any] = {RunObject: PlanObject, PastDescription: GroupDescription}
+"""Classes whose tables have only what they add to another class."""
 
 
 def tables(kind: str, page: str = PAGE) -> dict[str, list[list[str]]]:
@@ -25,7 +34,9 @@ def load(name: str) -> Any:
 
 
 def field_names(name: str) -> list[str]:
-    return [field.name for field in dataclasses.fields(load(name))]
+    kind = load(name)
+    extended = get_type_hints(EXTENDED[kind]) if kind in EXTENDED else {}
+    return [field for field in get_type_hints(kind) if field not in extended]
 
 
 def rows_under(head: str, page: str = PAGE) -> dict[str, str]:

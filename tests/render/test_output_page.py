@@ -6,54 +6,15 @@ import pytest
 
 from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.model.log_range import OffsetMark
-from kgroup.model.offset import StoredOffset
-from kgroup.model.record import DecodedRecord
 from kgroup.operation.change import Change, ChangeKind
-from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.decode.statistics import Count
-from kgroup.operation.description import GroupDescription
-from kgroup.operation.doctor import Condition, Diagnosis
-from kgroup.operation.list_groups import ListedGroup
-from kgroup.operation.locate import GroupLocation, TransactionLocation
-from kgroup.operation.offsets.diff import OffsetDifference
-from kgroup.operation.offsets.plan import PlannedOffset, Result
-from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
-from kgroup.operation.plan.plan import Plan, Target, Verdict
+from kgroup.operation.check.rule import Basis, Rule, Severity
+from kgroup.operation.doctor import Condition
+from kgroup.operation.offsets.plan import Result
+from kgroup.operation.plan.plan import Target, Verdict
 from kgroup.operation.plan.verify.condition import Progress
-from kgroup.operation.plan.verify.step import StepCheck
-from kgroup.operation.remove_members import RemovedMember
-from kgroup.operation.simulate import ShippedScenario
-from kgroup.operation.zookeeper.fetcher import Fetch, FetchState, ResetCause
-from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
+from kgroup.operation.zookeeper.fetcher import FetchState, ResetCause
 from kgroup.render.document import SCHEMA_VERSION
-from kgroup.simulation.timeline import Simulation
-from tests.render.output_page import field_names, load, reachable, rows_under, tables
-
-ROOTS = (
-    ListedGroup,
-    GroupLocation,
-    TransactionLocation,
-    GroupDescription,
-    Change,
-    DecodedRecord,
-    Count,
-    RegisteredConsumer,
-    OwnedPartition,
-    TreeNode,
-    Fetch,
-    Finding,
-    Simulation,
-    ShippedScenario,
-    StoredOffset,
-    PlannedOffset,
-    OffsetDifference,
-    RemovedMember,
-    Plan,
-    StepCheck,
-    GroupAdvice,
-    ListedTarget,
-    Diagnosis,
-)
+from tests.render.output_page import field_names, load, rows_under, tables
 
 
 @pytest.mark.parametrize("name", tables("fields"))
@@ -63,10 +24,9 @@ def test_fields_are_those_of_the_dataclass(name: str) -> None:
     assert all(len(row) == 2 and row[1] for row in rows)
 
 
-def test_every_dataclass_in_a_document_has_its_table() -> None:
-    needed = {f"{c.__module__}.{c.__qualname__}" for root in ROOTS for c in reachable(root)}
-    assert needed <= set(tables("fields"))
-    assert len(needed) > 12
+def test_what_no_schema_tells_has_its_table() -> None:
+    """The schemas of `tests.cli.json_schemas` cannot be made without tables of all the others."""
+    assert f"{Change.__module__}.{Change.__qualname__}" in tables("fields")
 
 
 @pytest.mark.parametrize("name", tables("columns"))

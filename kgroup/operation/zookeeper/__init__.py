@@ -1,1 +1,1 @@
-"""What only the ZooKeeper consumer has: its nodes, its fetchers, what is wrong with it."""
+"""What only the ZooKeeper consumer has: its nodes, its fetchers."""

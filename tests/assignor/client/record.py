@@ -67,7 +67,7 @@ def _record_histories(model: Model) -> int:
     print(f"{model}: {_HISTORIES} histories, {len(answers)} answers, {differences} differences")
     if not differences:
         in_full = [[answer_of(each) for each in told] for told in by_history[:_IN_FULL]]
-        Answers(in_full, [digest(told) for told in by_history]).write(model.path)
+        Answers(in_full, [digest(told) for told in by_history]).write(model)
     return differences
 
 

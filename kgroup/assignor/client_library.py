@@ -36,6 +36,8 @@ class ClientLibrary:
         draws_topic_order: whether a member names topics in an order that is drawn when it starts.
         since: by version the earliest that comes near to it, where that is not the version itself.
         static_since: the version from which on members may be static; None: none has that.
+        by_rack: the version whose leaders go by racks; those of later ones do so only with an
+            option, which nothing tells. None: there is no such option.
     """
 
     name: str
@@ -46,6 +48,7 @@ class ClientLibrary:
     draws_topic_order: bool = False
     since: Mapping[str, str] = field(default_factory=dict)
     static_since: str | None = None
+    by_rack: str | None = None
 
     @property
     def versions(self) -> tuple[str, ...]:

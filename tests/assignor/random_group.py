@@ -60,7 +60,8 @@ class RandomGroup:
     What may happen is drawn once for each group, so that there are quiet groups and wild ones.
     Some have member ids, topics and topic ids of which many have one hash. `hashes_partitions`
     says that Java puts partitions of all topics in one table: where many of these have one hash,
-    their order is a matter of chance, so then topics have no common hashes.
+    their order is a matter of chance, so then topics have no common hashes. `leaders_differ` says
+    that racks of partitions' leaders count, and that some groups have odd ones.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class RandomGroup:
         protocol: str = "classic",
         *,
         hashes_partitions: bool = False,
+        leaders_differ: bool = False,
     ) -> None:
         self._random = draw = random.Random(f"{protocol}-{strategy}-{seed}")
         self._seed = seed
@@ -84,7 +86,8 @@ class RandomGroup:
             # each consumer reads what all have registered, and the JSON parser of Scala is slow
             sizes = {"small": (5, 9, 5), "middle": (10, 30, 8), "large": (24, 40, 12)}
         self._most_members, self._most_partitions, most_topics = sizes[size]
-        self._goes_by_leaders = strategy == "rack-affinity"
+        self._leaders_differ = leaders_differ
+        self._goes_by_leaders = leaders_differ or strategy == "rack-affinity"
         self._has_racks = draw.random() < (0.9 if self._goes_by_leaders else 0.35)
         must_be_equal = (protocol, strategy) == ("zookeeper", "roundrobin")
         self._is_equal = draw.random() < (0.8 if must_be_equal else 0.5)
@@ -216,12 +219,21 @@ class RandomGroup:
         return topic
 
     def _racks(self, topic: _Topic) -> dict[str, Any]:
-        """Give where replicas are; the leader is the first of them."""
+        """Give where replicas are; the leader is the first of them, unless leaders differ.
+
+        Then in every fourth group all leaders are in one rack, and in every other fourth a third of
+        the partitions has no leader.
+        """
         if topic.racks is None:
             return {}
-        if self._goes_by_leaders:
-            return {"racks": topic.racks, "leader_racks": [racks[0] for racks in topic.racks]}
-        return {"racks": topic.racks}
+        if not self._goes_by_leaders:
+            return {"racks": topic.racks}
+        leaders: list[str | None] = [racks[0] for racks in topic.racks]
+        if self._leaders_differ and self._seed % 4 == 0:
+            leaders = [_RACKS[0]] * len(leaders)
+        elif self._leaders_differ and self._seed % 4 == 1:
+            leaders[::3] = [None] * len(leaders[::3])
+        return {"racks": topic.racks, "leader_racks": leaders}
 
     def _grow(self, topic: _Topic, by: int) -> None:
         topic.partitions += by

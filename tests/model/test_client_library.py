@@ -176,6 +176,11 @@ NEWEST = {"version": 3, "ownedPartitions": [], "generationId": -1, "rackId": Non
         ("mine", {"userData": None, "topics": ["a", "b"]}, None),
         ("mine", {**NEWEST, "userData": None}, None),
         ("kgo", {**NEWEST, "userData": None, "topics": ["a"]}, ("franz-go", Certainty.INFERRED)),
+        (
+            "kgo",
+            {**NEWEST, "userData": None, "topics": ["a"], "rackId": "r"},  # since 1.21
+            ("franz-go", Certainty.INFERRED),
+        ),
         ("kgo", {**NEWEST, "userData": None, "rackId": ""}, None),
         ("mine", {"userData": "AAAA"}, None),
         ("mine", {"version": 4}, None),

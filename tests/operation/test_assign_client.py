@@ -14,6 +14,7 @@ from kgroup.operation.assign.spec import SpecError, as_asked, read_spec
 
 OLD = Software("kafka-clients", "1.1.1")
 NEW = Software("kafka-clients", "4.3.1")
+FRANZ_GO = Software("franz-go", "1.22.0")
 
 
 def member(name: str, client: Software | None, **more: Any) -> MemberSpec:
@@ -88,6 +89,24 @@ def test_a_leader_that_is_not_known_is_told_with_what_would_differ() -> None:
     assert text.startswith(unknown)
     assert text.endswith("kafka-python would assign otherwise. --client LIBRARY chooses one.")
     assert dry_run(replace(spec, leader_client=NEW)).warnings == (), "its assignments told"
+
+
+def test_racks_that_may_count_are_told() -> None:
+    """By `rangeBalancer.Balance` of franz-go 1.21.2: who is in the rack of a partition gets it."""
+    members = (member("a", FRANZ_GO, rack="a"), member("b", FRANZ_GO, rack="b"))
+    topics = {"t": Topic(2, leader_racks=("b", "a"))}
+    spec = GroupSpec("range", members, topics, leader_id="a")
+    plan = dry_run(spec)
+    assert plan.assignment == {"a": (("t", 0),), "b": (("t", 1),)}
+    (text,) = plan.warnings
+    assert "racks count where the leader is of franz-go 1.21.0, or of a later version" in text
+    assert text.endswith("--client franz-go@1.21.0 computes with them.")
+    by_rack = dry_run(replace(spec, client=software("franz-go@1.21.2")))
+    assert by_rack.assignment == {"a": (("t", 1),), "b": (("t", 0),)}
+    assert by_rack.warnings == ()
+    assert dry_run(replace(spec, strategy="roundrobin")).warnings == ()
+    assert dry_run(replace(spec, topics={"t": Topic(2)})).warnings == ()
+    assert dry_run(replace(spec, client=software("franz-go@1.20"))).warnings == ()
 
 
 def test_members_of_a_library_without_a_model_are_named() -> None:

@@ -68,12 +68,31 @@ def asked_software(
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
     """Say where chance, or what is not known, decides what the leader's library answers."""
+    leads = computed_as(spec)
     if not is_determined(spec):
-        name = computed_as(spec).name
         yield (
             "The group may get another assignment than this one: what is known of it does not "
-            f"determine what {name} answers here (docs/assign.md, {name})."
+            f"determine what {leads.name} answers here (docs/assign.md, {leads.name})."
         )
+    if _depends_on_racks(spec, leads):
+        name, by_rack = leads.name, CLIENTS[leads.name].by_rack
+        yield (
+            "The group may get another assignment than this one: racks count where the leader is "
+            f"of {name} {by_rack}, or of a later version with an option that nothing tells "
+            f"(docs/assign.md, {name}). --client {name}@{by_rack} computes with them."
+        )
+
+
+def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
+    """Tell whether racks would make a difference if the leader's library went by them."""
+    library = CLIENTS.get(leads.name)
+    if library is None or library.by_rack is None or leads.version != library.versions[0]:
+        return False
+    if not any(member.rack for member in spec.members):
+        return False
+    by_rack = Software(library.name, library.by_rack)
+    without = replace(spec, members=tuple(replace(each, rack=None) for each in spec.members))
+    return _shares(spec, by_rack) != _shares(without, by_rack)
 
 
 def leader_warnings(spec: GroupSpec) -> Iterator[str]:

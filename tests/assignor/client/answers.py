@@ -1,15 +1,15 @@
 """What client libraries answer to random histories of groups, recorded.
 
-A file for each library, version and strategy has a digest of the answers to each history, and those
-of the first ones in full, to be read (`zcat`). Where a digest differs,
+A file for each library and strategy has, by version, a digest of the answers to each history, and
+those of the first ones in full, to be read (`xzcat`). Where a digest differs,
 `tests.assignor.client.record` asks the library anew and names the first difference.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
+import lzma
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,8 +44,8 @@ class Model:
 
     @property
     def path(self) -> Path:
-        """Where the recorded answers are."""
-        return _FOLDER / f"{self}.json.gz"
+        """Where the recorded answers are, with those of the other versions."""
+        return _FOLDER / f"{self.library}-{self.strategy}.json.xz"
 
 
 @dataclass(frozen=True)
@@ -61,18 +61,24 @@ class Answers:
     digests: list[str]
 
     @classmethod
-    def read(cls, path: Path) -> Answers:
+    def read(cls, model: Model) -> Answers:
         """Read recorded answers."""
-        data = json.loads(gzip.decompress(path.read_bytes()))
+        data = _by_version(model)[model.version]
         digests = data["digests"]
         parts = [digests[at : at + _DIGITS] for at in range(0, len(digests), _DIGITS)]
         return cls(data["in_full"], parts)
 
-    def write(self, path: Path) -> None:
+    def write(self, model: Model) -> None:
         """Record them; the same answers give the same bytes."""
-        data = {"in_full": self.in_full, "digests": "".join(self.digests)}
+        data = _by_version(model) if model.path.exists() else {}
+        data[model.version] = {"in_full": self.in_full, "digests": "".join(self.digests)}
         text = json.dumps(data, indent=0, sort_keys=True) + "\n"
-        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+        model.path.write_bytes(lzma.compress(text.encode(), preset=9))
+
+
+def _by_version(model: Model) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(lzma.decompress(model.path.read_bytes()))
+    return data
 
 
 MODELS = [
@@ -89,7 +95,8 @@ def history(model: Model, seed: int) -> Iterator[tuple[dict[str, Any], dict[str,
 
     Members own afterwards what kgroup says.
     """
-    group = RandomGroup(seed, model.strategy)
+    by_rack = CLIENTS[model.library].by_rack == model.version
+    group = RandomGroup(seed, model.strategy, leaders_differ=by_rack)
     for _ in range(_ROUNDS):
         spec = group.spec | {"client": f"{model.library}@{model.version}"}
         spec["members"] = [

@@ -17,6 +17,10 @@ __all__ = ["CASES", "FRANZ_GO_MODELS", "answers", "spec_of", "write"]
 
 _ANSWERS = Path(__file__).parents[2] / "data" / "clients" / "cases-franz-go.json.gz"
 
+_IN_RACKS = {name: {"partitions": 4, "leader_racks": ["b", "b", "a", "a"]} for name in ("t", "u")}
+_OF_ONE_TOPIC = member("o", "t", rack="b")
+_OF_BOTH = [member("m", "t u", rack="a"), member("n", "t u", rack="b")]
+
 FRANZ_GO_MODELS = [model for model in MODELS if model.library == "franz-go"]
 
 CASES: Mapping[str, Case] = {
@@ -82,6 +86,12 @@ CASES: Mapping[str, Case] = {
         member("b", "u v", "u 0-3", 4),
         member("c", "t v", "v 0-3", 4),
         member("d", "t u v"),
+    ),
+    "who leads knows the racks of both topics": Case(_IN_RACKS, [*_OF_BOTH, _OF_ONE_TOPIC]),
+    "who leads knows the racks of one topic": Case(_IN_RACKS, [_OF_ONE_TOPIC, *_OF_BOTH]),
+    "nobody is in one rack, and in another there is more than a share": Case(
+        {"t": {"partitions": 7, "leader_racks": ["", "c", "a", "a", None, "a", "a"]}},
+        [member("m", "t", rack="a"), member("n", "t", rack="b"), member("o", "t", rack="")],
     ),
 }
 

@@ -36,7 +36,7 @@ _CLIENT_IDS = {
 _UUIDS = ("1b89d8d5-2f53-4a3c-9a0e-0f6f0a6a3c11", "7e2f4b0a-61a7-4c55-8d2b-93f0c2d8b7a4")
 """The coordinator makes a member id of the client id and one."""
 _RACKS = ({"rack": "rack-a"}, {"rack": None})
-_WITH_RACKS = ("sarama", "kafka-go")
+_WITH_RACKS = ("franz-go", "sarama", "kafka-go")
 _TOPICS = {name: {"partitions": count} for name, count in TOPICS.items()}
 
 
@@ -67,7 +67,7 @@ def _record_histories(model: Model) -> int:
     print(f"{model}: {_HISTORIES} histories, {len(answers)} answers, {differences} differences")
     if not differences:
         in_full = [[answer_of(each) for each in told] for told in by_history[:_IN_FULL]]
-        Answers(in_full, [digest(told) for told in by_history]).write(model.path)
+        Answers(in_full, [digest(told) for told in by_history]).write(model)
     return differences
 
 

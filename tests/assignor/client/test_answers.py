@@ -9,7 +9,7 @@ from tests.examples import some_of
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_random_histories(model: Model) -> None:
-    recorded = Answers.read(model.path)
+    recorded = Answers.read(model)
     for seed, told in enumerate(recorded.in_full):
         assert [answer_of(said) for _, said in history(model, seed)] == told, seed
     seeds = some_of(range(len(recorded.digests)), 50)

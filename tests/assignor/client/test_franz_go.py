@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -13,9 +14,10 @@ from kgroup.assignor.client.franz_go.plan import Plan
 from kgroup.assignor.client.franz_go.steal import StealGraph_1_18
 from kgroup.assignor.client.franz_go.sticky import Sticky
 from kgroup.assignor.spec import MemberSpec
+from kgroup.operation.assign.outcome import AssignPlan, dry_run
 from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
-from tests.assignor.case.notation import answer_of, assigned, case, member
+from tests.assignor.case.notation import answer_of, assigned, case, member, written
 from tests.assignor.client.answers import Model
 from tests.assignor.client.franz_go_case import CASES, FRANZ_GO_MODELS, answers, spec_of
 from tests.assignor.client.members import TOPICS, recorded
@@ -46,6 +48,7 @@ def test_members_send(row: dict[str, Any]) -> None:
     spec = MemberSpec(
         row["member_id"],
         tuple(TOPICS),
+        rack=row["rack"],
         owned=owned[0] if owned else None,
         generation=1 if owned else None,
     )
@@ -54,6 +57,7 @@ def test_members_send(row: dict[str, Any]) -> None:
     sent = decode_subscription(b64decode(row["subscription"]), "sticky" if is_sticky else "range")
     assert list(said.topics) == sent["topics"]
     assert said.owned == partitions(sent.get("ownedPartitions"))
+    assert said.rack == sent.get("rackId")
     assert said.generation == (sent.get("generationId") if owned else None)
     assert bool(said.owned) == (strategy == "cooperative-sticky" and bool(owned))
     if is_sticky:
@@ -70,7 +74,46 @@ def test_only_newer_members_send_their_rack() -> None:
         for version in FRANZ_GO.versions
         for each in FRANZ_GO.as_sent([spec], "range", version)
     ]
-    assert racks == ["r", None, None]
+    assert racks == ["r", "r", None, None]
+
+
+@pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
+def test_the_leader_knows_racks_of_its_own_topics(strategy: str) -> None:
+    model = Model("franz-go", "1.21.0", strategy)
+    both, one = (f"who leads knows the racks of {what}" for what in ("both topics", "one topic"))
+    unknown = read_spec(spec_of(model, both))
+    answered = answers(model)
+    assert answered[both] != answered[one]
+    for leader_id, name in ((None, both), ("m", both), ("o", one)):
+        plan = dry_run(replace(unknown, leader_id=leader_id))
+        assert plan.assignment is not None
+        assert {each: written(own) for each, own in plan.assignment.items()} == answered[name]
+        assert is_certain(plan) == (strategy == "range" and leader_id is not None)
+
+
+def is_certain(plan: AssignPlan) -> bool:
+    return not any("determine what" in warning for warning in plan.warnings)
+
+
+def test_it_does_not_matter_who_leads_where_all_know_the_same_racks() -> None:
+    spec = read_spec(
+        spec_of(Model("franz-go", "1.21.0", "range"), "who leads knows the racks of both topics")
+    )
+    assert not is_certain(dry_run(spec))
+    assert is_certain(dry_run(replace(spec, topics={**spec.topics, "u": Topic(4)})))
+    without = tuple(replace(each, rack=None) for each in spec.members)
+    assert is_certain(dry_run(replace(spec, members=without)))
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_an_empty_rack_as_librdkafka_sends_it_is_none(strategy: str) -> None:
+    """By `rangeBalancer.Balance` and `initRacks` of franz-go 1.21.2."""
+    model = Model("franz-go", "1.21.0", strategy)
+    name = "nobody is in one rack, and in another there is more than a share"
+    spec = spec_of(model, name)
+    *others, without_rack = spec["members"]
+    spec["members"] = [*others, without_rack | {"client": "librdkafka"}]
+    assert answer_of(assigned(spec)) == answers(model)[name]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,11 @@ class LeastLoaded:
         for at in reversed(range(len(self._heap) // 2)):
             self._sink(at)
 
+    @property
+    def least(self) -> int:
+        """How many partitions the member on top has."""
+        return len(self._plan.given[self._heap[0]])
+
     def give(self, partition: int) -> None:
         """Give a partition to the member on top."""
         self._plan.give(partition, self._heap[0])

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kgroup.assignor.base import ClassicAssignor, Subscriber, Topic
-from kgroup.assignor.client.franz_go.simple import assign_range, assign_round_robin
+from kgroup.assignor.client.franz_go.rack import is_same_for_any_leader
+from kgroup.assignor.client.franz_go.simple import (
+    assign_range,
+    assign_range_by_rack,
+    assign_round_robin,
+)
 from kgroup.assignor.client.franz_go.sticky import (
     COOPERATIVE,
     COOPERATIVE_1_14,
     COOPERATIVE_1_18,
+    COOPERATIVE_1_21,
     STICKY,
     STICKY_1_14,
     STICKY_1_18,
+    STICKY_1_21,
     Sticky,
 )
 from kgroup.assignor.client.franz_go.subscription import as_sent
@@ -27,6 +34,9 @@ _MOST_PARTITIONS = 5000
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
 ) -> bool:
+    by_rack = assignor.by_rack if isinstance(assignor, Sticky) else assignor is assign_range_by_rack
+    if by_rack and not is_same_for_any_leader(members, topics):
+        return False
     if not isinstance(assignor, Sticky):
         return True
     if sum(topic.partitions for topic in topics.values()) > _MOST_PARTITIONS:
@@ -41,6 +51,12 @@ FRANZ_GO = ClientLibrary(
             "cooperative-sticky": COOPERATIVE,
             "sticky": STICKY,
             "range": assign_range,
+            "roundrobin": assign_round_robin,
+        },
+        "1.21.0": {
+            "cooperative-sticky": COOPERATIVE_1_21,
+            "sticky": STICKY_1_21,
+            "range": assign_range_by_rack,
             "roundrobin": assign_round_robin,
         },
         "1.18.0": {
@@ -60,4 +76,5 @@ FRANZ_GO = ClientLibrary(
     is_determined=_is_determined,
     since={"1.18.0": "1.15.2", "1.14.0": "1.0.0"},
     static_since="0.1.0",
+    by_rack="1.21.0",
 )

@@ -3,7 +3,7 @@
 Members and partitions are numbers here, as in franz-go: its choices depend on the order of both.
 
 Source: `newBalancer`, `parseMemberMetadata`, `topicPotentials`, `dropUnwantedPartitions`
-(internal/sticky/sticky.go) of franz-go 1.18.0 and 1.22.3.
+(internal/sticky/sticky.go) of franz-go 1.18.0 and 1.22.3; `initRacks` of 1.21.2.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
 from kgroup.assignor.client.franz_go.order import as_listed, in_turn, subscribed
+from kgroup.assignor.client.franz_go.rack import known_racks
 
 __all__ = ["Key", "KeyOrder", "Plan", "panic", "swap_remove"]
 
@@ -37,11 +38,13 @@ class Plan:
         topics: of the cluster.
         key_order: of names of topics.
         cooperative: whether members claim what they own now, not what they remember.
+        by_rack: whether racks count.
 
     Attributes:
         members: in turn.
         partitions: of all topics that are subscribed and exist, topic by topic.
         topic_of: of each partition, the index of its topic.
+        racks: of each partition, that of its leader; None where it is not known or does not count.
         wanted: of each member, the topics that it subscribes to, by their indices, sorted.
         subscribers: of each topic, in turn.
         given: of each member its partitions; later choices depend on their order.
@@ -59,15 +62,19 @@ class Plan:
         key_order: KeyOrder,
         *,
         cooperative: bool,
+        by_rack: bool = False,
     ) -> None:
         self.members = in_turn(members)
+        racks = known_racks(members, topics) if by_rack else {}
         names = key_order(subscribed(self.members, topics))
         self.partitions: list[TopicPartition] = []
         self.topic_of: list[int] = []
+        self.racks: list[str | None] = []
         for index, name in enumerate(names):
             count = topics[name].partitions
             self.partitions += [(name, partition) for partition in range(count)]
             self.topic_of += [index] * count
+            self.racks += racks.get(name, [None] * count)
         indices = {name: index for index, name in enumerate(names)}
         self.wanted = [
             sorted({indices[name] for name in member.topics if name in indices})
@@ -103,6 +110,14 @@ class Plan:
                 for member, given in zip(self.members, self.given, strict=True)
             }
         )
+
+    def in_racks(self, members: Iterable[int]) -> dict[str | None, list[int]]:
+        """Give those of some members that have a rack, by rack."""
+        found: dict[str | None, list[int]] = {}
+        for member in members:
+            if rack := self.members[member].rack:
+                found.setdefault(rack, []).append(member)
+        return found
 
     def give(self, partition: int, member: int) -> None:
         """Give a partition that nobody has."""

@@ -7,7 +7,7 @@ claimed twice.
 
 Source: `stickyBalancer.Balance` (group_balancer.go), `Balance`, `assignUnassignedAndInitGraph`,
 `assignUnassignedComplex` and `tryRestickyStales` (internal/sticky/sticky.go) of franz-go 1.22.3,
-1.18.0 and 1.14.0.
+1.18.0 and 1.14.0; `assignRackAware` of 1.21.2.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
+from operator import itemgetter
 
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic
 from kgroup.assignor.client.franz_go.cooperative import without_moves
@@ -30,9 +31,11 @@ __all__ = [
     "COOPERATIVE",
     "COOPERATIVE_1_14",
     "COOPERATIVE_1_18",
+    "COOPERATIVE_1_21",
     "STICKY",
     "STICKY_1_14",
     "STICKY_1_18",
+    "STICKY_1_21",
     "Sticky",
 ]
 
@@ -50,6 +53,7 @@ class Sticky:
     give_all: Callable[[Plan, KeyOrder], None]
     cooperative: bool = False
     older_claims_count: bool = False
+    by_rack: bool = False
 
     def __call__(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
         """Assign as the leader does if it walks over maps in the order in which they were filled.
@@ -62,7 +66,7 @@ class Sticky:
         self, members: Sequence[Subscriber], topics: Mapping[str, Topic], key_order: KeyOrder
     ) -> Assignment:
         """Assign as the leader does if it walks over maps in an order."""
-        plan = Plan(members, topics, key_order, cooperative=self.cooperative)
+        plan = Plan(members, topics, key_order, cooperative=self.cooperative, by_rack=self.by_rack)
         if plan.partitions:
             self.give_all(plan, key_order)
         if not self.cooperative:
@@ -156,17 +160,47 @@ def _give_all_1_18(plan: Plan, key_order: KeyOrder) -> None:
     _give_back_1_18(plan, key_order(plan.stale))
     _sort(plan)
     if plan.is_uniform:
+        _deal_in_racks(plan)
         _deal(plan, plan.free)
         balance(plan)
         return
     for topic, partitions in groupby(list(plan.free), key=plan.topic_of.__getitem__):
-        heap = [(len(plan.given[taker]), taker) for taker in plan.subscribers[topic]]
-        heapq.heapify(heap)
+        takers = plan.subscribers[topic]
+        every = _heap(plan, takers)
+        in_rack = {rack: _heap(plan, those) for rack, those in plan.in_racks(takers).items()}
         for partition in partitions:
-            count, taker = heap[0]
+            near = in_rack.get(plan.racks[partition], every)
+            _, taker = min(_first(plan, near), _first(plan, every), key=itemgetter(0))
             plan.give(partition, taker)
-            heapq.heapreplace(heap, (count + 1, taker))
     balance_by_stealing(plan, StealGraph_1_18(plan))
+
+
+_Heap = list[tuple[int, int]]
+"""Members, each behind the number of partitions that it had."""
+
+
+def _heap(plan: Plan, members: Iterable[int]) -> _Heap:
+    heap = [(len(plan.given[member]), member) for member in members]
+    heapq.heapify(heap)
+    return heap
+
+
+def _first(plan: Plan, heap: _Heap) -> tuple[int, int]:
+    """Give who has the fewest now, and of those the first in turn."""
+    while heap[0][0] < (count := len(plan.given[heap[0][1]])):
+        heapq.heapreplace(heap, (count, heap[0][1]))
+    return heap[0]
+
+
+def _deal_in_racks(plan: Plan) -> None:
+    """Deal partitions to members in their racks, as long as these have no more than their share."""
+    every = range(len(plan.members))
+    heaps = {rack: LeastLoaded(plan, those) for rack, those in plan.in_racks(every).items()}
+    share = -(-len(plan.partitions) // len(plan.members))
+    for partition in plan.free:
+        heap = heaps.get(plan.racks[partition])
+        if heap is not None and heap.least < share:
+            heap.give(partition)
 
 
 def _give_all_1_14(plan: Plan, key_order: KeyOrder) -> None:
@@ -221,5 +255,7 @@ STICKY = Sticky(_give_all)
 COOPERATIVE = Sticky(_give_all, cooperative=True)
 STICKY_1_18 = Sticky(_give_all_1_18)
 COOPERATIVE_1_18 = Sticky(_give_all_1_18, cooperative=True, older_claims_count=True)
+STICKY_1_21 = Sticky(_give_all_1_18, by_rack=True)
+COOPERATIVE_1_21 = Sticky(_give_all_1_18, cooperative=True, older_claims_count=True, by_rack=True)
 STICKY_1_14 = Sticky(_give_all_1_14)
 COOPERATIVE_1_14 = Sticky(_give_all_1_14, cooperative=True, older_claims_count=True)

@@ -1,9 +1,9 @@
 """Go libraries, asked for what their members send and their leaders assign.
 
 A program of a folder beside is built against a version of a library, of which a copy may get one
-file more (`inside/`): it opens to the program what the package keeps for itself. Of a second copy
-the loops over maps go in a certain order: what the library answers by chance is the same then every
-time. Needs Go.
+file more (`inside/`, in the folder of its package): it opens to the program what the package keeps
+for itself. Of a second copy the loops over maps go in a certain order: what the library answers by
+chance is the same then every time. Needs Go.
 """
 
 import hashlib
@@ -86,9 +86,10 @@ def _built(library: GoLibrary, version: str, in_order: bool) -> Path:
         shutil.copytree(found["Dir"], copied, copy_function=shutil.copyfile)
         for each in (copied, *copied.rglob("*/")):
             each.chmod(0o755)
-        for each in source.glob("inside/*"):
+        for each in source.glob("inside/**/*.go.txt"):
             if version.startswith(each.name.removesuffix(".go.txt")):
-                shutil.copyfile(each, copied / "inside.go")
+                package = each.parent.relative_to(source / "inside")
+                shutil.copyfile(each, copied / package / "inside.go")
         if in_order:
             library.walk_in_order(copied)
         _go("mod", "edit", f"-require={library.module}@v{version}", at=program)

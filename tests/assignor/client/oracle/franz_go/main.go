@@ -71,6 +71,19 @@ var sendsRacks = func() bool {
 	panic("built without franz-go")
 }()
 
+// goesByRack is a balancer of 1.21. Its group's leader is the first member.
+type goesByRack interface {
+	OracleRacks(topicsOfLeader []string, leaderRacks map[string][]*string, counts map[string]int32)
+}
+
+func (group spec) leaderRacks() map[string][]*string {
+	racks := make(map[string][]*string)
+	for name, topic := range group.Topics {
+		racks[name] = topic.LeaderRacks
+	}
+	return racks
+}
+
 func joined(balancer kgo.GroupBalancer, members []member) []kmsg.JoinGroupResponseMember {
 	all := make([]kmsg.JoinGroupResponseMember, 0, len(members))
 	for _, m := range members {
@@ -107,6 +120,9 @@ func ask(group spec, said *answer) *failure {
 		if count := group.Topics[topic].Partitions; count > 0 {
 			counts[topic] = count
 		}
+	}
+	if of, goesByRack := of.(goesByRack); goesByRack {
+		of.OracleRacks(group.Members[0].Topics, group.leaderRacks(), counts)
 	}
 	plan, err := of.(kgo.GroupMemberBalancerOrError).BalanceOrError(counts)
 	check(err)

@@ -95,8 +95,6 @@ def _topic(view: ZookeeperView, name: str) -> Topic:
 
 
 def _broker(node: BrokerNode) -> Broker:
-    first = node.endpoints[0] if node.endpoints else None
-    host, port = node.host, node.port
-    if host is None and first is not None:
-        host, port = first.host, first.port
-    return Broker(node.id, host or "", port or 0, node.rack)
+    listening = [(node.host, node.port), *((each.host, each.port) for each in node.endpoints)]
+    host, port = next(((host, port) for host, port in listening if host), (None, None))
+    return Broker(node.id, host, port, node.rack)

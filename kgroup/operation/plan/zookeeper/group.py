@@ -9,7 +9,7 @@ from shlex import quote
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.errors import NotFoundError, UnfitError
-from kgroup.model.group import Group, GroupType
+from kgroup.model.group import Group, GroupType, server_text
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import BrokerNode
@@ -108,7 +108,9 @@ class OldGroup:
     @property
     def places(self) -> Places:
         """Where both stores are."""
-        hosts = [f"{each.host}:{each.port}" for each in self.brokers if each.host and each.port]
+        hosts = [
+            server_text(each.host, each.port) for each in self.brokers if each.host and each.port
+        ]
         servers = ",".join(hosts[:_ENOUGH_BROKERS])
         return Places(self.address or UNKNOWN_ADDRESS, servers or UNKNOWN_ADDRESS)
 

@@ -14,8 +14,9 @@ from kgroup.columnar.schema import records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError, UsageError
 from kgroup.history.input.live_source import LiveSource
+from kgroup.history.input.location import FileRange
 from kgroup.history.input.segment_source import find_sources
-from kgroup.history.input.split import FileRange, read_split
+from kgroup.history.input.split import read_split
 from kgroup.sample import sample_log_dir
 from kgroup.source.config.client_config import client_config
 
@@ -36,7 +37,7 @@ def test_a_log_directory() -> None:
             continue
         (split,) = segment.splits()
         assert isinstance(split.location, FileRange)
-        assert (split.replica, split.base_offset) == (str(path), 0)
+        assert (segment.replica, split.base_offset) == (str(path), 0)
         assert split.size == Path(split.location.path).stat().st_size
         assert segment.read(0, 20) == Path(split.location.path).read_bytes()[:20]
         parts = list(read_split(pickle.loads(pickle.dumps(split))))

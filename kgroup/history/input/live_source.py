@@ -59,7 +59,7 @@ class LiveSource:
                 stop = min(end, start + most_offsets)
                 place = OffsetRange(start, stop, self.config)
                 name = f"{OFFSETS_TOPIC}-{partition}"
-                splits.append(Split(self.cluster, partition, place, name, "live", start))
+                splits.append(Split(self.cluster, partition, place, name, start))
                 start = stop
         return splits
 

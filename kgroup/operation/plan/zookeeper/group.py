@@ -17,7 +17,7 @@ from kgroup.operation.assign.group import find_group
 from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.plan.coordinator import UNKNOWN_ADDRESS
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlannedMember, Precondition, Verdict
-from kgroup.operation.plan.running import RunningGroup, plan_all
+from kgroup.operation.plan.running import RunningGroup, plan_all, planned_members
 from kgroup.operation.plan.zookeeper.setting import configured
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, scenario_of
@@ -103,7 +103,7 @@ class OldGroup:
     @property
     def planned_members(self) -> tuple[PlannedMember, ...]:
         """The members as a plan keeps them."""
-        return () if self.running is None else self.running.planned_members
+        return planned_members(self.group.members)
 
     @property
     def places(self) -> Places:

@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -241,7 +242,11 @@ def _damage_row(split: Split, damage: Damage) -> pa.RecordBatch:
 
 
 def _file_splits(options: Mapping[str, str]) -> list[Split]:
-    locations: list[str] = json.loads(options.get("paths") or "[]")
+    paths = options.get("paths") or "[]"
+    try:
+        locations = msgspec.json.decode(paths, type=list[str])
+    except msgspec.DecodeError:
+        raise UsageError(f"paths: expected a JSON list of texts, found {paths!r}") from None
     locations += [options["path"]] if options.get("path") else []
     if not locations:
         raise UsageError(

@@ -44,10 +44,10 @@ from kgroup.errors import BrokerError, ProblemKind, UsageError
 from kgroup.history.input.live_source import LiveSource, ask_live
 from kgroup.history.input.segment_source import SPLIT_SIZE, find_sources
 from kgroup.history.input.split import Split, read_split
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import ClientConfig, client_config
 from kgroup.source.config.number import MOST_LONG, whole_number
-from kgroup.source.log.segment_file import OFFSETS_TOPIC
 
 __all__ = ["ROWS", "KgroupDataSource", "KgroupStreamReader", "await_live"]
 

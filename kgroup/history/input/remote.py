@@ -16,11 +16,11 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from kgroup.errors import InputError
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.segment import Segment
 from kgroup.source.log.end import log_end
 from kgroup.source.log.folder import LARGEST_PAIRS, PARTITION_METADATA, pairs_in
 from kgroup.source.log.segment_file import (
-    OFFSETS_TOPIC,
     as_broker,
     is_segment_name,
     may_be_segment_name,

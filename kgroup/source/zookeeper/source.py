@@ -17,6 +17,7 @@ from kgroup.model.image import Image
 from kgroup.model.log_range import GONE, LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import OffsetChange, StoreName
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
@@ -27,7 +28,6 @@ from kgroup.source.zookeeper.address import ZookeeperAddress
 from kgroup.source.zookeeper.client import ZookeeperClient
 from kgroup.source.zookeeper.nodes import read_group_ids, read_subtree, read_topics, read_tree
 from kgroup.source.zookeeper.view import (
-    OFFSETS_TOPIC,
     ZOOKEEPER_CAPABILITIES,
     cluster_view,
     placements,

@@ -125,14 +125,14 @@ class RemoteFiles:
         return found
 
     def read_pairs(self, path: Path, separator: str) -> dict[str, str]:
-        """Read a small file; see `log_folder.read_pairs`."""
+        """Read a small file; see `source.log.folder.read_pairs`."""
         try:
             return pairs_in(self.read(path, 0, LARGEST_PAIRS), separator)
         except OSError:
             return {}
 
     def read_topic_names(self, directory: Path) -> dict[str, str]:
-        """Read names of topics by id; see `log_folder.read_topic_names`."""
+        """Read names of topics by id; see `source.log.folder.read_topic_names`."""
         files: dict[str, Path] = {}
         try:
             for folder in sorted(self._folders_in(directory)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kgroup.columnar.locator import locator
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.record_batch import Damage, Record, RecordBatch, read_records
@@ -94,7 +93,7 @@ def keys_in(batch: RecordBatch, limits: Limits, base: int = 0) -> Keyed:
     found: list[KeyedRecord] = []
     damages: list[Damage] = []
     keyless = 0
-    at = locator(batch, 0) + (base << LOCATOR_SHIFT)
+    at = batch.position + base << LOCATOR_SHIFT
     for record in read_records(batch):
         if isinstance(record, Damage):
             damages.append(record)

@@ -8,14 +8,13 @@ chunks behind it are thrown away. So damage is read in one way only.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from kgroup.columnar.chunk_size import SIZES
+from kgroup.columnar.chunk_size import SIZES, processor_count
 from kgroup.columnar.huge_page import refuse_huge_pages
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
@@ -64,7 +63,7 @@ def read_chunks(
     refuse_huge_pages()
 
     if workers is None:
-        workers = min(len(os.sched_getaffinity(0)), SIZES.workers)
+        workers = min(processor_count(), SIZES.workers)
     most_ahead = ahead = workers + 1 if workers > 1 else 0  # one waits while rows are taken
     pending: deque[Future[tuple[list[_T], int | None]]] = deque()
     started = part.start

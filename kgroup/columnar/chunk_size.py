@@ -1,10 +1,11 @@
 """How much of a log, and of memory, is taken at a time where batches become columns."""
 
+import os
 from dataclasses import dataclass
 
 from kgroup.protocol.batch.batch import MAX_BATCH_SIZE
 
-__all__ = ["SIZES", "ChunkSizes"]
+__all__ = ["SIZES", "ChunkSizes", "processor_count"]
 
 
 @dataclass(slots=True)
@@ -59,3 +60,9 @@ class ChunkSizes:
 
 SIZES = ChunkSizes()
 """By which everything here goes; tests set small ones."""
+
+
+def processor_count() -> int:
+    """Count the processors that this process may use; macOS does not tell, and there it is all."""
+    own = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() or 1) if own is None else len(own(0))

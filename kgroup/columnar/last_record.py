@@ -1,8 +1,8 @@
 """The last record of each key of a log: what compaction keeps.
 
 The log is read twice: here its keys, to find where the last records stand, and then only these
-records are decoded (`segment.map_chunks`). So memory grows with the number of keys, not with that
-of records.
+records are decoded (`segment.decode_chunks`). So memory grows with the number of keys, not with
+that of records.
 """
 
 from __future__ import annotations

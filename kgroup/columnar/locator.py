@@ -12,15 +12,10 @@ from kgroup.protocol.batch.record_batch import read_records
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Locators", "between", "locator", "wanted_records"]
+__all__ = ["Locators", "between", "wanted_records"]
 
 Locators: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 """The position of a record's batch and, in the low bits, its number in the batch; in order."""
-
-
-def locator(batch: RecordBatch, number: int) -> int:
-    """Give the locator of a record by its number in its batch."""
-    return batch.position << LOCATOR_SHIFT | number
 
 
 def between(locators: Locators, start: int, end: int) -> Locators:

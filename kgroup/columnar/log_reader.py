@@ -257,11 +257,11 @@ class LogReader:
         function: Callable[[pa.RecordBatch], T],
         locators: Locators | None = None,
     ) -> Iterator[T]:
-        from kgroup.columnar.segment import map_chunks
+        from kgroup.columnar.segment import decode_chunks
 
         self.files_read += 1
         try:
-            for part in map_chunks(
+            for part in decode_chunks(
                 segment.path,
                 lambda batch: (batch.num_rows, function(batch)),
                 partition=segment.partition,

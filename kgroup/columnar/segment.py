@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,52 +25,12 @@ if TYPE_CHECKING:
     from kgroup.columnar.locator import Locators
     from kgroup.columnar.log_chunk import Chunk
 
-__all__ = ["decode_chunks", "map_chunks"]
-
-_T = TypeVar("_T")
+__all__ = ["decode_chunks"]
 
 
 def decode_chunks(
     path: Path,
-    *,
-    part: ByteRange = WHOLE,
-    partition: int | None = None,
-    transactions: Callable[[], TransactionIndex] | None = None,
-    compiled: bool | None = None,
-    workers: int | None = None,
-    on_compile: Callable[[], None] | None = None,
-) -> Iterator[pa.RecordBatch | Damage]:
-    """Yield the records of a segment as batches of `DECODED`, and the damage between them.
-
-    Args:
-        path: a regular file.
-        part: what of it is wanted.
-        partition: of `__consumer_offsets`, for the column.
-        transactions: gives the markers of the whole partition; called when the first transactional
-            batch is met. By default those of this part of the file count.
-        compiled: whether to use compiled code; by default where the part is large.
-        workers: threads that compiled code runs in; 1: the caller's alone. By default one for each
-            processor, up to four.
-        on_compile: called before code is compiled, which takes a while and happens once.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
-    return map_chunks(
-        path,
-        lambda batch: batch,
-        part=part,
-        partition=partition,
-        transactions=transactions,
-        compiled=compiled,
-        workers=workers,
-        on_compile=on_compile,
-    )
-
-
-def map_chunks(
-    path: Path,
-    function: Callable[[pa.RecordBatch], _T],
+    function: Callable[[pa.RecordBatch], Any] = lambda batch: batch,
     *,
     part: ByteRange = WHOLE,
     partition: int | None = None,
@@ -79,12 +39,26 @@ def map_chunks(
     compiled: bool | None = None,
     workers: int | None = None,
     on_compile: Callable[[], None] | None = None,
-) -> Iterator[_T | Damage]:
-    """Like `decode_chunks`, with a function applied to each batch where it was decoded.
+) -> Iterator[Any | Damage]:
+    """Yield the records of a segment as batches of `DECODED`, and the damage between them.
 
-    The function runs in several threads at once. With `locators`, in order, only the records that
-    stand there are decoded, and what lies between them need not be read, so that damage there is
-    passed over in silence.
+    Args:
+        path: a regular file.
+        function: applied to each batch where it was decoded, in several threads at once; what it
+            gives is yielded in the batch's place.
+        part: what of it is wanted.
+        partition: of `__consumer_offsets`, for the column.
+        transactions: gives the markers of the whole partition; called when the first transactional
+            batch is met. By default those of this part of the file count.
+        locators: of the records that are wanted, in order; by default all. What lies between them
+            need not be read, so that damage there is passed over in silence.
+        compiled: whether to use compiled code; by default where the part is large.
+        workers: threads that compiled code runs in; 1: the caller's alone. By default one for each
+            processor, up to four.
+        on_compile: called before code is compiled, which takes a while and happens once.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     if compiled is None:
         compiled = is_large([path], part)
@@ -94,11 +68,11 @@ def map_chunks(
         )
     markers = once(transactions)
 
-    def in_batches(items: Iterator[RecordBatch | Damage]) -> Iterator[_T | Damage]:
+    def in_batches(items: Iterator[RecordBatch | Damage]) -> Iterator[Any | Damage]:
         for item in _rows(items, partition, markers, locators):
             yield item if isinstance(item, Damage) else function(item)
 
-    def in_chunk(chunk: Chunk) -> tuple[list[_T | Damage], int | None]:
+    def in_chunk(chunk: Chunk) -> tuple[list[Any | Damage], int | None]:
         from kgroup.columnar.column_chunk import decode_chunk
 
         items, stop = decode_chunk(chunk, partition, markers, locators)

@@ -108,7 +108,7 @@ def is_installed() -> bool:
 
 def are_kept() -> bool:
     """Tell whether the functions were compiled before, so that loading them takes little."""
-    return user_cache_path().exists()
+    return os.path.exists(user_cache_path())  # not where that may not be known
 
 
 def _processor() -> tuple[str, str]:

@@ -37,6 +37,7 @@ __all__ = [
     "Subscription",
     "Subtopology",
     "Topology",
+    "server_text",
 ]
 
 
@@ -176,18 +177,28 @@ class Broker:
     """A broker as other programs reach it.
 
     Attributes:
-        host: empty where it is registered in ZooKeeper without an address; `port` is 0 then.
+        host: None, as `port`, where it is registered in ZooKeeper without an address.
     """
 
     id: int
-    host: str
-    port: int
+    host: str | None
+    port: int | None
     rack: str | None = None
+
+    @property
+    def address(self) -> str | None:
+        """Where it is reached, as settings and options take it; None where that is not known."""
+        return server_text(self.host, self.port) if self.host and self.port else None
 
     @property
     def label(self) -> str:
         """What people read: host and port, where they are known, and id."""
-        return f"{self.host}:{self.port} ({self.id})" if self.host else f"({self.id})"
+        return f"{self.address} ({self.id})" if self.address else f"({self.id})"
+
+
+def server_text(host: str, port: int) -> str:
+    """Write a server as people do: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)

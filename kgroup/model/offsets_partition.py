@@ -1,6 +1,8 @@
 """In which partition of `__consumer_offsets` a group is coordinated: a hash of its name."""
 
-__all__ = ["java_int", "offsets_partition", "string_hash"]
+__all__ = ["OFFSETS_TOPIC", "java_int", "offsets_partition", "string_hash"]
+
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def java_int(value: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.cluster import Placement
 from kgroup.model.group import Broker
-from kgroup.model.offsets_partition import offsets_partition
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.protocol.message.primitives import no_string
@@ -122,7 +122,7 @@ def locate(
             )
         )
     if partition_count is None and known is None:
-        notes.append(_default_count("__consumer_offsets"))
+        notes.append(_default_count(OFFSETS_TOPIC))
     if elsewhere := sum(row.agrees is False for row in rows):
         notes.append(
             f"{elsewhere} of {len(rows)} groups found in another partition than computed: the "
@@ -149,7 +149,7 @@ def _locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Repor
         if placement.error is not None:
             text = f"No coordinator: the cluster says {placement.error}."
             problems.append(Problem(ProblemKind.NO_COORDINATOR, text, group_id=group_id))
-    notes = _notes(group_ids, placements, "__consumer_offsets")
+    notes = _notes(group_ids, placements, OFFSETS_TOPIC)
     return Report(tuple(rows), errors=tuple(problems), notes=notes)
 
 

@@ -180,7 +180,10 @@ def _start(
         counted = "epoch" if is_consumer_group else "generation"
         notes.append(f"the group's {counted} is not known; it is counted from 1")
     first, *_ = members
-    if spec.leader_id is None and not is_consumer_group:
+    leader_id = members[first].member_id
+    if any(each.member_id == spec.leader_id for each in members.values()):
+        leader_id = str(spec.leader_id)
+    elif not is_consumer_group:
         notes.append(f"the group's leader is not known; {first} is taken")
     if away := [name for name, member in members.items() if member.is_away]:
         notes.append(f"static members that are away, and may come back: {first_names(away)}")
@@ -193,7 +196,7 @@ def _start(
     return Start(
         generation_id or 1,
         spec.strategy,
-        spec.leader_id or members[first].member_id,
+        leader_id,
         members,
         offsets,
         {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()},

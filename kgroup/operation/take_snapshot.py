@@ -9,6 +9,7 @@ from kgroup.model.cluster import ClusterView
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import (
@@ -31,8 +32,6 @@ from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, ClusterSource, Gr
 __all__ = ["take_snapshot"]
 
 T = TypeVar("T")
-
-_OFFSETS_TOPIC = "__consumer_offsets"
 _UNKNOWN = LogRange()
 
 
@@ -142,7 +141,7 @@ def _cluster_of(
 ) -> tuple[ClusterView | None, tuple[PlacedGroup, ...] | None]:
     """Ask for brokers and topics, and for the coordinators of groups."""
     topics = {topic for group in image.groups.values() for topic in _topics_of(group)}
-    view = _attempt(lambda: source.view({*topics, _OFFSETS_TOPIC}), "brokers and topics", problems)
+    view = _attempt(lambda: source.view({*topics, OFFSETS_TOPIC}), "brokers and topics", problems)
     placements = _attempt(
         lambda: source.placements(sorted({*image.groups, *group_ids})),
         "the coordinators of groups",

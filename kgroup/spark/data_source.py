@@ -28,6 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -43,10 +44,10 @@ from kgroup.errors import BrokerError, ProblemKind, UsageError
 from kgroup.history.input.live_source import LiveSource, ask_live
 from kgroup.history.input.segment_source import SPLIT_SIZE, find_sources
 from kgroup.history.input.split import Split, read_split
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import ClientConfig, client_config
 from kgroup.source.config.number import MOST_LONG, whole_number
-from kgroup.source.log.segment_file import OFFSETS_TOPIC
 
 __all__ = ["ROWS", "KgroupDataSource", "KgroupStreamReader", "await_live"]
 
@@ -241,7 +242,11 @@ def _damage_row(split: Split, damage: Damage) -> pa.RecordBatch:
 
 
 def _file_splits(options: Mapping[str, str]) -> list[Split]:
-    locations: list[str] = json.loads(options.get("paths") or "[]")
+    paths = options.get("paths") or "[]"
+    try:
+        locations = msgspec.json.decode(paths, type=list[str])
+    except msgspec.DecodeError:
+        raise UsageError(f"paths: expected a JSON list of texts, found {paths!r}") from None
     locations += [options["path"]] if options.get("path") else []
     if not locations:
         raise UsageError(

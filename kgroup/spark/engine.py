@@ -32,7 +32,7 @@ _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 
 class SparkEngine:
-    """An engine on a session of Spark; see `history.engine.Engine`.
+    """An engine on a session of Spark; see `history.sql.engine.Engine`.
 
     Args:
         session: to ask; it gets a view of each table.

@@ -248,7 +248,7 @@ def _is_submitted() -> bool:
 
 def java_trouble() -> str | None:
     """Say why Spark would find no Java; None where it does."""
-    home = os.environ.get("JAVA_HOME")
+    home = os.environ.get("JAVA_HOME") or None  # empty, Spark's scripts take it for none
     if home is None and shutil.which("java") is None:
         return "Spark needs Java 17 or later, and none was found; install a JDK, or set JAVA_HOME"
     if home is not None and not (Path(home) / "bin" / "java").exists():

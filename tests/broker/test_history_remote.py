@@ -234,7 +234,7 @@ def test_damage_at_the_end_of_a_part(parameters: str, tmp_path: Path) -> None:
     assert damage.position == STARTS[200]
     bounds = [0, STARTS[201], source.size]
     parts = [
-        Split("c", 3, FileRange(source.path, first, last, source.uri), "n", "r", BASE)
+        Split("c", 3, FileRange(source.path, first, last, source.uri), "n", BASE)
         for first, last in pairwise(bounds)
     ]
     assert content(parts) == whole
@@ -285,6 +285,6 @@ def test_secrets_are_not_shown(sample: str) -> None:
 def test_gone_since_it_was_found(large: tuple[SegmentSource, Path]) -> None:
     source, _ = large
     place = FileRange(source.path + ".gone", 0, source.size, source.uri)
-    lost = Split("c", 3, place, "n", "r", BASE)
+    lost = Split("c", 3, place, "n", BASE)
     with pytest.raises(OSError, match="gone"):
         list(read_split(lost))

@@ -126,7 +126,7 @@ def test_nobody_answers(server: Broker, config: ClientConfig) -> None:
     wrong = client_config(environment={}, bootstrap_server="127.0.0.1:1")
     assert isinstance(split.location, OffsetRange)
     place = OffsetRange(split.location.start, split.location.end, wrong, timeout_s=0.5)
-    lost = Split("c", split.offsets_partition, place, split.name, split.replica, None)
+    lost = Split("c", split.offsets_partition, place, split.name, None)
     with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
         list(read_split(lost))
     with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):

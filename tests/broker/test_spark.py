@@ -90,6 +90,13 @@ def test_options_that_would_do_nothing_are_refused(
     assert reason in str(caught.value)
 
 
+@pytest.mark.parametrize("paths", ["/logs", '"/logs"', "[1]", "[", "{}"])
+def test_paths_are_a_list_as_spark_writes_it(paths: str) -> None:
+    reader = KgroupDataSource({"paths": paths}).reader(StructType())
+    with pytest.raises(UsageError, match="paths: expected a JSON list of texts, found "):
+        reader.partitions()
+
+
 def test_spark_says_which_option_is_none(spark: SparkSession) -> None:
     reader = spark.read.format("kgroup").option("Pth", "x").option("SplitSize", "100")
     with pytest.raises(Exception, match="pth: no option of files; there are path"):

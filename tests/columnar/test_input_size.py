@@ -40,6 +40,15 @@ def test_sizes(
     assert not is_large([half], ByteRange(0, least))
 
 
+def test_a_cache_that_may_not_be_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of who has another user's HOME: the system does not say whether a file is there."""
+    monkeypatch.setattr(input_size, "is_loaded", lambda: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ("x" * 256)))  # ENAMETOOLONG, for root too
+    assert not is_large([sparse(tmp_path / "log", 1 << 20)])
+
+
 def test_many_compressed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_size, "is_loaded", lambda: False)
     count = 1 << 16

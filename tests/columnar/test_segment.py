@@ -23,7 +23,7 @@ from kgroup.columnar.batch_scan import scan_transactions
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
 from kgroup.columnar.schema import decoded_cells
-from kgroup.columnar.segment import decode_chunks, map_chunks
+from kgroup.columnar.segment import decode_chunks
 from kgroup.kernel import compiled, entry
 from kgroup.kernel.memory import PADDING
 from kgroup.protocol.batch import batch as protocol_batch
@@ -379,10 +379,8 @@ def test_last_records_of_any_log(
         assert found.locators.tolist() == expected.locators.tolist()
         assert found.damages == expected.damages
         assert found.keyless == expected.keyless
-        of_kernel = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=True))
-    assert of_kernel == rows_of(
-        map_chunks(path, lambda b: b, locators=found.locators, compiled=False)
-    )
+        of_kernel = rows_of(decode_chunks(path, locators=found.locators, compiled=True))
+    assert of_kernel == rows_of(decode_chunks(path, locators=found.locators, compiled=False))
     assert len(of_kernel) == len(found.locators)
 
 
@@ -409,9 +407,7 @@ def test_last_records(tmp_path: Path, by_kernel: bool) -> None:
         return [
             row["offset"]
             for last in found
-            for row in rows_of(
-                map_chunks(last.path, lambda b: b, locators=last.locators, compiled=by_kernel)
-            )
+            for row in rows_of(decode_chunks(last.path, locators=last.locators, compiled=by_kernel))
         ]
 
     assert offsets() == [1, 2, 3, 6, 9, 10]
@@ -431,7 +427,7 @@ def test_only_tombstones_behind_it_end_what_an_open_transaction_does(
     )
     limits = Limits(lambda: scan_transactions([path]), with_removals=True)
     (last,) = last_records([path], limits, compiled=by_kernel)
-    rows = rows_of(map_chunks(path, lambda b: b, locators=last.locators, compiled=by_kernel))
+    rows = rows_of(decode_chunks(path, locators=last.locators, compiled=by_kernel))
     assert [row["offset"] for row in rows] == [2, 3, 5, 6]
 
 
@@ -446,7 +442,7 @@ def test_damage_does_not_hide_later_last_records(tmp_path: Path) -> None:
             [path], Limits(lambda: scan_transactions([path])), compiled=by_kernel
         )
         assert [damage.position for damage in found.damages] == [len(good)]
-        rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=by_kernel))
+        rows = rows_of(decode_chunks(path, locators=found.locators, compiled=by_kernel))
         assert [(row["offset"], row["group"]) for row in rows] == [(0, "a"), (3, "b")]
 
 
@@ -470,7 +466,7 @@ def test_lengths_that_lie_do_not_hide_last_records(
         limits = Limits(lambda: scan_transactions([path]))
         (found,) = last_records([path], limits, compiled=by_kernel)
         assert [damage.size for damage in found.damages] == [len(lying)]
-        rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=by_kernel))
+        rows = rows_of(decode_chunks(path, locators=found.locators, compiled=by_kernel))
         assert [(row["offset"], row["group"]) for row in rows] == [(2, "c"), (3, "b")]
 
 
@@ -493,7 +489,7 @@ def test_what_is_wanted_behind_a_batch_for_the_reference(tmp_path: Path) -> None
         + batch([commit(2, "a"), commit(3, "c")])
     )
     (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
-    rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=True))
+    rows = rows_of(decode_chunks(path, locators=found.locators, compiled=True))
     assert [row["offset"] for row in rows] == [1, 2, 3]
 
 
@@ -507,7 +503,7 @@ def test_many_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"".join(batch([commit(i, group)]) for i, group in enumerate(groups)))
     (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
-    rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=True))
+    rows = rows_of(decode_chunks(path, locators=found.locators, compiled=True))
     expected = {group: at for at, group in enumerate(groups)}
     assert {row["group"]: row["offset"] for row in rows} == expected
 
@@ -527,7 +523,7 @@ def test_wanted_records_are_kept_where_dictionaries_grow(tmp_path: Path) -> None
     path = tmp_path / "log"
     path.write_bytes(b"".join(batch(records[i : i + 50]) for i in range(0, len(records), 50)))
     (found,) = last_records([path], Limits(lambda: scan_transactions([path])), compiled=True)
-    rows = rows_of(map_chunks(path, lambda b: b, locators=found.locators, compiled=True))
+    rows = rows_of(decode_chunks(path, locators=found.locators, compiled=True))
     assert [row["offset"] for row in rows] == list(range(len(records)))
 
 

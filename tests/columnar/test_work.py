@@ -16,7 +16,7 @@ from kgroup.columnar.batch_key import Limits
 from kgroup.columnar.buffer import ColumnBuffer
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
-from kgroup.columnar.segment import decode_chunks, map_chunks
+from kgroup.columnar.segment import decode_chunks
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import RecordBatch, read_file_batches
@@ -90,7 +90,7 @@ def test_the_wanted_rows_of_a_chunk_take_one_buffer(
     path = tmp_path / "log"
     path.write_bytes(b"".join(log))
     positions = np.arange(len(log)) * len(log[0])
-    parts = list(map_chunks(path, len, locators=positions << LOCATOR_SHIFT | 1, compiled=True))
+    parts = list(decode_chunks(path, len, locators=positions << LOCATOR_SHIFT | 1, compiled=True))
     assert parts == [len(log)]
 
 

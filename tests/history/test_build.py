@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from kgroup.history.build import derivation, merge
 from kgroup.history.build.build import Build
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.input.segment_source import SegmentSource, find_sources
+from kgroup.history.sql.engine import DuckEngine
 from kgroup.history.warehouse.warehouse import (
     ClusterState,
     PartitionState,
@@ -41,6 +43,18 @@ def assert_same(root: Path, directory: Path, cluster: str = "c") -> Tables:
     assert differences(found, expected) == []
     assert found == expected
     return found
+
+
+def test_a_system_that_does_not_tell_which_processors_are_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """macOS: Python's documentation has sched_getaffinity for "some Unix platforms" alone."""
+    monkeypatch.delattr(os, "sched_getaffinity")
+    build(tmp_path, SAMPLE)
+    with DuckEngine({}) as engine:
+        assert engine.query("SELECT 1 AS one").to_pylist() == [{"one": 1}]
+    log = next(SAMPLE.glob("__consumer_offsets-1/*.log"))
+    assert len(list(decode_chunks(log, compiled=True))) == 1
 
 
 @pytest.mark.parametrize("directory", some_of(RECORDED, 8), ids=lambda path: path.name)

@@ -15,8 +15,9 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.schema import records
 from kgroup.history.input import cut, segment_source
 from kgroup.history.input.cut import cut_by_index
+from kgroup.history.input.location import FileRange
 from kgroup.history.input.segment_source import SegmentSource, find_sources
-from kgroup.history.input.split import FileRange, read_split
+from kgroup.history.input.split import read_split
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
 from tests.columnar.log_writer import Plain, batch

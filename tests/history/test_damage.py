@@ -92,7 +92,7 @@ def test_damage_of_a_live_partition_has_no_position_and_stays(tmp_path: Path) ->
     """It was in a copy of what the leader gave, which goes on from there the next time."""
     config = client_config(environment={}, bootstrap_server="127.0.0.1:9")
     name = "__consumer_offsets-3"
-    split = Split("c", 3, OffsetRange(0, 90, config), name, "live", 0)
+    split = Split("c", 3, OffsetRange(0, 90, config), name, 0)
     damage = Damage(20, 5, ProblemKind.BAD_CRC, "Expected this, found that.")
     read = SplitRead(Work(split, Coverage()), Coverage(), (damage,), 7, "there is no leader")
     rows = damage_rows(read)

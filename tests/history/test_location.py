@@ -56,7 +56,7 @@ def test_settings_travel_and_do_not_show(mechanism: str) -> None:
         bootstrap_server="kafka-1:9093",
         overrides=[f"{key}={value}" for key, value in settings.items()],
     )
-    split = Split("c", 3, OffsetRange(5, 9, config), "__consumer_offsets-3", "live", 5)
+    split = Split("c", 3, OffsetRange(5, 9, config), "__consumer_offsets-3", 5)
     assert "swordfish" not in repr(split)
     found = pickle.loads(pickle.dumps(split))
     assert isinstance(found.location, OffsetRange)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from kgroup.columnar.schema import records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError, UsageError
 from kgroup.history.input.live_source import LiveSource
+from kgroup.history.input.location import FileRange
 from kgroup.history.input.segment_source import find_sources
-from kgroup.history.input.split import FileRange, read_split
+from kgroup.history.input.split import read_split
 from kgroup.sample import sample_log_dir
 from kgroup.source.config.client_config import client_config
 
@@ -35,7 +37,7 @@ def test_a_log_directory() -> None:
             continue
         (split,) = segment.splits()
         assert isinstance(split.location, FileRange)
-        assert (split.replica, split.base_offset) == (str(path), 0)
+        assert (segment.replica, split.base_offset) == (str(path), 0)
         assert split.size == Path(split.location.path).stat().st_size
         assert segment.read(0, 20) == Path(split.location.path).read_bytes()[:20]
         parts = list(read_split(pickle.loads(pickle.dumps(split))))
@@ -64,6 +66,25 @@ def test_an_id_that_is_empty_is_none(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=\nnode.id=1\n")
     with pytest.raises(InputError, match=r"cluster\.id.*--cluster NAME"):
         find_sources([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("s3://[a/logs", "s3://[a/logs"),
+        ("s3://[a/logs?secret#SECRET", "s3://[a/logs"),
+        # secret keys of AWS are base64: one in two has a slash, which a URI must have as %2F
+        ("s3://KEY:SEC/RET@bucket/logs?region=x", "s3://bucket/logs"),
+        ("other://KEY:SECRET@bucket/logs", "other://bucket/logs"),
+    ],
+)
+def test_uris_that_cannot_be_opened_are_told_without_secrets(uri: str, shown: str) -> None:
+    with pytest.raises(InputError) as error:
+        find_sources([uri])
+    text = str(error.value)
+    assert text.startswith(f"{shown}: expected a path, or a URI that pyarrow can open")
+    assert error.value.path == shown
+    assert not re.search("KEY|SEC|RET", text)
 
 
 def test_another_name_of_a_folder_is_no_replica(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ from itertools import product
 
 import pytest
 
-from kgroup.model.group import Group, GroupState, GroupType, Member, MemberState
+from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, MemberState
 from kgroup.model.record import TransactionStatus
 from kgroup.model.segment import SegmentStatus
 
@@ -22,6 +22,12 @@ def test_sentences_of_zookeeper_groups_are_their_own() -> None:
         assert wrong not in state.sentence_of(GroupType.ZOOKEEPER)
         assert state.sentence_of(GroupType.ZOOKEEPER).endswith(".")
     assert GroupState.STABLE.sentence_of(GroupType.ZOOKEEPER) == GroupState.STABLE.sentence
+
+
+def test_addresses_are_written_as_settings_take_them() -> None:
+    """Kafka's `bootstrap.servers` wants IPv6 addresses in brackets (Utils.formatAddress)."""
+    assert Broker(1, "kafka-1", 9092).label == "kafka-1:9092 (1)"
+    assert Broker(1, "::1", 9092).address == "[::1]:9092"
 
 
 def test_transitions_of_classic_groups_are_kafkas() -> None:

@@ -50,7 +50,7 @@ def test_what_answers_is_well() -> None:
         [
             Diagnosis("source", "the cluster kafka-1:9092", Condition.OK),
             Diagnosis("broker", "kafka-1:9092 (1)", Condition.OK),
-            Diagnosis("broker", "::1:9093 (2)", Condition.OK),
+            Diagnosis("broker", "[::1]:9093 (2)", Condition.OK),
         ],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.assignor.fetcher import fetcher_id
+from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
 from kgroup.model.zookeeper import Node, Stat, ZookeeperView
 from kgroup.operation.zookeeper.fetcher import (
@@ -184,10 +185,21 @@ def test_a_leader_that_old_consumers_cannot_reach() -> None:
     assert (fetch.state, fetch.fetcher) == (FetchState.NO_LISTENER, None)
 
 
-def test_a_broker_without_any_address_is_called_by_its_id() -> None:
-    node = '{"version":4,"host":null,"port":-1,"endpoints":[],"timestamp":"1"}'
-    found = view(**{"/brokers/ids/1": node})
-    assert cluster_view(found, ()).brokers[1].label == "(1)"
+@pytest.mark.parametrize(
+    ("endpoints", "expected", "label"),
+    [
+        ("", Broker(1, None, None), "(1)"),
+        # Kafka's own reader (kafka.cluster.EndPoint) takes an empty host for that of no interface.
+        ('"SSL://:9092"', Broker(1, None, None), "(1)"),
+        ('"SSL://:9092","TLS://b:9093"', Broker(1, "b", 9093), "b:9093 (1)"),
+    ],
+)
+def test_the_address_of_a_broker_is_the_first_that_is_one(
+    endpoints: str, expected: Broker, label: str
+) -> None:
+    node = f'{{"version":4,"host":null,"port":-1,"endpoints":[{endpoints}],"timestamp":"1"}}'
+    broker = cluster_view(view(**{"/brokers/ids/1": node}), ()).brokers[1]
+    assert (broker, broker.label) == (expected, label)
 
 
 @pytest.mark.parametrize(

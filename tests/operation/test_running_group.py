@@ -11,13 +11,13 @@ from kgroup.model.group import Group, GroupState, GroupType, Member, Subscriptio
 from kgroup.operation.running_group import group_as_it_is
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
-from kgroup.simulation.scenario.scenario import Action, Scenario, Step
+from kgroup.simulation.scenario.scenario import Action, Step
 from kgroup.simulation.timeline import Simulation
 from tests.operation.sources import FakeSource, TreeSource
 from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
 
 
-def slow_group() -> Scenario:
+def slow_group() -> Group:
     """A classic group of one member, which is missed after ten minutes."""
     member = Member(
         "slow-1",
@@ -26,7 +26,7 @@ def slow_group() -> Scenario:
         subscription=Subscription(("t",)),
         assignment=(AssignedPartition(None, "t", 0),),
     )
-    group = Group(
+    return Group(
         "g",
         GroupType.CLASSIC,
         GroupState.STABLE,
@@ -36,17 +36,28 @@ def slow_group() -> Scenario:
         leader_id="slow-1",
         members=(member,),
     )
-    return group_as_it_is(FakeSource(group), "g").data[0]
 
 
 def test_a_group_is_watched_until_its_sessions_are_over() -> None:
-    scenario = slow_group()
+    scenario = group_as_it_is(FakeSource(slow_group()), "g").data[0]
     assert scenario.duration_ms == 1_000 + 600_000 + 60_000
     step = '[[step]]\nat = "5m"\ndo = "crash"\nmember = "slow"\n'
     assert read_scenario("", "test", scenario).duration_ms == scenario.duration_ms
     assert read_scenario(step, "test", scenario).duration_ms == 300_000 + 600_000 + 60_000
     short = read_scenario(f'duration = "6m"\n{step}', "test", scenario)
     assert short.duration_ms == 360_000
+
+
+def test_a_leader_that_is_no_member_is_not_known() -> None:
+    """No coordinator has such a group; snapshots and logs may say anything."""
+    group = slow_group()
+    other = replace(group.members[0], member_id="other-1", client_id="other")
+    group = replace(group, leader_id="gone", members=(*group.members, other))
+    report = group_as_it_is(FakeSource(group), "g")
+    step = Step(1_000, Action.RESTART, "slow", 5_000)
+    played = play(replace(report.data[0], steps=(step,)), 0)
+    assert "the group's leader is not known; slow is taken" in report.notes
+    assert [each.actor for each in played.events if each.event == "JoinGroup"]
 
 
 def _restarted(**changes: Any) -> tuple[Simulation, str]:

@@ -1,8 +1,10 @@
 """What is said where Spark does not start: parts of what Spark 4.2.1 and Java 17 wrote."""
 
+from pathlib import Path
+
 import pytest
 
-from kgroup.spark.session import reason_of_start
+from kgroup.spark.session import java_trouble, reason_of_start
 
 UNKNOWN_MASTER = """\
 WARNING: Using incubator modules: jdk.incubator.vector
@@ -46,3 +48,22 @@ Error: A fatal exception has occurred. Program will exit.
 )
 def test_the_reason_is_said_and_no_line_of_a_trace(raised: str, said: str, reason: str) -> None:
     assert reason_of_start(RuntimeError(raised), said) == reason
+
+
+@pytest.mark.parametrize(
+    ("home", "trouble"),
+    [
+        (None, None),
+        ("", None),  # bin/spark-class of Spark 4 looks for a text in it ([ -n ]), then for java
+        ("/none", "Spark needs Java, and JAVA_HOME=/none has no bin/java"),
+    ],
+)
+def test_java_is_looked_for_as_spark_does(
+    home: str | None, trouble: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "java").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    if home is not None:
+        monkeypatch.setenv("JAVA_HOME", home)
+    assert java_trouble() == trouble

@@ -1,8 +1,8 @@
 """Sticky and cooperative-sticky: as even as can be, and then as little moved as can be.
 
 Every member names what it owned and in which generation. Where all members subscribe to the same
-topics, one pass gives each its share (`sticky_equal`); else partitions are moved until nothing gets
-more even (`sticky_general`).
+topics, one pass gives each its share (`equal`); else partitions are moved until nothing gets
+more even (`general`).
 
 Source: `AbstractStickyAssignor`, `StickyAssignor` and `CooperativeStickyAssignor` of kafka-clients
 4.3.1, as of an assignor that has not assigned before: a leader's own remembers the highest

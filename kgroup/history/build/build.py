@@ -31,8 +31,8 @@ from kgroup.history.warehouse.fact_file import FactWriter
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import read_rows
 from kgroup.history.warehouse.warehouse import WarehouseWriter
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.report import Report
-from kgroup.source.log.segment_file import OFFSETS_TOPIC
 
 __all__ = ["Build", "ClusterReport", "TableCount"]
 

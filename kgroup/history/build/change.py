@@ -20,7 +20,7 @@ from kgroup.history.warehouse.warehouse import (
     SeenSegment,
     WarehouseWriter,
 )
-from kgroup.source.log.segment_file import OFFSETS_TOPIC
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 
 __all__ = ["Change", "fingerprint"]
 

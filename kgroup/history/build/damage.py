@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from kgroup.errors import ProblemKind
 from kgroup.history.build.task import SplitRead
-from kgroup.history.input.split import FileRange
+from kgroup.history.input.location import FileRange
 from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import read_rows
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
-from kgroup.source.log.segment_file import OFFSETS_TOPIC
 
 __all__ = [
     "DamageRow",

@@ -1,7 +1,7 @@
 """Resolve records of transactions by markers that were read elsewhere, or later.
 
 Rows whose transaction was open when they were read lie in files of their own. The first marker of
-their producer behind them in their partition decides (`protocol.transaction`).
+their producer behind them in their partition decides (`protocol.batch.transaction`).
 """
 
 from __future__ import annotations

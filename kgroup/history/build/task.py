@@ -6,7 +6,6 @@ what it returns is small; the rows go straight into Parquet files.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgroup.columnar.chunk_size import processor_count
 from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
 from kgroup.history.build.fact import facts_of
@@ -76,7 +76,7 @@ class Run(Protocol):
 
 def run_here(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
     """Do it in threads of this process: what takes long is done by compiled code, side by side."""
-    workers = min(len(os.sched_getaffinity(0)), _MOST_WORKERS, len(jobs))
+    workers = min(processor_count(), _MOST_WORKERS, len(jobs))
     if workers < 2:
         yield from map(function, jobs)
         return

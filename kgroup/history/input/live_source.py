@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from kgroup.errors import InputError
 from kgroup.history.input.location import OffsetRange, opened
 from kgroup.history.input.split import Split
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.source.broker.live_log import Start, problems_of
 from kgroup.source.config.client_config import ClientConfig
-from kgroup.source.log.segment_file import OFFSETS_TOPIC
 
 __all__ = ["LiveSource", "ask_live"]
 
@@ -59,7 +59,7 @@ class LiveSource:
                 stop = min(end, start + most_offsets)
                 place = OffsetRange(start, stop, self.config)
                 name = f"{OFFSETS_TOPIC}-{partition}"
-                splits.append(Split(self.cluster, partition, place, name, "live", start))
+                splits.append(Split(self.cluster, partition, place, name, start))
                 start = stop
         return splits
 

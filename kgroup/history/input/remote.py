@@ -14,14 +14,13 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
-from urllib.parse import urlsplit
 
 from kgroup.errors import InputError
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.segment import Segment
 from kgroup.source.log.end import log_end
 from kgroup.source.log.folder import LARGEST_PAIRS, PARTITION_METADATA, pairs_in
 from kgroup.source.log.segment_file import (
-    OFFSETS_TOPIC,
     as_broker,
     is_segment_name,
     may_be_segment_name,
@@ -75,15 +74,18 @@ class RemoteFiles:
             InputError: pyarrow cannot open it.
         """
         self.uri = uri
-        split = urlsplit(uri)
-        self.shown = f"{split.scheme}://{split.netloc.rpartition('@')[2]}{split.path}".rstrip("/")
+        scheme, _, rest = uri.partition("://")
+        host, slash, path = re.split("[?#]", rest)[0].partition("/")
+        self.shown = f"{scheme}://{host.rpartition('@')[2]}{slash}{path}".rstrip("/")
         try:
             self._files, path = _connected(uri)
         except (OSError, ValueError, NotImplementedError) as error:
+            # a secret that is not quoted may have any sign, and pyarrow says all of the URI
+            shown = f"{scheme}://{re.split('[?#]', rest.rpartition('@')[2])[0]}"
             raise InputError(
-                f"{self.shown}: expected a path, or a URI that pyarrow can open (s3://, gs://, "
-                f"hdfs://): {first_line(error)}",
-                path=self.shown,
+                f"{shown}: expected a path, or a URI that pyarrow can open (s3://, gs://, "
+                f"hdfs://): {first_line(error).replace(uri, shown)}",
+                path=shown,
             ) from None
         self.path = Path(path)
         self.is_local = self._files.type_name == "local"
@@ -92,7 +94,7 @@ class RemoteFiles:
         """Give what to call a file or a folder of the file system."""
         own, path_text = (str(each).lstrip("/") for each in (self.path, path))
         root = self.shown.removesuffix(own)
-        return (f"{urlsplit(self.uri).scheme}://" if root == self.shown else root) + path_text
+        return (self.uri.partition("://")[0] + "://" if root == self.shown else root) + path_text
 
     def find(self) -> list[Segment]:
         """Find segments, those that are not to be read too; see `find_segments`.
@@ -123,14 +125,14 @@ class RemoteFiles:
         return found
 
     def read_pairs(self, path: Path, separator: str) -> dict[str, str]:
-        """Read a small file; see `log_folder.read_pairs`."""
+        """Read a small file; see `source.log.folder.read_pairs`."""
         try:
             return pairs_in(self.read(path, 0, LARGEST_PAIRS), separator)
         except OSError:
             return {}
 
     def read_topic_names(self, directory: Path) -> dict[str, str]:
-        """Read names of topics by id; see `log_folder.read_topic_names`."""
+        """Read names of topics by id; see `source.log.folder.read_topic_names`."""
         files: dict[str, Path] = {}
         try:
             for folder in sorted(self._folders_in(directory)):

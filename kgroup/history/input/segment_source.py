@@ -10,8 +10,9 @@ from pathlib import Path
 from kgroup.columnar.input_size import can_compile
 from kgroup.errors import InputError, ProblemKind, UsageError
 from kgroup.history.input.cut import LARGEST_INDEX, cut_by_index, cut_by_lengths
+from kgroup.history.input.location import FileRange
 from kgroup.history.input.remote import RemoteFiles, first_line, is_uri
-from kgroup.history.input.split import FileRange, Split
+from kgroup.history.input.split import Split
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment, left_out_notes
 from kgroup.source.log.folder import META_PROPERTIES, read_pairs, read_topic_names
@@ -86,7 +87,6 @@ class SegmentSource:
                 self.offsets_partition,
                 FileRange(self.path, first, last, self.uri),
                 self.name,
-                self.replica,
                 self.base_offset,
             )
             for first, last in pairwise([*begins, self.size])

@@ -11,7 +11,7 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.history.input.location import FileRange, OffsetRange
 from kgroup.protocol.batch.batch import Damage
 
-__all__ = ["FileRange", "OffsetRange", "Split", "read_split"]
+__all__ = ["Split", "read_split"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,6 @@ class Split:
         offsets_partition: the partition.
         location: where its records are.
         name: what to call the file, or the live partition, in messages.
-        replica: what tells copies of one partition apart: the folder, or the live cluster.
         base_offset: offset that the segment is named after, or the first of the range; None where
             the file's name tells none.
     """
@@ -32,7 +31,6 @@ class Split:
     offsets_partition: int
     location: FileRange | OffsetRange
     name: str
-    replica: str
     base_offset: int | None
 
     @property

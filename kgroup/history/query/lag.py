@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -88,7 +88,6 @@ def lags(
     last_ms = span_of(engine, cluster).last_ms
     found = dict.fromkeys((*all_ends(engine, cluster), *given))
     ends = [end for end in found if topic in (None, end.topic)]
-    notes = []
     if since_ms is not None or until_ms is not None:
         when = []
         chosen = [
@@ -117,21 +116,27 @@ def lags(
     ]
     if not rows and topic is not None:
         check_topic(engine, topic, cluster, given=(end.topic for end in given))
-    latest_ms = max((row.time_ms for row in rows if row.log_end_offset is not None), default=None)
-    if when and not rows:
-        notes.append(f"Group {group_id!r} had committed nothing that was asked for.")
-    elif latest_ms is None:
-        notes.append(
+    rows.sort(key=lambda row: (row.time_ms, row.topic, row.partition))
+    nothing = f"Group {group_id!r} had committed nothing that was asked for."
+    notes = (nothing,) if when and not rows else tuple(_unknown(rows, last_ms))
+    return Report(tuple(rows), notes=notes)
+
+
+def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:
+    """Say what of lags is not known, where commits are known up to a time."""
+    with_end = [row for row in rows if row.log_end_offset is not None]
+    latest = max(with_end, key=lambda row: row.time_ms, default=None)
+    if latest is None:
+        yield (
             "No end of a log is known for what was asked: snapshots tell them ('kgroup snapshot', "
             "then --snapshot FILE)."
         )
-    elif last_ms is not None and latest_ms > last_ms:
-        notes.append(
-            f"Commits of cluster {cluster} are known up to {rfc3339(last_ms)}, and log ends up to "
-            f"{rfc3339(latest_ms)}: a lag is at most what is shown where the end is the later one."
+    elif last_ms is not None and latest.time_ms > last_ms:
+        yield (
+            f"Commits of cluster {latest.cluster} are known up to {rfc3339(last_ms)}, and log ends "
+            f"up to {rfc3339(latest.time_ms)}: a lag is at most what is shown where the end is the "
+            "later one."
         )
-    rows.sort(key=lambda row: (row.time_ms, row.topic, row.partition))
-    return Report(tuple(rows), notes=tuple(notes))
 
 
 def _last(ends: Iterable[LogEnd]) -> list[LogEnd]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from kgroup.columnar.chunk_size import processor_count
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.warehouse.table import TABLES, Table
 from kgroup.history.warehouse.table_file import damaged_file
@@ -209,7 +210,7 @@ def _connect() -> duckdb.DuckDBPyConnection:
             "memory_limit": f"{_memory()}B",
             "temp_directory": str(Path(gettempdir(), f"kgroup-{os.getpid()}")),
             "max_temp_directory_size": f"{MOST_SPILLED}B",
-            "threads": str(len(os.sched_getaffinity(0))),
+            "threads": str(processor_count()),
             "default_null_order": "nulls_first_on_asc_last_on_desc",  # as Spark does
         },
     )

@@ -70,14 +70,12 @@ class Table:
         name: of the table and of its folder.
         row: what a row is, as a sentence.
         columns: their types and what they mean, by name; null means unknown or not there.
-        is_record_table: whether a row is a record (see the module).
         day: the column whose UTC day a row's file is put under.
     """
 
     name: str
     row: str
     columns: _Columns
-    is_record_table: bool = True
     day: str = "time_ms"
 
     @property
@@ -141,7 +139,6 @@ _ALL = (
                 "of a classic member, decoded; null where it could not be, and for other groups",
             ),
         },
-        is_record_table=False,
     ),
     Table(
         "consumer_group_epochs",
@@ -232,7 +229,6 @@ _ALL = (
                 "it beside); null: the member has it still, or what it has now cannot be read",
             ),
         },
-        is_record_table=False,
         day="from_ms",
     ),
     Table(
@@ -245,7 +241,6 @@ _ALL = (
             "log_end_offset": (_INT64, "null where unknown"),
             "time_ms": (_INT64, "when the snapshot was taken"),
         },
-        is_record_table=False,
     ),
     Table(
         "damage",
@@ -262,7 +257,6 @@ _ALL = (
             "reason": (_TEXT, "what was expected, what was found"),
             "time_ms": (_INT64, "when it was found first"),
         },
-        is_record_table=False,
     ),
 )
 

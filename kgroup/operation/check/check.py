@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import GroupType
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.check.cluster import OFFSETS_TOPIC, check_cluster
+from kgroup.operation.check.cluster import check_cluster
 from kgroup.operation.check.commit import check_commits
 from kgroup.operation.check.look import At, Evidence, Limits, Look
 from kgroup.operation.check.membership import check_membership, subscribed

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.check.look import Evidence, finding_of
 from kgroup.operation.check.rule import Finding, Rule, Severity
 from kgroup.operation.report import first_names
 
-__all__ = ["OFFSETS_TOPIC", "check_cluster"]
-
-OFFSETS_TOPIC = "__consumer_offsets"
+__all__ = ["check_cluster"]
 _FEW_GROUPS = 20
 """Fewer in all are not spread evenly, and need not be."""
 

@@ -35,7 +35,7 @@ from kgroup.operation.plan.plan import (
     Target,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup, plan_each
+from kgroup.operation.plan.running import RunningGroup, plan_each, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop, removal, started_with
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
@@ -174,16 +174,7 @@ def plan_assignor(
     if library == LIBRDKAFKA:
         preconditions.append(_of_librdkafka(strategy, lists))
     scenario = _supporting(running.scenario, lists)
-    plan = Plan(
-        group.group_id,
-        Target.ASSIGNOR,
-        strategy,
-        "",
-        group.type,
-        now,
-        running.planned_members,
-        tuple(preconditions),
-    )
+    plan = replace(plan_of(group, Target.ASSIGNOR, strategy, preconditions), assignor=now)
     if plan.is_refuted:
         return plan.refused()
     if set(lists.values()) == {(strategy,)}:
@@ -223,16 +214,7 @@ def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
         preconditions.append(_version(running, library))
     if library == LIBRDKAFKA:
         preconditions.append(_of_librdkafka(strategy, {}))
-    plan = Plan(
-        group.group_id,
-        Target.ASSIGNOR,
-        strategy,
-        "",
-        group.type,
-        group.assignor,
-        (),
-        tuple(preconditions),
-    )
+    plan = plan_of(group, Target.ASSIGNOR, strategy, preconditions)
     if plan.is_refuted:
         return plan.refused()
     step = started_with(

@@ -30,7 +30,7 @@ from kgroup.operation.plan.forecast import (
 from kgroup.operation.plan.plan import Expected, NaiveWay, Plan, PlanStep, Target
 from kgroup.operation.plan.precondition.consumer_protocol import conditions
 from kgroup.operation.plan.protocol_change import ProtocolChange
-from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop, removal, started_with
 from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.source.base import GroupSource
@@ -74,15 +74,9 @@ def plan_consumer_protocol(
     library = library or running.library
     stops = stops or bool(running.connectors)  # whose settings, and restarts, are one
     change = ProtocolChange(running, read_brokers(source, group), back, stops, assignor, library)
-    plan = Plan(
-        group.group_id,
-        Target.CONSUMER_PROTOCOL,
-        "back" if back else None,
+    plan = plan_of(
+        *(group, Target.CONSUMER_PROTOCOL, "back" if back else None, (running.rests,)),
         f"Nothing is to be done: every member speaks the {change.protocol} protocol.",
-        group.type,
-        group.assignor,
-        running.planned_members,
-        (running.rests,),
     )
     if not (change.moved or running.is_stopped):
         return plan

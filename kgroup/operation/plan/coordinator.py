@@ -185,7 +185,7 @@ def kgroup_on(group: Group, command: str, *options: str) -> str:
 
 def address_of(broker: Broker | None) -> str:
     """Write where a broker is, or what stands for any where none is known."""
-    return f"{broker.host}:{broker.port}" if broker and broker.host else UNKNOWN_ADDRESS
+    return (broker and broker.address) or UNKNOWN_ADDRESS
 
 
 def _number(text: str | None) -> int | None:

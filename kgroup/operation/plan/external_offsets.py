@@ -41,7 +41,7 @@ from kgroup.operation.plan.precondition.external_offsets import (
     reached,
     read_stores,
 )
-from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.operation.plan.stop import how_to_stop, removal, seen_stopped
 from kgroup.simulation.scenario.scenario import KeptIn, MemberPlan, Scenario
 from kgroup.source.base import GroupSource, OffsetTable
@@ -101,21 +101,12 @@ def plan_external_offsets(
     Raises:
         BrokerError: the database does not answer.
     """
-    group = running.group
     rolling = rolling and not running.connectors  # whose tasks have one version
     stores = read_stores(running, table)
     if to_kafka:
         copy = replace(copy, origin=copy.goal, goal=copy.origin)
-    plan = Plan(
-        group.group_id,
-        Target.EXTERNAL_OFFSETS,
-        copy.goal,
-        "",
-        group.type,
-        group.assignor,
-        running.planned_members,
-        preconditions(running, table, stores, to_kafka=to_kafka, rolling=rolling),
-    )
+    conditions = preconditions(running, table, stores, to_kafka=to_kafka, rolling=rolling)
+    plan = plan_of(running.group, Target.EXTERNAL_OFFSETS, copy.goal, conditions)
     if plan.is_refuted:
         return plan.refused()
     if found := reached(stores, to_kafka=to_kafka):

@@ -29,7 +29,7 @@ from kgroup.operation.plan.forecast import (
 )
 from kgroup.operation.plan.plan import Expected, Forecast, NaiveWay, Plan, PlanStep, Setting, Target
 from kgroup.operation.plan.precondition.partitions import RESET, preconditions, reset_duration_ms
-from kgroup.operation.plan.running import RunningGroup, plan_each
+from kgroup.operation.plan.running import RunningGroup, plan_each, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import Scenario
@@ -225,20 +225,12 @@ def _plan(
     if running.connectors:
         reset = reset or "earliest"  # as Connect sets it
     is_restarted = not _begins_at_first(reset, scenario, habits)
-    plan = Plan(
-        group.group_id,
-        Target.PARTITIONS,
-        f"{topic}={count}",
-        "",
-        group.type,
-        group.assignor,
-        running.planned_members,
-        preconditions(
-            *(running, topic, before, count, told_reset),
-            is_told=told is not None,
-            is_restarted=is_restarted,
-        ),
+    conditions = preconditions(
+        *(running, topic, before, count, told_reset),
+        is_told=told is not None,
+        is_restarted=is_restarted,
     )
+    plan = plan_of(group, Target.PARTITIONS, f"{topic}={count}", conditions)
     if before == count:
         return replace(plan, summary=_reached(group, topic, count, is_told=told is not None))
     if plan.is_refuted:
@@ -298,16 +290,8 @@ def _of_stopped(
             group_id=group.group_id,
         )
     before = told or max(committed) + 1
-    plan = Plan(
-        group.group_id,
-        Target.PARTITIONS,
-        f"{topic}={count}",
-        "",
-        group.type,
-        group.assignor,
-        (),
-        preconditions(running, topic, before, count, reset, is_told=told is not None),
-    )
+    conditions = preconditions(running, topic, before, count, reset, is_told=told is not None)
+    plan = plan_of(group, Target.PARTITIONS, f"{topic}={count}", conditions)
     if before == count:
         return replace(plan, summary=_reached(group, topic, count, is_told=told is not None))
     if plan.is_refuted:

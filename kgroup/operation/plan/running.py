@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,13 +14,13 @@ from kgroup.operation.assign.group import find_group, protocol_of
 from kgroup.operation.plan.connect import shared_settings, sink_connectors
 from kgroup.operation.plan.coordinator import kgroup_on, read_brokers
 from kgroup.operation.plan.forecast import USUAL, Habits, beginning_at, paced
-from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Verdict
+from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Target, Verdict
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, member_names, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.source.base import GroupSource, WritableOffsetStore
 
-__all__ = ["RunningGroup", "plan_all", "plan_each", "planned_members", "read_running"]
+__all__ = ["RunningGroup", "plan_all", "plan_each", "plan_of", "planned_members", "read_running"]
 
 _LIBRARIES: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
 """Client libraries that plans know apart, and what `--client` calls each."""
@@ -70,11 +70,6 @@ class RunningGroup:
             for name, each in self.scenario.start.members.items()
             if each.member_id in known
         }
-
-    @property
-    def planned_members(self) -> tuple[PlannedMember, ...]:
-        """The members as a plan keeps them."""
-        return planned_members(self.group.members)
 
     @property
     def connectors(self) -> tuple[str, ...]:
@@ -146,6 +141,19 @@ class RunningGroup:
             f" found {what}",
             group_id=self.group.group_id,
         )
+
+
+def plan_of(
+    group: Group,
+    target: Target,
+    goal: str | None,
+    preconditions: Iterable[Precondition],
+    summary: str = "",
+) -> Plan:
+    """Make a plan without steps for a group as it is."""
+    members = planned_members(group.members)
+    kind = group.type, group.assignor
+    return Plan(group.group_id, target, goal, summary, *kind, members, tuple(preconditions))
 
 
 def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:

@@ -8,7 +8,7 @@ leave; of the consumer protocol they say that they will be back, with epoch -2),
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from shlex import quote
 
@@ -37,9 +37,9 @@ from kgroup.operation.plan.precondition.static_membership import (
     session_of_members,
     unique_ids,
 )
-from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.simulation.client.config import ClientConfig
-from kgroup.simulation.scenario.scenario import MemberPlan
+from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.source.base import GroupSource
 
 __all__ = ["plan_dynamic_membership", "plan_static_membership"]
@@ -79,12 +79,12 @@ def plan_static_membership(
     sessions = {
         name: max(needed_ms, each.session_timeout_ms or _DEFAULT_SESSION_MS)
         for name, each in members.items()
-        if _is_classic(running.scenario.members[name])
+        if running.scenario.members[name].config.group_protocol == "classic"
     }
-    told_ms = brokers.session_ms
-    brokers_ms = max(needed_ms, told_ms or _DEFAULT_SESSION_MS)
-    of_brokers = {name for name in members if name not in sessions}
-    preconditions = [
+    of_brokers = members.keys() - sessions.keys()
+    told_ms = brokers.session_ms or _DEFAULT_SESSION_MS
+    brokers_ms = max(needed_ms, told_ms)
+    conditions = [
         running.rests,
         *own_settings(running.connectors),
         client_version(members, of_brokers),
@@ -95,65 +95,38 @@ def plan_static_membership(
         *([session_of_members(max(sessions.values()), brokers)] if sessions else []),
         *([session_of_group(running, brokers_ms, brokers)] if of_brokers else []),
     ]
-    plan = Plan(
-        running.group.group_id,
-        Target.STATIC_MEMBERSHIP,
-        None,
-        "",
-        running.group.type,
-        running.group.assignor,
-        running.planned_members,
-        tuple(preconditions),
-    )
+    plan = plan_of(running.group, Target.STATIC_MEMBERSHIP, None, conditions)
     if plan.is_refuted:
         return plan.refused()
     settings = _settings(members, ids, sessions)
-    grows = bool(of_brokers) and (told_ms or _DEFAULT_SESSION_MS) < needed_ms
+    grows = bool(of_brokers) and brokers_ms > told_ms
+    away_ms = min([*sessions.values(), *([brokers_ms] if of_brokers else [])])
     if not settings and not grows:
         return replace(
             plan,
             summary="Nothing is to be done: every member is static, and back before its session "
-            f"of {seconds(_longest(sessions, brokers_ms, of_brokers))} ends.",
+            f"of {seconds(away_ms)} ends.",
         )
-    restarted = tuple(
-        name
-        for name, each in members.items()
-        if any(setting.member in (None, name) for setting in settings)
-    )
-    before = replace(
-        running.scenario,
-        consumer_settings=replace(
-            running.scenario.consumer_settings, session_timeout_ms=told_ms or _DEFAULT_SESSION_MS
-        ),
-    )
-    after = replace(
-        before, consumer_settings=replace(before.consumer_settings, session_timeout_ms=brokers_ms)
-    )
-    plans = {
-        name: _static(plan, ids[name], sessions.get(name)) for name, plan in after.members.items()
-    }
-    step = _make_static(running, restarted, settings, ids, habits)
+    step = _make_static(running, settings, ids, habits)
     if grows:
-        step = replace(
-            step,
-            actions=(
-                f"Let the brokers give the group a session of {seconds(brokers_ms)}.",
-                *step.actions,
-            ),
-            commands=(brokers.configure(running.group.group_id, brokers_ms),),
-        )
-    longest_ms = _longest(sessions, brokers_ms, of_brokers)
+        longer = f"Let the brokers give the group a session of {seconds(brokers_ms)}."
+        command = brokers.configure(running.group.group_id, brokers_ms)
+        step = replace(step, actions=(longer, *step.actions), commands=(command,))
+    before = _with_session(running.scenario, told_ms)
+    after = _with_session(running.scenario, brokers_ms)
+    plans = {
+        name: _static(each, ids[name], sessions.get(name)) for name, each in after.members.items()
+    }
     moves = [
-        rolling_restart(step, after, {name: plans[name] for name in restarted}, habits),
-        rolling_restart(_later(running, ids, longest_ms, habits), after, plans, habits),
+        rolling_restart(step, after, {name: plans[name] for name in step.restarted}, habits),
+        rolling_restart(_later(running, ids, away_ms, habits), after, plans, habits),
     ]
     steps, total = forecast(after, moves, habits)
-    _, naive = forecast(
-        before, [rolling_restart(NOT_PLANNED, before, before.members, habits)], habits
-    )
+    as_now = rolling_restart(NOT_PLANNED, before, before.members, habits)
+    _, naive = forecast(before, [as_now], habits)
     return plan.carried_out(
         "Every member gets a name of its own. From then on a restart within "
-        f"{seconds(longest_ms)} moves nothing, and what a member reads waits for it: compare step "
+        f"{seconds(away_ms)} moves nothing, and what a member reads waits for it: compare step "
         "2 with a restart as members are now.",
         steps,
         total,
@@ -165,18 +138,8 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
     """Plan to take `group.instance.id` from each member that has one."""
     if running.is_stopped:
         return _of_stopped(running, "back")
-    group_id = running.group.group_id
     static = {name: each.instance_id for name, each in running.by_name.items() if each.instance_id}
-    plan = Plan(
-        group_id,
-        Target.STATIC_MEMBERSHIP,
-        "back",
-        "",
-        running.group.type,
-        running.group.assignor,
-        running.planned_members,
-        (running.rests,),
-    )
+    plan = plan_of(running.group, Target.STATIC_MEMBERSHIP, "back", (running.rests,))
     if plan.is_refuted:
         return plan.refused()
     if not static:
@@ -222,7 +185,6 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
 
 def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
     """Say what is to be done while nobody is there to have a name."""
-    group = running.group
     if goal is None:
         what = (
             f"give each of its programs a {INSTANCE_ID} of its own before it starts, and a "
@@ -230,23 +192,17 @@ def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
         )
     else:
         what = f"take {INSTANCE_ID} out of the settings of its programs before they start"
-    return Plan(
-        group.group_id,
-        Target.STATIC_MEMBERSHIP,
-        goal,
-        f"The group is stopped, so that no restart is needed: {what}.",
-        group.type,
-        group.assignor,
-        (),
-        (running.rests,),
-    )
+    summary = f"The group is stopped, so that no restart is needed: {what}."
+    return plan_of(running.group, Target.STATIC_MEMBERSHIP, goal, (running.rests,), summary)
 
 
 # --- steps ----------------------------------------------------------------------------------------
 
 
-def _is_classic(plan: MemberPlan) -> bool:
-    return plan.config.group_protocol == "classic"
+def _with_session(scenario: Scenario, session_ms: int) -> Scenario:
+    """Let the brokers give members of the consumer protocol a session."""
+    settings = replace(scenario.consumer_settings, session_timeout_ms=session_ms)
+    return replace(scenario, consumer_settings=settings)
 
 
 def _static(plan: MemberPlan, instance_id: str, session_ms: int | None) -> MemberPlan:
@@ -286,12 +242,10 @@ def _text(number: int | None) -> str | None:
 
 
 def _make_static(
-    running: RunningGroup,
-    restarted: tuple[str, ...],
-    settings: tuple[Setting, ...],
-    ids: Mapping[str, str],
-    habits: Habits,
+    running: RunningGroup, settings: tuple[Setting, ...], ids: Mapping[str, str], habits: Habits
 ) -> PlanStep:
+    changed = {setting.member for setting in settings}
+    restarted = tuple(name for name in running.by_name if changed & {None, name})
     return PlanStep(
         0,
         "Restart every member with an instance id of its own",
@@ -351,8 +305,3 @@ def _remove(group: Group, instance_id: str) -> str:
 
 def _plan_back(group: Group) -> str:
     return kgroup_on(group, "plan static-membership", "--back")
-
-
-def _longest(sessions: Mapping[str, int], brokers_ms: int, of_brokers: Collection[str]) -> int:
-    """Return how long each member may be away at least."""
-    return min([*sessions.values(), *([brokers_ms] if of_brokers else [])])

@@ -149,11 +149,6 @@ class Stream:
             self.is_late = False
             self._on_standing()
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it has nothing to do."""
-        return self._chunk is None and self._busy is None
-
     def _take(self) -> None:
         if self._busy is not None or not self._queue:
             return

@@ -24,6 +24,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kgroup.errors import BrokerError, KgroupError, ProblemKind
 from kgroup.interrupt import kept_signals
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
+from kgroup.model.group import server_text
 from kgroup.protocol.message.primitives import uuid_text
 from kgroup.source.broker.answer_check import null_field
 from kgroup.source.broker.connection.connection_error import BROKEN, connection_error
@@ -167,7 +168,7 @@ class BrokerClient:
         reasons = []
         nodes = self._manager.cluster.bootstrap_brokers()
         order = {server: index for index, server in enumerate(self.bootstrap)}
-        nodes.sort(key=lambda node: order.get(f"{node.host}:{node.port}", len(order)))
+        nodes.sort(key=lambda node: order.get(server_text(node.host, node.port), len(order)))
         for index, node in enumerate(nodes):
             left = self.deadline.left_s / (len(nodes) - index)
             patience = min(self.deadline.patience_s, left)
@@ -198,8 +199,7 @@ class BrokerClient:
         A broker that is silent is waited for no longer than `patience` over the first one.
         """
         end = monotonic() + patience
-        host = f"[{node.host}]" if ":" in node.host else node.host
-        address = f"{host}:{node.port}"
+        address = server_text(node.host, node.port)
         link = _Link(self, self._manager, node.node_id, address)
         if self._manager.broker_version_data is not None:  # the user says what it speaks
             await link.open(patience)
@@ -385,8 +385,7 @@ class BrokerClient:
         """Use the bootstrap connection for the broker of that address, instead of a second one."""
         link = self._bootstrap_link
         for broker in self.brokers.values():
-            address = f"{broker.host}:{broker.port}"
-            if link is not None and address == link.address and broker.id not in self._links:
+            if link is not None and broker.address == link.address and broker.id not in self._links:
                 link.broker_id = broker.id
                 self._links[broker.id] = link
 
@@ -394,7 +393,7 @@ class BrokerClient:
         link = self._links.get(node)
         if link is None:
             broker = self.brokers.get(node)
-            address = f"{broker.host}:{broker.port}" if broker else "address unknown"
+            address = (broker and broker.address) or "address unknown"
             link = self._links[node] = _Link(self, self._manager, node, address)
         return link
 

@@ -17,7 +17,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import Partition, Placement, Topic
 from kgroup.model.group import GroupState, GroupType
-from kgroup.model.offsets_partition import offsets_partition
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import no_string
@@ -27,7 +27,6 @@ from kgroup.source.broker.connection.connection_error import BROKEN
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name, what_it_needs
 
 __all__ = [
-    "OFFSETS_TOPIC",
     "Coordinators",
     "GroupCoordinator",
     "Refusal",
@@ -37,8 +36,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_TOPIC = "__transaction_state"
 GROUPS_PER_REQUEST = 100
 """Few enough for the broker to work on the next request while one answer is decoded."""

@@ -18,11 +18,11 @@ from time import monotonic
 from typing import Any
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import FIRST_BACKOFF_S, LAST_BACKOFF_S
-from kgroup.source.broker.coordinator import OFFSETS_TOPIC
 from kgroup.source.broker.fetch import Fetched, fetch
 from kgroup.source.broker.live_log import FetchedRange, LiveLog, Start, partition_list, refusal
 

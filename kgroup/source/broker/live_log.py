@@ -11,12 +11,13 @@ from pathlib import Path
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.log_range import LogRange
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log, Segment, SegmentStatus
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection.connection_error import BROKEN
-from kgroup.source.broker.coordinator import OFFSETS_TOPIC, is_missing
+from kgroup.source.broker.coordinator import is_missing
 from kgroup.source.broker.error_code import LEADER_MOVES, error_name
 from kgroup.source.broker.fetch import Fetched, fetch, sound_part
 from kgroup.source.broker.leader import LeaderAnswers

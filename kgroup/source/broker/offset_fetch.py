@@ -11,13 +11,13 @@ from kafka.protocol.consumer.group import OffsetFetchRequest
 
 from kgroup.model.group import Group, GroupType
 from kgroup.model.offset import CommittedOffset
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import OffsetReading, Question
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
-    OFFSETS_TOPIC,
     Coordinators,
     GroupCoordinator,
     Refusal,

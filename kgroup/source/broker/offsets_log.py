@@ -22,13 +22,13 @@ from kgroup.model.group import Group, GroupState, GroupType, Membership
 from kgroup.model.group_log import classic_members
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.record import known
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_record
 from kgroup.source.broker.client import Backoff, BrokerClient
-from kgroup.source.broker.coordinator import OFFSETS_TOPIC
 from kgroup.source.broker.error_code import LEADER_MOVES, error_name
 from kgroup.source.broker.fetch import Fetched, fetch
 from kgroup.source.broker.topic_offset import read_log_ranges

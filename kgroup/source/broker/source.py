@@ -22,6 +22,7 @@ from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import OffsetChange, StoreName
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
@@ -36,7 +37,6 @@ from kgroup.source.base import (
 )
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
-    OFFSETS_TOPIC,
     Coordinators,
     GroupCoordinator,
     is_missing,

@@ -22,12 +22,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from kgroup.errors import InputError, ProblemKind
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment, SegmentStatus
 from kgroup.source.log.end import log_end
 
 __all__ = [
-    "OFFSETS_TOPIC",
     "SHARE_STATE_TOPIC",
     "as_broker",
     "find_segments",
@@ -38,8 +38,6 @@ __all__ = [
     "segment_at",
     "topic_folders",
 ]
-
-OFFSETS_TOPIC = "__consumer_offsets"
 SHARE_STATE_TOPIC = "__share_group_state"
 
 _PARTITION_FOLDER = re.compile(r"(.+)-([0-9]+)(?:\.\w+-(delete|future|stray))?")

@@ -7,7 +7,7 @@ from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
-from kgroup.model.offsets_partition import offsets_partition
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
@@ -17,8 +17,6 @@ from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, R
 from kgroup.source.zookeeper.view import cluster_view, placements, reading_of
 
 __all__ = ["ClusterSnapshotSource", "SnapshotSource", "ZookeeperSnapshotSource", "snapshot_source"]
-
-_OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class SnapshotSource:
@@ -137,7 +135,7 @@ class ClusterSnapshotSource(SnapshotSource):
         if transactional:
             raise InputError("a snapshot has the coordinators of groups, not of transactions")
         saved = {row.group_id: row.placement for row in self.snapshot.placements or ()}
-        offsets = self.view([_OFFSETS_TOPIC]).topics.get(_OFFSETS_TOPIC)
+        offsets = self.view([OFFSETS_TOPIC]).topics.get(OFFSETS_TOPIC)
         if not saved and (offsets is None or not offsets.partitions):
             return {}
         return {key: saved.get(key) or self._placement(key, offsets) for key in keys}

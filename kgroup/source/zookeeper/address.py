@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from kgroup.errors import UsageError
+from kgroup.model.group import server_text
 
 __all__ = ["ZookeeperAddress", "parse_address"]
 
@@ -27,11 +28,6 @@ class ZookeeperAddress:
 
     def __str__(self) -> str:
         return ",".join(server_text(*server) for server in self.servers) + self.chroot
-
-
-def server_text(host: str, port: int) -> str:
-    """Write a server as people do."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> ZookeeperAddress:

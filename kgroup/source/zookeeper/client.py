@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.group import server_text
 from kgroup.model.zookeeper import Stat
 from kgroup.source.deadline import Deadline
-from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
+from kgroup.source.zookeeper.address import ZookeeperAddress
 
 __all__ = ["DENIED", "Children", "Content", "Link", "ServerError", "ZookeeperClient"]
 

@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import count
 
 from kgroup.errors import InputError, ProblemKind
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, ZookeeperTree
 from kgroup.protocol.zookeeper.topic_filter import subscribed_topics
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
 from kgroup.source.base import Question
 from kgroup.source.zookeeper.client import Children, Content, ZookeeperClient
-from kgroup.source.zookeeper.view import OFFSETS_TOPIC
 
 __all__ = ["is_name", "read_group_ids", "read_subtree", "read_topics", "read_tree"]
 

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import ClusterView, Placement
-from kgroup.model.group import Group, GroupType
+from kgroup.model.group import Group, GroupType, server_text
 from kgroup.model.image import Image
 from kgroup.model.log_range import GONE, LogReading, OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import OffsetChange, StoreName
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
 from kgroup.source.base import EVERYTHING, KafkaOffsets, OffsetReading, Question, Reading
 from kgroup.source.deadline import Deadline
-from kgroup.source.zookeeper.address import ZookeeperAddress, server_text
+from kgroup.source.zookeeper.address import ZookeeperAddress
 from kgroup.source.zookeeper.client import ZookeeperClient
 from kgroup.source.zookeeper.nodes import read_group_ids, read_subtree, read_topics, read_tree
 from kgroup.source.zookeeper.view import (
-    OFFSETS_TOPIC,
     ZOOKEEPER_CAPABILITIES,
     cluster_view,
     placements,

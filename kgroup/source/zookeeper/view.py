@@ -5,15 +5,13 @@ from collections.abc import Collection, Mapping
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Broker
 from kgroup.model.image import Image
-from kgroup.model.offsets_partition import offsets_partition
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.zookeeper import BrokerNode, ZookeeperTree, ZookeeperView
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.protocol.zookeeper.tree import decode_tree
 from kgroup.source.base import Capability, Question, Reading
 
-__all__ = ["OFFSETS_TOPIC", "ZOOKEEPER_CAPABILITIES", "cluster_view", "placements", "reading_of"]
-
-OFFSETS_TOPIC = "__consumer_offsets"
+__all__ = ["ZOOKEEPER_CAPABILITIES", "cluster_view", "placements", "reading_of"]
 
 ZOOKEEPER_CAPABILITIES = frozenset(
     {
@@ -95,8 +93,6 @@ def _topic(view: ZookeeperView, name: str) -> Topic:
 
 
 def _broker(node: BrokerNode) -> Broker:
-    first = node.endpoints[0] if node.endpoints else None
-    host, port = node.host, node.port
-    if host is None and first is not None:
-        host, port = first.host, first.port
-    return Broker(node.id, host or "", port or 0, node.rack)
+    listening = [(node.host, node.port), *((each.host, each.port) for each in node.endpoints)]
+    host, port = next(((host, port) for host, port in listening if host), (None, None))
+    return Broker(node.id, host, port, node.rack)

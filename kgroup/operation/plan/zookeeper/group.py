@@ -9,15 +9,16 @@ from shlex import quote
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.errors import NotFoundError, UnfitError
-from kgroup.model.group import Group, GroupType
+from kgroup.model.group import Group, GroupType, server_text
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.zookeeper import BrokerNode
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.plan.coordinator import UNKNOWN_ADDRESS
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlannedMember, Precondition, Verdict
-from kgroup.operation.plan.running import RunningGroup, plan_all
+from kgroup.operation.plan.running import RunningGroup, plan_all, planned_members
 from kgroup.operation.plan.zookeeper.setting import configured
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, scenario_of
@@ -25,8 +26,6 @@ from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import GroupSource, Question
 
 __all__ = ["OldGroup", "Places", "plan_old", "read_old"]
-
-_OFFSETS_TOPIC = "__consumer_offsets"
 _ALONE = Question(offsets=False, log_budget=0, commit_times=False)
 _MADE_ID = re.compile(r".+-\d{13}-[0-9a-f]{1,8}")
 """An id that its consumer has made: its host, when it began, and what tells it from others."""
@@ -103,12 +102,14 @@ class OldGroup:
     @property
     def planned_members(self) -> tuple[PlannedMember, ...]:
         """The members as a plan keeps them."""
-        return () if self.running is None else self.running.planned_members
+        return planned_members(self.group.members)
 
     @property
     def places(self) -> Places:
         """Where both stores are."""
-        hosts = [f"{each.host}:{each.port}" for each in self.brokers if each.host and each.port]
+        hosts = [
+            server_text(each.host, each.port) for each in self.brokers if each.host and each.port
+        ]
         servers = ",".join(hosts[:_ENOUGH_BROKERS])
         return Places(self.address or UNKNOWN_ADDRESS, servers or UNKNOWN_ADDRESS)
 
@@ -198,7 +199,7 @@ class OldGroup:
             told = f"registered as those of 0.8 are: broker {first_names(old)}"
             return Precondition(code, text, Verdict.REFUTED, told, advice)
         if version != 9 and self.has_offsets_topic:
-            told = f"there is a topic {_OFFSETS_TOPIC}, which they make"
+            told = f"there is a topic {OFFSETS_TOPIC}, which they make"
             return Precondition(code, text, Verdict.VERIFIED, told)
         told = f"{count} are registered, and ZooKeeper does not tell their version"
         return Precondition(code, text, Verdict.UNKNOWN, told, advice)
@@ -265,7 +266,7 @@ def read_old(
         told.members.get(group_id),
         source.log_ranges(committed).ranges if committed else {},
         [reading.view.brokers[number] for number in sorted(reading.view.brokers)],
-        _OFFSETS_TOPIC in reading.view.topics,
+        OFFSETS_TOPIC in reading.view.topics,
         settings,
         address,
     )

@@ -31,7 +31,7 @@ from kgroup.operation.plan.plan import (
     Target,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup
+from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.operation.plan.stop import started_with
 from kgroup.operation.plan.zookeeper.group import OldGroup
 from kgroup.operation.plan.zookeeper.new_consumer import copy_step
@@ -50,16 +50,8 @@ def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
     if running is None:
         return _of_stopped(old)
     store, storage = old.storage
-    plan = Plan(
-        old.group.group_id,
-        Target.KAFKA_OFFSETS,
-        None,
-        "",
-        old.group.type,
-        None,
-        old.planned_members,
-        tuple(_preconditions(old, running, store, storage)),
-    )
+    conditions = _preconditions(old, running, store, storage)
+    plan = plan_of(old.group, Target.KAFKA_OFFSETS, None, conditions)
     if plan.is_refuted:
         return plan.refused()
     if store is CommitStore.KAFKA:
@@ -84,22 +76,14 @@ def _of_stopped(old: OldGroup) -> Plan:
     group_id = old.group.group_id
     text = "Nobody is in the group: how its programs are configured counts at their start."
     store, storage = old.storage
-    plan = Plan(
-        group_id,
-        Target.KAFKA_OFFSETS,
-        None,
-        "",
-        old.group.type,
-        None,
-        (),
-        (
-            Precondition("stopped", text, Verdict.VERIFIED, f"state {old.group.state}"),
-            storage,
-            _brokers(old),
-            _client_version(old),
-            *([] if store is CommitStore.KAFKA else [old.leftovers]),
-        ),
+    conditions = (
+        Precondition("stopped", text, Verdict.VERIFIED, f"state {old.group.state}"),
+        storage,
+        _brokers(old),
+        _client_version(old),
+        *([] if store is CommitStore.KAFKA else [old.leftovers]),
     )
+    plan = plan_of(old.group, Target.KAFKA_OFFSETS, None, conditions)
     if plan.is_refuted:
         return plan.refused()
     start = started_with(

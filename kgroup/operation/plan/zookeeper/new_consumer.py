@@ -24,6 +24,7 @@ from kgroup.operation.plan.plan import (
     Target,
     Verdict,
 )
+from kgroup.operation.plan.running import plan_of
 from kgroup.operation.plan.zookeeper.group import OldGroup
 from kgroup.operation.plan.zookeeper.replacement import new_members, replaced, replaced_one_by_one
 from kgroup.operation.plan.zookeeper.setting import java_settings
@@ -43,16 +44,7 @@ def plan_new_consumer(old: OldGroup, habits: Habits) -> Plan:
 
     A group that was stopped already is at the second step.
     """
-    plan = Plan(
-        old.group.group_id,
-        Target.NEW_CONSUMER,
-        None,
-        "",
-        old.group.type,
-        None,
-        old.planned_members,
-        tuple(_preconditions(old)),
-    )
+    plan = plan_of(old.group, Target.NEW_CONSUMER, None, _preconditions(old))
     if old.running is None and old.kafka_members:
         text = f"Nothing is to be done: {_count(old.kafka_members)} of Kafka's coordinator, and "
         summary = f"{text}nobody on ZooKeeper."

@@ -22,6 +22,8 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
+from kgroup.model.group import server_text
+
 if TYPE_CHECKING:
     from kgroup.source.config.oauth_token import TokenProvider
 
@@ -54,7 +56,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             monotonic() + timeout_s,
             "cannot be found: no answer to the look-up of names (DNS)",
         )
-        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port, _ in hosts]
+        return [server_text(host, port) for host, port, _ in hosts]
 
     async def _connect(
         self,

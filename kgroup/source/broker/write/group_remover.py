@@ -7,11 +7,12 @@ from kafka.protocol.admin.groups import DeleteGroupsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.coordinator import OFFSETS_TOPIC, GroupCoordinator, Refusal, is_missing
+from kgroup.source.broker.coordinator import GroupCoordinator, Refusal, is_missing
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name
 from kgroup.source.broker.write.outcome import NOT_BEGUN, Change, Outcome, change_groups
 from kgroup.source.broker.write.refused import refused

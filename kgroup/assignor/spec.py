@@ -142,7 +142,7 @@ class GroupSpec:
 
     @property
     def members_as_sent(self) -> list[MemberSpec]:
-        """The members as the leader of a classic group is given them."""
+        """The members as who assigns is given them: a leader, or the coordinator's assignor."""
         ranks = {member_id: rank for rank, member_id in enumerate(self.member_order)}
         return sorted(self.members, key=lambda member: ranks.get(member.member_id, len(ranks)))
 

@@ -366,8 +366,8 @@ class Group:
         members: sorted by member id.
         leader_library: classic: the client library that wrote the assignments, where it is known
             and the leader is not.
-        member_order: classic: their ids as the coordinator lists them, to the leader too; empty
-            where that is not known.
+        member_order: their ids as the coordinator lists them, of a classic group to the leader too;
+            empty where that is not known.
         offsets: sorted by topic and partition.
         pending_offsets: of open transactions, sorted by topic, partition and place in the log.
         share_offsets: of a share group, sorted by topic and partition.

@@ -1,4 +1,7 @@
-"""Members whose ids share a bucket of the leader's HashMap come as the coordinator listed them."""
+"""Members whose ids share a bucket of a HashMap come as the coordinator listed them.
+
+The map is that of a leader, or of the coordinator where that assigns itself.
+"""
 
 from __future__ import annotations
 
@@ -47,3 +50,35 @@ def test_who_keeps_one_more(order: tuple[int, ...], numbers: tuple[int, ...]) ->
     )
     assignment = assign(spec)
     assert tuple(len(assignment[member_id]) for member_id in IDS) == numbers
+
+
+@pytest.mark.parametrize(
+    ("order", "grown"),
+    [
+        ("abc", "c"),
+        # what a coordinator of 4.3.1 did, which lists them so
+        ("cba", "a"),
+    ],
+)
+def test_who_gets_one_more_of_the_coordinator(order: str, grown: str) -> None:
+    """The first and the third share a bucket; the last with room takes what is left over."""
+    ids = {
+        "a": "6P--7vusRimm629W5LlC8Q",
+        "b": "TMAYZqKnRy-2OuGZZS8SkA",
+        "c": "pib0AIjOT8SIPMorXjuKKQ",
+    }
+    owned = {
+        "a": [("b28", partition) for partition in range(5)],
+        "b": [("a", 0), ("a", 1), ("a", 2), ("b28", 5), ("b28", 6)],
+        "c": [("a", partition) for partition in range(3, 7)],
+    }
+    spec = GroupSpec(
+        "uniform",
+        tuple(MemberSpec(ids[m], ("a", "b28"), owned=tuple(owned[m])) for m in "abc"),
+        {"a": Topic(7), "b28": Topic(9)},
+        "consumer",
+        topic_ids={"a": bytes(15) + b"\1", "b28": bytes(15) + b"\2"},
+        member_order=tuple(ids[m] for m in order),
+    )
+    assignment = assign(spec)
+    assert {m: len(assignment[ids[m]]) for m in "abc"} == {"a": 5, "b": 5, "c": 5} | {grown: 6}

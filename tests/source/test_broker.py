@@ -326,6 +326,33 @@ def test_a_null_inside_a_structure(broker: FakeBroker) -> None:
     assert "null for groups.members.assignment.topic_partitions" in problem.reason
 
 
+def test_members_are_kept_in_the_order_in_which_the_coordinator_lists_them(
+    broker: FakeBroker,
+) -> None:
+    """Its assignors walk over them so; shown they are by id."""
+    nothing: dict[str, Any] = {"topic_partitions": []}
+    members = [
+        {
+            "member_id": member_id,
+            "client_id": "c",
+            "client_host": "/127.0.0.1",
+            "subscribed_topic_names": ["orders"],
+            "assignment": nothing,
+            "target_assignment": nothing,
+        }
+        for member_id in ("pib0", "TMAY", "6P--")
+    ]
+    group = {"group_id": "g", "group_state": "Stable", "assignor_name": "", "members": members}
+    listed = {"group_id": "g", "protocol_type": "consumer", "group_type": "consumer"}
+    broker.newest["ListGroups"] = 5
+    broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": [listed]}
+    broker.handlers["ConsumerGroupDescribe"] = lambda _: {"groups": [group]}
+    with Cluster(broker.bootstrap) as source:
+        found = source.read(None, QUICK).image.groups["g"]
+    assert found.member_order == ("pib0", "TMAY", "6P--")
+    assert [each.member_id for each in found.members] == ["6P--", "TMAY", "pib0"]
+
+
 def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", "Dead")]}
     broker.handlers["OffsetFetch"] = lambda _: committed()

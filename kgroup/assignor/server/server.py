@@ -217,7 +217,7 @@ class ServerGroup:
 
     def __init__(self, spec: GroupSpec) -> None:
         self._members = {member.member_id: member for member in spec.members}
-        self.member_ids = hash_order(self._members)
+        self.member_ids = hash_order(member.member_id for member in spec.members_as_sent)
         self.names = list(spec.topic_ids)
         self._ids = list(spec.topic_ids.values())
         self._numbers = {name: topic for topic, name in enumerate(self.names)}

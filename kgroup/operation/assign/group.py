@@ -27,6 +27,7 @@ from kgroup.operation.assign.zookeeper import (
 from kgroup.operation.commit import with_kafka_commits
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
+from kgroup.simulation.consumer.timeline_table import TimelineTable
 from kgroup.source.base import ClusterSource, GroupSource, Question, Reading
 
 __all__ = [
@@ -166,7 +167,7 @@ def group_spec(
         group_id,
         departed_consumers(group),
         group.leader_id,
-        group.member_order,
+        group.member_order or _walked(group, protocol),
         leader_client=_newest(group.leader_library),
         not_imitated=tuple(sorted(libraries - CLIENTS.keys())),
     )
@@ -176,6 +177,15 @@ def group_spec(
         notes.append(note)
     lags, problems = _lags(source, group, notes)
     return Report((replace(spec, lags=lags),), (*reading.problems, *problems), tuple(notes))
+
+
+def _walked(group: Group, protocol: str) -> tuple[str, ...]:
+    """Give members as a coordinator walks over them, of a group that no coordinator has listed."""
+    table = TimelineTable()
+    if protocol in ("consumer", "share"):
+        for member in group.members:
+            table.put(member.member_id)
+    return tuple(table)
 
 
 def before_rebalance(group: Group, notes: list[str]) -> Group:

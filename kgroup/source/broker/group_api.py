@@ -285,6 +285,7 @@ def _common(answer: Any, type_: GroupType, coordinator: Broker | None) -> dict[s
         "group_epoch": _known(answer.group_epoch),
         "assignment_epoch": _known(answer.assignment_epoch),
         "coordinator": coordinator,
+        "member_order": tuple(str(member.member_id) for member in answer.members),
     }
 
 

@@ -142,6 +142,7 @@ class ConsumerPlay:
         self._own_topic = f"own-{self.seed}"
         self._wires: list[Wire] = []
         self._observer = self._wire("observer")
+        self._others = 0
         self._topics = self._known_topics()
         self.sim = self._world()
         self._begin = time.monotonic()
@@ -440,10 +441,31 @@ class ConsumerPlay:
         while (topics := self._known_topics()).get(name) == own:
             assert time.monotonic() < end, "the topic has not changed"
             time.sleep(0.01)
-        time.sleep(_RESOLVED_S)  # the coordinator hears of it a little later
+        while not self._coordinator_knows(topics.get(name)):  # it hears of it a little later
+            assert time.monotonic() < end, "the coordinator does not know that the topic changed"
+            time.sleep(0.01)
         self._topics = topics
         self.log.append(f"{name}: {topics.get(name)}")
         self.sim.coordinator.update_topics(topics)
+
+    def _coordinator_knows(self, topic: KnownTopic | None) -> bool:
+        """Tell whether it knows the sequence's own topic so, by what it gives to another group."""
+        self._others += 1
+        joining = ConsumerGroupHeartbeat(
+            group_id=f"{self.group_id}-{self._others}",
+            member_id="",
+            member_epoch=JOIN_EPOCH,
+            rebalance_timeout_ms=60_000,
+            topics=(self._own_topic,),
+            owned=frozenset(),
+            version=0,
+        )
+        got = _answer(self._observer.call("ConsumerGroupHeartbeat", 0, **_wire(joining)))
+        leaving = replace(joining, member_id=got.member_id or "", member_epoch=LEAVE_EPOCH)
+        self._observer.call("ConsumerGroupHeartbeat", 0, **_wire(leaving))
+        if topic is None:
+            return not got.assignment
+        return got.assignment == frozenset((topic.topic_id, n) for n in range(topic.partitions))
 
 
 def expected_state(sim: ConsumerWorld, group_id: str) -> Any:

@@ -11,6 +11,7 @@ from kgroup.errors import UsageError
 from kgroup.operation.assign.client import software
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec
+from kgroup.operation.assign.what_if import lead, leaves
 
 OLD = Software("kafka-clients", "1.1.1")
 NEW = Software("kafka-clients", "4.3.1")
@@ -127,6 +128,60 @@ def test_specs_name_the_library_of_the_group_and_of_members() -> None:
     members[0]["client"] = "kafka-client"
     with pytest.raises(SpecError, match=r"members\[0\].client: expected one of kafka-clients"):
         read_spec({**fields, "members": members})
+
+
+GO_RUNS = {"a": (("t", 0),), "b": (("t", 1), ("t", 2))}
+"""By `RangeGroupBalancer` of kafka-go, which rounds limits down; Java's gives a the longer run."""
+JAVA_RUNS = {"a": (("t", 0), ("t", 1)), "b": (("t", 2),)}
+
+
+def of_libraries(*clients: str | None, **more: Any) -> GroupSpec:
+    members = [
+        {"member_id": name, "topics": ["t"], "client": client}
+        for name, client in zip("ab", clients, strict=True)
+    ]
+    return read_spec({"topics": {"t": {"partitions": 3}}, "members": members, **more})
+
+
+def test_the_library_of_a_specs_leader_assigns() -> None:
+    spec = of_libraries("kafka-go", "java")
+    of_go, of_java = (dry_run(lead(spec, name)) for name in "ab")
+    assert (of_go.computed_as, of_go.assignment) == ("kafka-go 0.4.51", None)
+    assert of_go.error is not None
+    assert of_go.error.type == "wrapError"  # Java's subscription goes on behind the user data
+    assert (of_java.computed_as, of_java.assignment) == (str(NEW), JAVA_RUNS)
+    assert "not known of which client library the leader" in dry_run(spec).warnings[0]
+
+
+def test_the_library_of_all_members_of_a_spec_assigns() -> None:
+    plan = dry_run(of_libraries("kafka-go", "kafka-go"))
+    assert (plan.computed_as, plan.assignment, plan.warnings) == ("kafka-go 0.4.51", GO_RUNS, ())
+    kafkajs = of_libraries("kafkajs@1.12", "kafkajs@1.12")
+    assert (kafkajs.strategy, dry_run(kafkajs).computed_as) == (
+        "RoundRobinAssigner",
+        "kafkajs 1.12.0",
+    )
+    assert dry_run(of_libraries(None, None)).warnings == ()
+
+
+def test_a_group_and_its_leader_of_different_libraries_are_told() -> None:
+    spec = lead(of_libraries("kafka-go", "kafka-go", client="java"), "a")
+    plan = dry_run(spec)
+    assert (plan.computed_as, plan.assignment) == (str(NEW), JAVA_RUNS)
+    assert plan.warnings == (
+        f"The leader is of kafka-go; computed as {NEW} all the same, as was asked for.",
+    )
+    spec = lead(of_libraries("sarama@1.30", "sarama", client="sarama"), "a")
+    assert dry_run(spec).warnings[0].startswith("The leader is of sarama 1.30.0; computed as sara")
+    # where a member names no version, the group may
+    assert dry_run(lead(replace(spec, client=software("sarama@1.47")), "b")).warnings == ()
+
+
+def test_a_leader_without_the_strategy_is_refused() -> None:
+    spec = of_libraries("kafkajs", "java")
+    with pytest.raises(UsageError, match=r"--leader: no strategy 'range' for a leader of kafkajs"):
+        lead(spec, "a")
+    assert dry_run(leaves(spec, spec.members[1])).computed_as == str(NEW)
 
 
 def test_another_library_is_asked_for() -> None:

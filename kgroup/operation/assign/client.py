@@ -98,12 +98,19 @@ def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
 def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     """Say how sure it is that the library of a group's leader is imitated, and who else is there.
 
-    Nothing is said where a library was asked for.
+    Where a library was asked for, it is only said if the leader is of another one.
     """
-    if spec.client is not None or spec.protocol != "classic":
+    if spec.protocol != "classic":
         return
     leads = computed_as(spec)
     leader = spec.leader
+    if spec.client is not None:
+        own = None if leader is None or leader.is_client_inferred else leader.client
+        # nothing that members send tells a version: then it is the newest that stands there
+        if own and own not in (leads, Software(leads.name, CLIENTS[leads.name].versions[0])):
+            of = own if own.name == leads.name else own.name
+            yield f"The leader is of {of}; computed as {leads} all the same, as was asked for."
+        return
     if leader is not None and leader.client is not None:
         if leader.is_client_inferred:
             yield (

@@ -100,7 +100,8 @@ def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]
 def computed_as(spec: GroupSpec) -> Software:
     """Say what an assignment imitates: of a classic group the library of which its leader is.
 
-    Where that is not known, it is that of all members, see `library_of_all`.
+    Where that is not known, it is that of all members, see `library_of_all`, or Kafka's own, if
+    what the leader sent rules that out.
     """
     if spec.client is not None or spec.protocol != "classic":
         return spec.client or newest(spec.protocol)
@@ -109,7 +110,8 @@ def computed_as(spec: GroupSpec) -> Software:
         return leader.client
     if spec.leader_client is not None:
         return spec.leader_client
-    return library_of_all(spec.strategy, (each.client for each in spec.members))
+    of_all = library_of_all(spec.strategy, (each.client for each in spec.members))
+    return of_all if leader is None or of_all.name not in leader.not_of else newest("classic")
 
 
 def library_of_all(strategy: str | None, clients: Iterable[Software | None]) -> Software:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 
 from kgroup.assignor.base import AssignorError, TopicPartition
-from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, Software
+from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
+from kgroup.model.client.recognition import always_told
 
-__all__ = ["asked_software", "chance_warnings", "leader_warnings", "software"]
+__all__ = ["asked_software", "chance_warnings", "leader_warnings", "ruled_out", "software"]
 
 _ALIASES = {"java": KAFKA_CLIENTS}
 
@@ -64,6 +66,26 @@ def asked_software(
             f"{' or '.join(versions(protocol))}; leave out --kafka-version"
         )
     return newest(protocol)._replace(version=kafka_version)
+
+
+@cache
+def ruled_out(strategy: str | None, goes_on: bool) -> frozenset[str]:
+    """Give the libraries of which a member is not, if bytes and client id do not tell which it is.
+
+    Args:
+        strategy: of the group.
+        goes_on: whether the subscription has anything behind the user data.
+    """
+    found = set(always_told(strategy))
+    for name, library in CLIENTS.items():
+        written = {
+            library.as_sent([MemberSpec("", ())], strategy, version)[0].goes_on
+            for version, known in library.strategies.items()
+            if strategy is not None and strategy in known
+        }
+        if written and goes_on not in written:
+            found.add(name)
+    return frozenset(found)
 
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
@@ -142,6 +164,7 @@ def _consequence(spec: GroupSpec, leads: Software) -> str:
         name
         for name, library in CLIENTS.items()
         if name != leads.name
+        and (spec.leader is None or name not in spec.leader.not_of)
         and spec.strategy in library.strategies[library.versions[0]]
         and _shares(spec, Software(name, library.versions[0])) != as_computed
     ]

@@ -92,6 +92,15 @@ def test_a_leader_that_is_not_known_is_told_with_what_would_differ() -> None:
     assert dry_run(replace(spec, leader_client=NEW)).warnings == (), "its assignments told"
 
 
+def test_what_is_said_of_a_leader_that_is_not_known_is_said_of_no_other() -> None:
+    sarama = member("b", Software("sarama", "1.61.1"))
+    unknown, others = warned(member("a", None), sarama, member("c", NEW), leader_id="a")
+    assert unknown.startswith("It is not known of which client library the leader is. ")
+    assert others == "There are members of sarama; only the leader assigns."
+    (others,) = warned(member("a", NEW), sarama, leader_id="a")
+    assert others == "There are members of sarama too; the leader, of kafka-clients, assigns."
+
+
 def test_racks_that_may_count_are_told() -> None:
     """By `rangeBalancer.Balance` of franz-go 1.21.2: who is in the rack of a partition gets it."""
     members = (member("a", FRANZ_GO, rack="a"), member("b", FRANZ_GO, rack="b"))

@@ -133,6 +133,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
             of = own if own.name == leads.name else own.name
             yield f"The leader is of {of}; computed as {leads} all the same, as was asked for."
         return
+    is_known = True
     if leader is not None and leader.client is not None:
         if leader.is_client_inferred:
             yield (
@@ -142,6 +143,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     elif spec.leader_client is None:
         clients = {each.client for each in spec.members}
         if None in clients or len(clients) > 1 or any(m.is_client_inferred for m in spec.members):
+            is_known = False
             yield (
                 f"It is not known of which client library the leader is. Computed as {leads}; "
                 f"{_consequence(spec, leads)}"
@@ -154,7 +156,8 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     libraries = {each.client.name for each in spec.members if each.client is not None}
     others = sorted(libraries - {leads.name})
     if others:
-        yield f"There are members of {', '.join(others)} too; the leader, of {leads.name}, assigns."
+        who = f" too; the leader, of {leads.name}," if is_known else "; only the leader"
+        yield f"There are members of {', '.join(others)}{who} assigns."
 
 
 def _consequence(spec: GroupSpec, leads: Software) -> str:

@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 
 from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
 from kgroup.model.client.recognition import always_told
 
-__all__ = ["asked_software", "chance_warnings", "leader_warnings", "ruled_out", "software"]
+__all__ = [
+    "asked_software",
+    "chance_warnings",
+    "is_failure_open",
+    "leader_warnings",
+    "ruled_out",
+    "software",
+]
 
 _ALIASES = {"java": KAFKA_CLIENTS}
+_LEADERS = 6
+"""How many are tried where it is not known who leads."""
 
 
 def software(text: str) -> Software:
@@ -158,6 +168,19 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     if others:
         who = f" too; the leader, of {leads.name}," if is_known else "; only the leader"
         yield f"There are members of {', '.join(others)}{who} assigns."
+
+
+def _led(spec: GroupSpec) -> Iterator[GroupSpec]:
+    """Give a group as led by those who might, where that is not known: a few that differ."""
+    if spec.protocol == "classic" and spec.leader is None:
+        who = {each.topics: each.member_id for each in reversed(spec.members_as_sent)}
+        for leader_id in islice(who.values(), _LEADERS):
+            yield replace(spec, client=computed_as(spec), leader_id=leader_id)
+
+
+def is_failure_open(spec: GroupSpec) -> bool:
+    """Tell of a group whose leader is taken to fail whether it depends on who leads."""
+    return any(_shares(led, computed_as(led)) is not None for led in _led(spec))
 
 
 def _consequence(spec: GroupSpec, leads: Software) -> str:

@@ -363,8 +363,12 @@ def _warnings(
         for number, flag in enumerate(is_given[name])
         if not flag
     ]
-    if nobody:
-        waiting = {(move.topic, move.partition) for move in moves if move.to_member is None}
+    if nobody and spec.protocol == "classic" and is_cooperative(spec):
+        waiting = {  # for the next rebalance, to which who gives up something calls all
+            (move.topic, move.partition)
+            for move in moves
+            if move.to_member is None and move.from_member in assignment
+        }
         nobody = [partition for partition in nobody if partition not in waiting]
     absent = sorted(wanted - counts.keys(), key=utf16)
     if absent:

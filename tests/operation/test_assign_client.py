@@ -11,7 +11,7 @@ from kgroup.errors import UsageError
 from kgroup.operation.assign.client import software
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec
-from kgroup.operation.assign.what_if import lead, leaves
+from kgroup.operation.assign.what_if import lead, leaves, set_partitions
 
 OLD = Software("kafka-clients", "1.1.1")
 NEW = Software("kafka-clients", "4.3.1")
@@ -117,6 +117,38 @@ def test_racks_that_may_count_are_told() -> None:
     assert dry_run(replace(spec, strategy="roundrobin")).warnings == ()
     assert dry_run(replace(spec, topics={"t": Topic(2)})).warnings == ()
     assert dry_run(replace(spec, client=software("franz-go@1.20"))).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("client", "strategy", "goes_by_racks"),
+    [
+        ("kafka-go", "rack-affinity", True),
+        ("kafka-go", "range", False),
+        ("franz-go@1.21", "range", True),
+        ("franz-go@1.21", "cooperative-sticky", True),
+        ("franz-go@1.21", "roundrobin", False),
+        ("franz-go@1.18", "range", False),
+        ("java", "range", False),  # goes by those of replicas
+    ],
+)
+def test_partitions_whose_leaders_are_in_no_known_rack_are_told(
+    client: str, strategy: str, goes_by_racks: bool
+) -> None:
+    """Which strategies go by them: docs/assign.md, after the sources of both libraries."""
+    members = tuple(member(name, None, rack=name) for name in "ab")
+    known = Topic(2, leader_racks=("b", "a"))
+    imitated = software(client)
+    spec = GroupSpec(strategy, members, {"t": known, "u": Topic(9)}, client=imitated)
+    assert dry_run(spec).warnings == ()
+    grown = set_partitions(spec, "t", 3)
+    unknown = replace(spec, topics={"t": Topic(2)})
+    for each, named in (grown, "t-2"), (unknown, "t-0, t-1"):
+        assert dry_run(each).warnings == goes_by_racks * (
+            f"{strategy} of {imitated.name} goes by racks, and no rack is known of the leaders of "
+            f"{named}: these count as in none. leader_racks in a spec gives them.",
+        )
+    without = replace(grown, members=tuple(replace(each, rack=None) for each in members))
+    assert not any("goes by racks" in warning for warning in dry_run(without).warnings)
 
 
 def test_members_of_a_library_without_a_model_are_named() -> None:

@@ -11,6 +11,7 @@ from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
 from kgroup.model.client.recognition import always_told
+from kgroup.operation.report import first_names
 
 __all__ = [
     "asked_software",
@@ -113,6 +114,30 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
             f"of {name} {by_rack}, or of a later version with an option that nothing tells "
             f"(docs/assign.md, {name}). --client {name}@{by_rack} computes with them."
         )
+    rackless = _without_leader_rack(spec, leads)
+    if rackless:
+        yield (
+            f"{spec.strategy} of {leads.name} goes by racks, and no rack is known of the leaders "
+            f"of {first_names(rackless)}: these count as in none. leader_racks in a spec gives "
+            "them."
+        )
+
+
+def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
+    """Name the partitions of whose leaders no rack is known, where the group goes by that."""
+    library = CLIENTS.get(leads.name)
+    if library is None or not any(member.rack for member in spec.members):
+        return []
+    if library.strategies[leads.version][spec.strategy] not in library.by_leader_rack:
+        return []
+    wanted = {name for member in spec.members for name in member.topics if name in spec.topics}
+    return [
+        f"{name}-{number}"
+        for name in sorted(wanted)
+        for topic in [spec.topics[name]]
+        for number in range(topic.partitions)
+        if topic.leader_racks is None or topic.leader_racks[number] is None
+    ]
 
 
 def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:

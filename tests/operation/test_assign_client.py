@@ -151,6 +151,44 @@ def test_partitions_whose_leaders_are_in_no_known_rack_are_told(
     assert not any("goes by racks" in warning for warning in dry_run(without).warnings)
 
 
+@pytest.mark.parametrize(
+    ("client", "strategy", "others", "grows", "cause"),
+    [
+        ("kafkajs", "RoundRobinAssigner", "u", False, "it is not known who leads (--leader ID tel"),
+        ("kafkajs", "RoundRobinAssigner", "tu", True, "it is not known how brokers will list new "),
+        (
+            "kafkajs",
+            "RoundRobinAssigner",
+            "u",
+            True,
+            "it is not known who leads (--leader ID tells), nor how brokers will list new part",
+        ),
+        ("kafka-go", "range", "tu", True, "it is not known how brokers will list new partitions ("),
+        ("franz-go@1.21", "range", "u", False, "it is not known who leads (--leader ID tells) ("),
+        ("sarama", "sticky", "tu", False, "chance may decide (docs/assign.md, sarama)."),
+    ],
+)
+def test_why_an_answer_is_not_determined_is_told(
+    client: str, strategy: str, others: str, grows: bool, cause: str
+) -> None:
+    """The causes are those that docs/assign.md has for each library."""
+    topic = {"partitions": 2, "listed": [1, 0], "leader_racks": ["r", "s"]}
+    spec = read_spec(
+        {
+            "client": client,
+            "strategy": strategy,
+            "topics": {"t": topic, "u": topic},
+            "members": [
+                {"member_id": name, "topics": list(topics), "rack": "r"}
+                for name, topics in (("a", "tu"), ("b", others))
+            ],
+        }
+    )
+    warnings = dry_run(set_partitions(spec, "t", 3) if grows else spec).warnings
+    (found,) = (text for text in warnings if "does not determine what" in text)
+    assert found.partition(" answers here, as ")[2].startswith(cause)
+
+
 def test_members_of_a_library_without_a_model_are_named() -> None:
     (text,) = warned(member("a", NEW), leader_id="a", not_imitated=("ruby-kafka",))
     assert text.startswith("There are members of ruby-kafka, which is not imitated")

@@ -105,7 +105,8 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
     if not is_determined(spec):
         yield (
             "The group may get another assignment than this one: what is known of it does not "
-            f"determine what {leads.name} answers here (docs/assign.md, {leads.name})."
+            f"determine what {leads.name} answers here, as {_cause(spec, leads)} (docs/assign.md, "
+            f"{leads.name})."
         )
     if _depends_on_racks(spec, leads):
         name, by_rack = leads.name, CLIENTS[leads.name].by_rack
@@ -121,6 +122,35 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
             f"of {first_names(rackless)}: these count as in none. leader_racks in a spec gives "
             "them."
         )
+
+
+def _cause(spec: GroupSpec, leads: Software) -> str:
+    """Say why an assignment is not determined: what would have to be known, or that chance decides.
+
+    That is found out by taking it for known.
+    """
+    topics = {name: replace(each, is_listing_known=True) for name, each in spec.topics.items()}
+    listed = replace(spec, topics=topics)
+    is_new = topics != spec.topics
+    if is_new and is_determined(listed):
+        return "it is not known how brokers will list new partitions"
+    if CLIENTS[leads.name].is_same_without is not None:
+        members = tuple(replace(each, unknown_id=False) for each in spec.members)
+        if is_determined(replace(spec, members=members, departed=())):
+            return "a leader that has not led so far may not know all topics at first"
+    for known, also in (spec, ""), (listed, ", nor how brokers will list new partitions"):
+        led = list(_led(known))
+        if len(led) > 1 and (known is spec or is_new) and all(map(_is_settled, led)):
+            return f"it is not known who leads (--leader ID tells){also}"
+    return "chance may decide"
+
+
+def _is_settled(spec: GroupSpec) -> bool:
+    """Tell whether an assignment is determined, or that it fails."""
+    try:
+        return is_determined(spec)
+    except AssignorError:
+        return True
 
 
 def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:

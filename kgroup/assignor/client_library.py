@@ -38,6 +38,7 @@ class ClientLibrary:
         static_since: the version from which on members may be static; None: none has that.
         by_rack: the version whose leaders go by racks; those of later ones do so only with an
             option, which nothing tells. None: there is no such option.
+        by_leader_rack: the assignors that go by the racks of partitions' leaders.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ClientLibrary:
     since: Mapping[str, str] = field(default_factory=dict)
     static_since: str | None = None
     by_rack: str | None = None
+    by_leader_rack: Collection[ClassicAssignor] = ()
 
     @property
     def versions(self) -> tuple[str, ...]:

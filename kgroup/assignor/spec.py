@@ -78,6 +78,7 @@ class MemberSpec:
         threads: of a ZooKeeper consumer, which of its threads has what it owns, where it is known.
         client: the library that writes its subscription; None where it is not known.
         is_client_inferred: whether that is probable only.
+        not_of: where it is not known, the libraries that do not write such a subscription.
     """
 
     member_id: str
@@ -96,6 +97,7 @@ class MemberSpec:
     threads: Mapping[TopicPartition, int] = field(default_factory=dict)
     client: Software | None = None
     is_client_inferred: bool = False
+    not_of: frozenset[str] = frozenset()
 
     def streams_of(self, topic: str) -> int:
         """Give the threads for a topic; for one that is not named as many as for any other."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kgroup.assignor import zookeeper
@@ -38,6 +38,7 @@ __all__ = [
     "computed_as",
     "is_cooperative",
     "is_determined",
+    "library_of_all",
     "newest",
     "strategies",
     "versions",
@@ -99,8 +100,8 @@ def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]
 def computed_as(spec: GroupSpec) -> Software:
     """Say what an assignment imitates: of a classic group the library of which its leader is.
 
-    Where that is not known, it is the library of all members for which one is known, if it is
-    one; where they differ or none is known, Kafka's own.
+    Where that is not known, it is that of all members, see `library_of_all`, or Kafka's own, if
+    what the leader sent rules that out.
     """
     if spec.client is not None or spec.protocol != "classic":
         return spec.client or newest(spec.protocol)
@@ -109,8 +110,21 @@ def computed_as(spec: GroupSpec) -> Software:
         return leader.client
     if spec.leader_client is not None:
         return spec.leader_client
-    known = {each.client for each in spec.members if each.client is not None}
-    return known.pop() if len(known) == 1 else newest(spec.protocol)
+    of_all = library_of_all(spec.strategy, (each.client for each in spec.members))
+    return of_all if leader is None or of_all.name not in leader.not_of else newest("classic")
+
+
+def library_of_all(strategy: str | None, clients: Iterable[Software | None]) -> Software:
+    """Give the library of all members of a classic group for which one is known, if it is one.
+
+    Where they differ or none is known, it is Kafka's own. Those without the strategy do not count.
+    """
+    known = {
+        each
+        for each in clients
+        if each is not None and (not strategy or strategy in strategies("classic", each))
+    }
+    return known.pop() if len(known) == 1 else newest("classic")
 
 
 def is_cooperative(spec: GroupSpec) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kgroup.model.client.library import Certainty, Recognition
-from kgroup.model.client.recognition import recognize
+from kgroup.model.client.recognition import always_told, recognize
 from kgroup.model.client.short_subscription import readable
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from tests.model.records import classic, classic_member, groups
@@ -106,6 +106,16 @@ def test_no_member_of_a_group_is_taken_for_another_librarys(leader_known: bool) 
     every = {(line.library, line.row["version"]) for group in rounds() for line in group}
     assert seen == every
     assert len(every) >= 15
+
+
+def test_libraries_that_are_always_told() -> None:
+    assert {name for name in TOLD_BY_BYTES if "range" in TOLD_BY_BYTES[name]} - {"librdkafka"} == (
+        always_told("range")  # versions of librdkafka before those that were recorded are not told
+    )
+    for strategy in ("sticky", "cooperative-sticky", "rack-affinity", "RoundRobinAssigner"):
+        expected = {name for name, strategies in TOLD_BY_BYTES.items() if strategy in strategies}
+        assert always_told(strategy) == expected
+    assert always_told("our-own") == always_told(None) == frozenset()
 
 
 def test_a_leader_is_told_by_what_it_assigned() -> None:

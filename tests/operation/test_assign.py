@@ -229,6 +229,38 @@ def test_the_library_that_fails_is_named() -> None:
     assert "librdkafka's own assignor" in plan.warnings[0]
 
 
+def test_partitions_that_are_lost_for_good_are_told() -> None:
+    """A leader made of kafka-go assigns nothing while one subscribed topic does not exist."""
+    members = [
+        {"member_id": "a", "topics": ["t", "u"], "owned": [["t", 0], ["t", 1]]},
+        {"member_id": "b", "topics": ["t"], "owned": [["t", 2]]},
+    ]
+    topics = {"t": {"partitions": 3}}
+    spec = group("range", members=members, topics=topics, client="kafka-go")
+    *_, warning = dry_run(spec).warnings
+    assert warning == "Given to nobody, though there are members that subscribe: t-0, t-1, t-2."
+    assert warning in dry_run(what_if.remove_member(spec, "b")).warnings
+    cooperative = what_if.add_members(group(), AddedMembers())
+    assert not any("nobody" in warning for warning in dry_run(cooperative).warnings)
+
+
+def test_a_failure_that_depends_on_who_leads_is_no_certain_one() -> None:
+    """A leader made of KafkaJS deals its own topics alone (`topicsSubscribed`)."""
+    members = [{"member_id": "a", "topics": ["t", "u"]}, {"member_id": "b", "topics": ["t"]}]
+    spec = group("RoundRobinAssigner", members=members, client="kafkajs")
+    plan = dry_run(spec)
+    assert plan.error is not None
+    assert plan.error.type == "KafkaJSProtocolError"
+    (warning,) = plan.warnings
+    assert warning.startswith(
+        "It is not known who leads. The first member, which is taken, fails w"
+    )
+    assert warning.endswith("; another one would not. --leader ID computes with one.")
+    (warning,) = dry_run(what_if.lead(spec, "a")).warnings
+    assert warning.startswith("The group's leader fails with KafkaJSProtocolError: ")
+    assert dry_run(what_if.lead(spec, "b")).error is None
+
+
 @pytest.mark.parametrize("seed", range(examples(12)))
 @pytest.mark.parametrize("strategy", ["range", "sticky", "cooperative-sticky"])
 def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -> None:

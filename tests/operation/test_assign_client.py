@@ -11,6 +11,7 @@ from kgroup.errors import UsageError
 from kgroup.operation.assign.client import software
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec
+from kgroup.operation.assign.what_if import lead, leaves, set_partitions
 
 OLD = Software("kafka-clients", "1.1.1")
 NEW = Software("kafka-clients", "4.3.1")
@@ -91,6 +92,15 @@ def test_a_leader_that_is_not_known_is_told_with_what_would_differ() -> None:
     assert dry_run(replace(spec, leader_client=NEW)).warnings == (), "its assignments told"
 
 
+def test_what_is_said_of_a_leader_that_is_not_known_is_said_of_no_other() -> None:
+    sarama = member("b", Software("sarama", "1.61.1"))
+    unknown, others = warned(member("a", None), sarama, member("c", NEW), leader_id="a")
+    assert unknown.startswith("It is not known of which client library the leader is. ")
+    assert others == "There are members of sarama; only the leader assigns."
+    (others,) = warned(member("a", NEW), sarama, leader_id="a")
+    assert others == "There are members of sarama too; the leader, of kafka-clients, assigns."
+
+
 def test_racks_that_may_count_are_told() -> None:
     """By `rangeBalancer.Balance` of franz-go 1.21.2: who is in the rack of a partition gets it."""
     members = (member("a", FRANZ_GO, rack="a"), member("b", FRANZ_GO, rack="b"))
@@ -107,6 +117,76 @@ def test_racks_that_may_count_are_told() -> None:
     assert dry_run(replace(spec, strategy="roundrobin")).warnings == ()
     assert dry_run(replace(spec, topics={"t": Topic(2)})).warnings == ()
     assert dry_run(replace(spec, client=software("franz-go@1.20"))).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("client", "strategy", "goes_by_racks"),
+    [
+        ("kafka-go", "rack-affinity", True),
+        ("kafka-go", "range", False),
+        ("franz-go@1.21", "range", True),
+        ("franz-go@1.21", "cooperative-sticky", True),
+        ("franz-go@1.21", "roundrobin", False),
+        ("franz-go@1.18", "range", False),
+        ("java", "range", False),  # goes by those of replicas
+    ],
+)
+def test_partitions_whose_leaders_are_in_no_known_rack_are_told(
+    client: str, strategy: str, goes_by_racks: bool
+) -> None:
+    """Which strategies go by them: docs/assign.md, after the sources of both libraries."""
+    members = tuple(member(name, None, rack=name) for name in "ab")
+    known = Topic(2, leader_racks=("b", "a"))
+    imitated = software(client)
+    spec = GroupSpec(strategy, members, {"t": known, "u": Topic(9)}, client=imitated)
+    assert dry_run(spec).warnings == ()
+    grown = set_partitions(spec, "t", 3)
+    unknown = replace(spec, topics={"t": Topic(2)})
+    for each, named in (grown, "t-2"), (unknown, "t-0, t-1"):
+        assert dry_run(each).warnings == goes_by_racks * (
+            f"{strategy} of {imitated.name} goes by racks, and no rack is known of the leaders of "
+            f"{named}: these count as in none. leader_racks in a spec gives them.",
+        )
+    without = replace(grown, members=tuple(replace(each, rack=None) for each in members))
+    assert not any("goes by racks" in warning for warning in dry_run(without).warnings)
+
+
+@pytest.mark.parametrize(
+    ("client", "strategy", "others", "grows", "cause"),
+    [
+        ("kafkajs", "RoundRobinAssigner", "u", False, "it is not known who leads (--leader ID tel"),
+        ("kafkajs", "RoundRobinAssigner", "tu", True, "it is not known how brokers will list new "),
+        (
+            "kafkajs",
+            "RoundRobinAssigner",
+            "u",
+            True,
+            "it is not known who leads (--leader ID tells), nor how brokers will list new part",
+        ),
+        ("kafka-go", "range", "tu", True, "it is not known how brokers will list new partitions ("),
+        ("franz-go@1.21", "range", "u", False, "it is not known who leads (--leader ID tells) ("),
+        ("sarama", "sticky", "tu", False, "chance may decide (docs/assign.md, sarama)."),
+    ],
+)
+def test_why_an_answer_is_not_determined_is_told(
+    client: str, strategy: str, others: str, grows: bool, cause: str
+) -> None:
+    """The causes are those that docs/assign.md has for each library."""
+    topic = {"partitions": 2, "listed": [1, 0], "leader_racks": ["r", "s"]}
+    spec = read_spec(
+        {
+            "client": client,
+            "strategy": strategy,
+            "topics": {"t": topic, "u": topic},
+            "members": [
+                {"member_id": name, "topics": list(topics), "rack": "r"}
+                for name, topics in (("a", "tu"), ("b", others))
+            ],
+        }
+    )
+    warnings = dry_run(set_partitions(spec, "t", 3) if grows else spec).warnings
+    (found,) = (text for text in warnings if "does not determine what" in text)
+    assert found.partition(" answers here, as ")[2].startswith(cause)
 
 
 def test_members_of_a_library_without_a_model_are_named() -> None:
@@ -127,6 +207,60 @@ def test_specs_name_the_library_of_the_group_and_of_members() -> None:
     members[0]["client"] = "kafka-client"
     with pytest.raises(SpecError, match=r"members\[0\].client: expected one of kafka-clients"):
         read_spec({**fields, "members": members})
+
+
+GO_RUNS = {"a": (("t", 0),), "b": (("t", 1), ("t", 2))}
+"""By `RangeGroupBalancer` of kafka-go, which rounds limits down; Java's gives a the longer run."""
+JAVA_RUNS = {"a": (("t", 0), ("t", 1)), "b": (("t", 2),)}
+
+
+def of_libraries(*clients: str | None, **more: Any) -> GroupSpec:
+    members = [
+        {"member_id": name, "topics": ["t"], "client": client}
+        for name, client in zip("ab", clients, strict=True)
+    ]
+    return read_spec({"topics": {"t": {"partitions": 3}}, "members": members, **more})
+
+
+def test_the_library_of_a_specs_leader_assigns() -> None:
+    spec = of_libraries("kafka-go", "java")
+    of_go, of_java = (dry_run(lead(spec, name)) for name in "ab")
+    assert (of_go.computed_as, of_go.assignment) == ("kafka-go 0.4.51", None)
+    assert of_go.error is not None
+    assert of_go.error.type == "wrapError"  # Java's subscription goes on behind the user data
+    assert (of_java.computed_as, of_java.assignment) == (str(NEW), JAVA_RUNS)
+    assert "not known of which client library the leader" in dry_run(spec).warnings[0]
+
+
+def test_the_library_of_all_members_of_a_spec_assigns() -> None:
+    plan = dry_run(of_libraries("kafka-go", "kafka-go"))
+    assert (plan.computed_as, plan.assignment, plan.warnings) == ("kafka-go 0.4.51", GO_RUNS, ())
+    kafkajs = of_libraries("kafkajs@1.12", "kafkajs@1.12")
+    assert (kafkajs.strategy, dry_run(kafkajs).computed_as) == (
+        "RoundRobinAssigner",
+        "kafkajs 1.12.0",
+    )
+    assert dry_run(of_libraries(None, None)).warnings == ()
+
+
+def test_a_group_and_its_leader_of_different_libraries_are_told() -> None:
+    spec = lead(of_libraries("kafka-go", "kafka-go", client="java"), "a")
+    plan = dry_run(spec)
+    assert (plan.computed_as, plan.assignment) == (str(NEW), JAVA_RUNS)
+    assert plan.warnings == (
+        f"The leader is of kafka-go; computed as {NEW} all the same, as was asked for.",
+    )
+    spec = lead(of_libraries("sarama@1.30", "sarama", client="sarama"), "a")
+    assert dry_run(spec).warnings[0].startswith("The leader is of sarama 1.30.0; computed as sara")
+    # where a member names no version, the group may
+    assert dry_run(lead(replace(spec, client=software("sarama@1.47")), "b")).warnings == ()
+
+
+def test_a_leader_without_the_strategy_is_refused() -> None:
+    spec = of_libraries("kafkajs", "java")
+    with pytest.raises(UsageError, match=r"--leader: no strategy 'range' for a leader of kafkajs"):
+        lead(spec, "a")
+    assert dry_run(leaves(spec, spec.members[1])).computed_as == str(NEW)
 
 
 def test_another_library_is_asked_for() -> None:

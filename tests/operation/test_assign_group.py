@@ -145,6 +145,33 @@ def test_the_leader_is_that_of_the_group() -> None:
     assert read.data[0].leader_id == "b"
 
 
+@pytest.mark.parametrize(
+    ("owned", "leader_id", "expected"),
+    [
+        (None, "b", "kafka-clients 4.3.1"),  # a subscription of version 0
+        ((), "b", "librdkafka 2.16.0"),
+        (None, "gone", "librdkafka 2.16.0"),
+    ],
+)
+def test_a_leader_whose_bytes_rule_out_the_others_library_is_of_an_unknown_one(
+    owned: tuple[()] | None, leader_id: str, expected: str
+) -> None:
+    """By docs/assign.md librdkafka sends version 1 and later, and kafka-python version 0.
+
+    kafka-go, which deals two of three partitions to the last member, is told by its bytes alone.
+    """
+    leader = replace(member("b", 0, 1, 2), subscription=Subscription(("t",), owned=owned))
+    other = replace(member("a"), client_library="librdkafka")
+    given = replace(group(other, leader), assignor="range", leader_id=leader_id)
+    (spec,) = read_group(FakeSource(given), "g").data
+    plan = dry_run(spec)
+    assert plan.computed_as == expected
+    assert plan.warnings[0].startswith(
+        f"It is not known of which client library the leader is. Computed as {expected}; "
+    )
+    assert ("kafka-go" in plan.warnings[0]) == (leader_id == "gone")
+
+
 class Listing(FakeSource):
     """Implements `ClusterSource`; brokers list the partitions of t in an order of their own."""
 

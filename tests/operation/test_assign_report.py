@@ -99,7 +99,13 @@ def check_warnings(spec: GroupSpec, plan: AssignPlan) -> None:
     existing = {(name, p) for name, topic in spec.topics.items() for p in range(topic.partitions)}
     owners = Counter(p for got in plan.assignment.values() for p in set(got))
     topics = {member.member_id: member.topics for member in spec.members}
-    waiting = {(m.topic, m.partition) for m in plan.moves if m.to_member is None}
+    waiting = {
+        (m.topic, m.partition)
+        for m in plan.moves
+        if m.to_member is None
+        and m.from_member in plan.assignment
+        and plan.rebalance == "cooperative"
+    }
     expected: dict[str, set[TopicPartition]] = {
         "to more than one member at once": {
             p for p, count in owners.items() if count > 1 and spec.protocol != "share"

@@ -173,4 +173,5 @@ KAFKA_GO = ClientLibrary(
     as_sent=as_sent,
     is_determined=_is_determined,
     since={"0.4.51": "0.3.6"},
+    by_leader_rack=(assign_by_rack,),
 )

@@ -31,7 +31,7 @@ from kgroup.model.client.library import (
 )
 from kgroup.model.client.short_subscription import readable
 
-__all__ = ["leading_library", "recognize"]
+__all__ = ["always_told", "leading_library", "recognize"]
 
 Data = Mapping[str, Any]
 """A member, a subscription or an assignment, with Kafka's field names, as decoders give them."""
@@ -198,6 +198,21 @@ def leading_library(strategy: str | None, members: Sequence[Data]) -> str | None
     there = frozenset(each for member in members for each in _subscribing(strategy, member))
     libraries = assigning & there
     return next(iter(libraries)) if len(libraries) == 1 else None
+
+
+def always_told(strategy: str | None) -> frozenset[str]:
+    """Give the libraries whose members are told by their bytes alone: no other one writes such."""
+    habits = [each for each in _SUBSCRIPTIONS if strategy in each.strategies]
+    shared = {
+        one.library
+        for one in habits
+        for other in habits
+        if one.library != other.library
+        and one.is_short == other.is_short
+        and one.versions & other.versions
+        and one.user_data & other.user_data
+    }
+    return frozenset(each.library for each in habits) - shared
 
 
 def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognition | None:

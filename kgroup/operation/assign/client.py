@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from itertools import islice
 
 from kgroup.assignor.base import AssignorError, TopicPartition
-from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, Software
+from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
+from kgroup.model.client.recognition import always_told
+from kgroup.operation.report import first_names
 
-__all__ = ["asked_software", "chance_warnings", "leader_warnings", "software"]
+__all__ = [
+    "asked_software",
+    "chance_warnings",
+    "is_failure_open",
+    "leader_warnings",
+    "ruled_out",
+    "software",
+]
 
 _ALIASES = {"java": KAFKA_CLIENTS}
+_LEADERS = 6
+"""How many are tried where it is not known who leads."""
 
 
 def software(text: str) -> Software:
@@ -66,13 +79,34 @@ def asked_software(
     return newest(protocol)._replace(version=kafka_version)
 
 
+@cache
+def ruled_out(strategy: str | None, goes_on: bool) -> frozenset[str]:
+    """Give the libraries of which a member is not, if bytes and client id do not tell which it is.
+
+    Args:
+        strategy: of the group.
+        goes_on: whether the subscription has anything behind the user data.
+    """
+    found = set(always_told(strategy))
+    for name, library in CLIENTS.items():
+        written = {
+            library.as_sent([MemberSpec("", ())], strategy, version)[0].goes_on
+            for version, known in library.strategies.items()
+            if strategy is not None and strategy in known
+        }
+        if written and goes_on not in written:
+            found.add(name)
+    return frozenset(found)
+
+
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
     """Say where chance, or what is not known, decides what the leader's library answers."""
     leads = computed_as(spec)
     if not is_determined(spec):
         yield (
             "The group may get another assignment than this one: what is known of it does not "
-            f"determine what {leads.name} answers here (docs/assign.md, {leads.name})."
+            f"determine what {leads.name} answers here, as {_cause(spec, leads)} (docs/assign.md, "
+            f"{leads.name})."
         )
     if _depends_on_racks(spec, leads):
         name, by_rack = leads.name, CLIENTS[leads.name].by_rack
@@ -81,6 +115,59 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
             f"of {name} {by_rack}, or of a later version with an option that nothing tells "
             f"(docs/assign.md, {name}). --client {name}@{by_rack} computes with them."
         )
+    rackless = _without_leader_rack(spec, leads)
+    if rackless:
+        yield (
+            f"{spec.strategy} of {leads.name} goes by racks, and no rack is known of the leaders "
+            f"of {first_names(rackless)}: these count as in none. leader_racks in a spec gives "
+            "them."
+        )
+
+
+def _cause(spec: GroupSpec, leads: Software) -> str:
+    """Say why an assignment is not determined: what would have to be known, or that chance decides.
+
+    That is found out by taking it for known.
+    """
+    topics = {name: replace(each, is_listing_known=True) for name, each in spec.topics.items()}
+    listed = replace(spec, topics=topics)
+    is_new = topics != spec.topics
+    if is_new and is_determined(listed):
+        return "it is not known how brokers will list new partitions"
+    if CLIENTS[leads.name].is_same_without is not None:
+        members = tuple(replace(each, unknown_id=False) for each in spec.members)
+        if is_determined(replace(spec, members=members, departed=())):
+            return "a leader that has not led so far may not know all topics at first"
+    for known, also in (spec, ""), (listed, ", nor how brokers will list new partitions"):
+        led = list(_led(known))
+        if len(led) > 1 and (known is spec or is_new) and all(map(_is_settled, led)):
+            return f"it is not known who leads (--leader ID tells){also}"
+    return "chance may decide"
+
+
+def _is_settled(spec: GroupSpec) -> bool:
+    """Tell whether an assignment is determined, or that it fails."""
+    try:
+        return is_determined(spec)
+    except AssignorError:
+        return True
+
+
+def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
+    """Name the partitions of whose leaders no rack is known, where the group goes by that."""
+    library = CLIENTS.get(leads.name)
+    if library is None or not any(member.rack for member in spec.members):
+        return []
+    if library.strategies[leads.version][spec.strategy] not in library.by_leader_rack:
+        return []
+    wanted = {name for member in spec.members for name in member.topics if name in spec.topics}
+    return [
+        f"{name}-{number}"
+        for name in sorted(wanted)
+        for topic in [spec.topics[name]]
+        for number in range(topic.partitions)
+        if topic.leader_racks is None or topic.leader_racks[number] is None
+    ]
 
 
 def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
@@ -98,12 +185,20 @@ def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
 def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     """Say how sure it is that the library of a group's leader is imitated, and who else is there.
 
-    Nothing is said where a library was asked for.
+    Where a library was asked for, it is only said if the leader is of another one.
     """
-    if spec.client is not None or spec.protocol != "classic":
+    if spec.protocol != "classic":
         return
     leads = computed_as(spec)
     leader = spec.leader
+    if spec.client is not None:
+        own = None if leader is None or leader.is_client_inferred else leader.client
+        # nothing that members send tells a version: then it is the newest that stands there
+        if own and own not in (leads, Software(leads.name, CLIENTS[leads.name].versions[0])):
+            of = own if own.name == leads.name else own.name
+            yield f"The leader is of {of}; computed as {leads} all the same, as was asked for."
+        return
+    is_known = True
     if leader is not None and leader.client is not None:
         if leader.is_client_inferred:
             yield (
@@ -113,6 +208,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     elif spec.leader_client is None:
         clients = {each.client for each in spec.members}
         if None in clients or len(clients) > 1 or any(m.is_client_inferred for m in spec.members):
+            is_known = False
             yield (
                 f"It is not known of which client library the leader is. Computed as {leads}; "
                 f"{_consequence(spec, leads)}"
@@ -125,7 +221,21 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     libraries = {each.client.name for each in spec.members if each.client is not None}
     others = sorted(libraries - {leads.name})
     if others:
-        yield f"There are members of {', '.join(others)} too; the leader, of {leads.name}, assigns."
+        who = f" too; the leader, of {leads.name}," if is_known else "; only the leader"
+        yield f"There are members of {', '.join(others)}{who} assigns."
+
+
+def _led(spec: GroupSpec) -> Iterator[GroupSpec]:
+    """Give a group as led by those who might, where that is not known: a few that differ."""
+    if spec.protocol == "classic" and spec.leader is None:
+        who = {each.topics: each.member_id for each in reversed(spec.members_as_sent)}
+        for leader_id in islice(who.values(), _LEADERS):
+            yield replace(spec, client=computed_as(spec), leader_id=leader_id)
+
+
+def is_failure_open(spec: GroupSpec) -> bool:
+    """Tell of a group whose leader is taken to fail whether it depends on who leads."""
+    return any(_shares(led, computed_as(led)) is not None for led in _led(spec))
 
 
 def _consequence(spec: GroupSpec, leads: Software) -> str:
@@ -135,6 +245,7 @@ def _consequence(spec: GroupSpec, leads: Software) -> str:
         name
         for name, library in CLIENTS.items()
         if name != leads.name
+        and (spec.leader is None or name not in spec.leader.not_of)
         and spec.strategy in library.strategies[library.versions[0]]
         and _shares(spec, Software(name, library.versions[0])) != as_computed
     ]

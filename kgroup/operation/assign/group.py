@@ -16,7 +16,7 @@ from kgroup.model.client.library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
-from kgroup.operation.assign.client import asked_software
+from kgroup.operation.assign.client import asked_software, ruled_out
 from kgroup.operation.assign.spec import made_up_topic_id
 from kgroup.operation.assign.zookeeper import (
     check_registrations,
@@ -358,6 +358,9 @@ def _member(
         generation=group.generation_id,
         client=_newest(member.client_library),
         is_client_inferred=member.client_library_certainty is Certainty.INFERRED,
+        not_of=frozenset()
+        if protocol != "classic" or member.client_library
+        else ruled_out(group.assignor, subscription.owned is not None),
     )
 
 

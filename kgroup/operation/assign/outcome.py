@@ -14,7 +14,7 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member, computed_as, is_cooperative
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.operation.assign.client import chance_warnings, leader_warnings
+from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
 from kgroup.operation.assign.move import Move, find_moves, with_lags, with_threads
 from kgroup.operation.assign.overlap import Overlap, overlaps
 from kgroup.operation.assign.ownership import Ownership, ownership
@@ -306,6 +306,11 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
     who = "The group's leader" if spec.protocol == "classic" else "The coordinator"
     library = computed_as(spec).name
     whose = "Kafka" if spec.protocol != "classic" or library == KAFKA_CLIENTS else library
+    if is_failure_open(spec):
+        return (
+            f"It is not known who leads. The first member, which is taken, fails with {error}; "
+            "another one would not. --leader ID computes with one."
+        )
     return (
         f"{who} fails with {error}: {whose}'s own assignor cannot assign this. The group stands "
         "still until the members' subscriptions or the partitions that they claim change."
@@ -358,8 +363,12 @@ def _warnings(
         for number, flag in enumerate(is_given[name])
         if not flag
     ]
-    if nobody:
-        waiting = {(move.topic, move.partition) for move in moves if move.to_member is None}
+    if nobody and spec.protocol == "classic" and is_cooperative(spec):
+        waiting = {  # for the next rebalance, to which who gives up something calls all
+            (move.topic, move.partition)
+            for move in moves
+            if move.to_member is None and move.from_member in assignment
+        }
         nobody = [partition for partition in nobody if partition not in waiting]
     absent = sorted(wanted - counts.keys(), key=utf16)
     if absent:

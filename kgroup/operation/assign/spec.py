@@ -15,7 +15,14 @@ import orjson
 
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import CLIENTS, computed_as, newest, strategies, versions
+from kgroup.assignor.strategy import (
+    CLIENTS,
+    computed_as,
+    library_of_all,
+    newest,
+    strategies,
+    versions,
+)
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.client import asked_software, software
@@ -95,12 +102,17 @@ def read_spec(spec: object) -> GroupSpec:
     fields = _object(spec, "", _SPEC_FIELDS)
     protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
     version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
-    client = newest(protocol)._replace(version=version)
+    client: Software | None = newest(protocol)._replace(version=version)
+    imitated = client
     if fields.get("client") is not None:
         if protocol != "classic" or fields.get("kafka_version") is not None:
             raise SpecError("client: only in classic groups, and in place of kafka_version")
-        client = _client(fields["client"], "client")
-    names = strategies(protocol, client)
+        client = imitated = _client(fields["client"], "client")
+    elif protocol == "classic" and fields.get("kafka_version") is None:
+        own = _clients(fields.get("members"))
+        if own:
+            client, imitated = None, library_of_all(fields.get("strategy"), own)
+    names = strategies(protocol, imitated)
     try:
         strategy = _choice(fields, "strategy", names, names[0])
     except SpecError as error:
@@ -268,6 +280,15 @@ def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
         streams=streams,
         threads=threads,
     )
+
+
+def _clients(members: object) -> list[Software]:
+    """Give the libraries that members name, as far as they are members."""
+    return [
+        _client(member["client"], f"members[{at}].client")
+        for at, member in enumerate(members if isinstance(members, list) else ())
+        if isinstance(member, Mapping) and member.get("client") is not None
+    ]
 
 
 def _client(value: object, path: str) -> Software:

@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import computed_as, strategies
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign.spec import made_up_topic_id
 from kgroup.operation.report import first_names
@@ -232,7 +233,7 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
     not above the generations that members claim.
 
     Raises:
-        UsageError: no member of such a group assigns.
+        UsageError: no member of such a group assigns, or this one has no such strategy.
     """
     if spec.protocol == "zookeeper":
         raise UsageError(
@@ -243,7 +244,14 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
             f"--leader: the members of {spec.protocol} groups do not assign, their coordinator "
             "does; leave out --leader"
         )
-    return replace(spec, leader_id=_find(spec, name).member_id)
+    spec = replace(spec, leader_id=_find(spec, name).member_id)
+    known = strategies(spec.protocol, computed_as(spec))
+    if spec.strategy not in known:
+        raise UsageError(
+            f"--leader: no strategy {spec.strategy!r} for a leader of {computed_as(spec)}; there "
+            f"are: {', '.join(known)}"
+        )
+    return spec
 
 
 def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:

@@ -77,4 +77,5 @@ FRANZ_GO = ClientLibrary(
     since={"1.18.0": "1.15.2", "1.14.0": "1.0.0"},
     static_since="0.1.0",
     by_rack="1.21.0",
+    by_leader_rack=(COOPERATIVE_1_21, STICKY_1_21, assign_range_by_rack),
 )

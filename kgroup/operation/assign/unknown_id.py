@@ -12,6 +12,7 @@ others each time, too.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
@@ -20,12 +21,12 @@ from string import ascii_lowercase
 from uuid import UUID
 
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec
+from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, computed_as
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 
-__all__ = ["MOST_IDS", "TRIES", "dry_run_as", "is_small", "mark", "random_id", "unmarked"]
+__all__ = ["MOST_IDS", "TRIES", "dry_run_as", "is_small", "mark", "random_ids", "unmarked"]
 
 _FEW_TOPICS = 3
 TRIES = 6
@@ -52,7 +53,7 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
         seed: the same one gives a member the same id; 0 is of the run that is shown, the only one
             with warnings.
     """
-    ids = {m.member_id: random_id(m, spec, seed) for m in spec.members if m.unknown_id}
+    ids = random_ids(spec, seed)
     if not ids:
         return dry_run(spec)
     members = tuple(
@@ -92,7 +93,46 @@ def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...
     return tuple(order)
 
 
-def random_id(member: MemberSpec, spec: GroupSpec, seed: int) -> str:
+def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
+    """Give each new member, by the id that stands for its own, one as it might have."""
+    unknown = [member for member in spec.members if member.unknown_id]
+    nameless = {each.client or computed_as(spec) for each in unknown if not each.client_id}
+    usual = {client: _usual_client_ids(spec, client) for client in nameless}
+    return {each.member_id: _random_id(each, spec, usual, seed) for each in unknown}
+
+
+def _usual_client_ids(spec: GroupSpec, library: Software) -> Sequence[str]:
+    """Give the client ids that most members of a library have; none of Java, which numbers them."""
+    if spec.protocol != "classic" or library.name == KAFKA_CLIENTS:
+        return ()
+    leads = computed_as(spec)
+    for members in (spec.members, spec.departed):
+        alike = (each for each in members if (each.client or leads).name == library.name)
+        times = Counter(each.client_id for each in alike if each.client_id)
+        if times:
+            most = max(times.values())
+            return [client_id for client_id, number in times.items() if number == most]
+    return ()
+
+
+def _client_id(
+    member: MemberSpec, spec: GroupSpec, usual: Mapping[Software, Sequence[str]], seed: int
+) -> str:
+    """Give a new member's client id, one that others have or the default one of its library."""
+    if member.client_id:
+        return member.client_id
+    client = member.client or computed_as(spec)
+    random = Random(f"{seed} {member.member_id} client")
+    if usual[client]:
+        return random.choice(usual[client]) if seed else usual[client][0]
+    word = "".join(random.choices(ascii_lowercase, k=8))
+    default = CLIENTS[client.name].client_id
+    return default.format(group=spec.id or "group", version=client.version, word=word)
+
+
+def _random_id(
+    member: MemberSpec, spec: GroupSpec, usual: Mapping[Software, Sequence[str]], seed: int
+) -> str:
     """Give a new member an id as it might have.
 
     Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848;
@@ -106,8 +146,7 @@ def random_id(member: MemberSpec, spec: GroupSpec, seed: int) -> str:
     while True:
         uuid = UUID(int=random.getrandbits(128), version=4)
         if spec.protocol == "classic":
-            client = member.instance_id or member.client_id or f"consumer-{spec.id or 'group'}-1"
-            return f"{client}-{uuid}"
+            return f"{member.instance_id or _client_id(member, spec, usual, seed)}-{uuid}"
         text = urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text

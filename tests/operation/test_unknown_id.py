@@ -9,7 +9,7 @@ import pytest
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.operation.assign import unknown_id, what_if
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
-from kgroup.operation.assign.run import compared, settled
+from kgroup.operation.assign.run import bounced, compared, settled
 from kgroup.operation.assign.spec import read_spec
 from kgroup.operation.assign.what_if import AddedMembers
 
@@ -122,22 +122,60 @@ def test_a_new_member_is_called_as_any_where_each_is_called_otherwise() -> None:
     assert {name.partition("-")[0] for name in made} == {"a", "pay"}
 
 
-def test_where_a_new_member_of_librdkafka_comes_is_not_known() -> None:
-    """Range goes by member id; the fourth `rdkafka` may come anywhere among three of that name."""
+def three_of_librdkafka(partitions: int = 8) -> GroupSpec:
+    """Members of the default client id; range goes by the random rest of their ids."""
+    share = partitions // 3 + 1
     members = [
         {
             "member_id": f"rdkafka-{digit}c1d2b7e-0000-4000-8000-00000000000{at}",
             "client_id": "rdkafka",
             "topics": ["t"],
-            "owned": [["t", number] for number in range(3 * at, min(3 * at + 3, 8))],
+            "owned": [["t", n] for n in range(share * at, min(share * (at + 1), partitions))],
         }
         for at, digit in enumerate("37b")
     ]
-    spec = {"client": "librdkafka", "strategy": "range", "topics": {"t": {"partitions": 8}}}
-    joined = what_if.add_members(read_spec(spec | {"members": members}), AddedMembers())
-    plan = settled(joined).first
+    topics = {"t": {"partitions": partitions}}
+    spec = {"client": "librdkafka", "strategy": "range", "topics": topics}
+    return read_spec(spec | {"members": members})
+
+
+def test_where_a_new_member_of_librdkafka_comes_is_not_known() -> None:
+    """It may come anywhere among three of the same client id."""
+    plan = settled(what_if.add_members(three_of_librdkafka(), AddedMembers())).first
     assert unsure(plan)["new-1"] is True
     assert True in {move.depends_on_id for move in plan.moves}
+
+
+def test_a_rolling_restart_marks_what_depends_on_the_new_ids() -> None:
+    """Two members that stay know their places, as all ids are known; no later step does."""
+    first, *later = bounced(three_of_librdkafka()).runs
+    assert set(unsure(first.first).values()) == {False}
+    assert {move.depends_on_id for move in first.first.moves} == {False}
+    assert len(later) == 5
+    for run in later:
+        assert True in unsure(run.first).values()
+        assert True in {move.depends_on_id for move in run.first.moves}
+        assert "depends on the ids of new members" in run.first.warnings[-1]
+
+
+def test_a_rolling_restart_by_ids_that_sort_as_before_depends_on_none() -> None:
+    spec = three_of_librdkafka()
+    members = tuple(replace(m, client_id=name) for m, name in zip(spec.members, "abc", strict=True))
+    for run in bounced(replace(spec, members=members)).runs:
+        assert set(unsure(run.first).values()) == {False}
+        assert run.first.warnings == ()
+
+
+def test_in_a_large_rolling_restart_it_is_not_found_out() -> None:
+    assert unknown_id.is_small_restart(three_of_librdkafka(8_333))  # 6 rebalances, 49,998
+    large = three_of_librdkafka(8_334)
+    assert not unknown_id.is_small_restart(large)
+    first, *later = bounced(large).runs
+    assert {move.depends_on_id for move in first.first.moves} == {False}
+    for run in later:
+        assert set(unsure(run.first).values()) == {None}
+        assert {move.depends_on_id for move in run.first.moves} == {None}
+        assert "in a restart of so many members and partitions" in run.first.warnings[-1]
 
 
 def test_ids_alone_decide_between_two_new_members_of_one_client() -> None:

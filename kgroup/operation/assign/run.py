@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -21,6 +21,7 @@ _RESTLESS = (
     f"The group may never come to rest: after {_MOST_REBALANCES} more rebalances members still "
     "give up partitions, and join again."
 )
+_MANY_RESTARTS = "in a restart of so many members and partitions"
 _RACING = (
     "The group may get another assignment than this one: where a member gives up partitions and "
     "joins again before another one has taken its part of the rebalance before, it ends otherwise."
@@ -113,12 +114,13 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     if not any(member.unknown_id for member in spec.members):
         return run
     if unknown_id.is_small(spec):
-        seeds = range(1, 1 + unknown_id.TRIES)
-        tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in seeds]
-        first, *following = unknown_id.mark(run.plans, tries)
-    else:
-        first, *following = unknown_id.unmarked(run.plans)
-    return replace(run, first=first, following=tuple(following))
+        tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in unknown_id.SEEDS]
+        return _with_plans(run, unknown_id.mark(run.plans, tries))
+    return _with_plans(run, unknown_id.unmarked(run.plans))
+
+
+def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
+    return replace(run, first=plans[0], following=tuple(plans[1:]))
 
 
 def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
@@ -168,8 +170,15 @@ def bounced(spec: GroupSpec) -> Bounce:
     """Restart every member in turn: it leaves, and comes back.
 
     With a static member that is no rebalance, if it is back within its session timeout
-    (`GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`).
+    (`GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`). What depends on the new
+    ids of members is marked.
     """
+    runs = _bounce(spec)
+    if unknown_id.is_small_restart(spec):
+        tries = [_bounce(spec, seed) for seed in unknown_id.SEEDS]
+        for at, run in enumerate(runs):
+            others = [other[at].plans if at < len(other) else () for other in tries]
+            runs[at] = _with_plans(run, unknown_id.mark(run.plans, others))
     dynamic = [member for member in spec.members if member.instance_id is None]
     return Bounce(
         spec.id,
@@ -178,7 +187,7 @@ def bounced(spec: GroupSpec) -> Bounce:
         str(computed_as(spec)),
         len(dynamic),
         len(spec.members) - len(dynamic),
-        tuple(_bounce(spec)),
+        tuple(runs),
         _has_static_members(spec),
     )
 
@@ -190,7 +199,10 @@ def _has_static_members(spec: GroupSpec) -> bool:
     return CLIENTS[name].has_static_members(version)
 
 
-def _bounce(spec: GroupSpec) -> list[Run]:
+def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
+    """Give what each member sets off; where that is too much to try other ids, marked as such."""
+    is_small = unknown_id.is_small_restart(spec)
+    is_unknown = False
     runs: list[Run] = []
     for member in spec.members:
         if member.instance_id is not None:
@@ -200,7 +212,10 @@ def _bounce(spec: GroupSpec) -> list[Run]:
             spec = change(spec, member)
             if not spec.members:  # it was the only one
                 continue
-            run, spec = _settle(spec, f"{member.client_id or member.member_id} {what}")
+            run, spec = _settle(spec, f"{member.client_id or member.member_id} {what}", seed=seed)
+            is_unknown = is_unknown or any(each.unknown_id for each in spec.members)
+            if is_unknown and not is_small:
+                run = _with_plans(run, unknown_id.unmarked(run.plans, _MANY_RESTARTS))
             runs.append(run)
             if run.error is not None:
                 return runs

@@ -26,14 +26,30 @@ from kgroup.assignor.strategy import CLIENTS, computed_as
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 
-__all__ = ["MOST_IDS", "TRIES", "dry_run_as", "is_small", "mark", "random_ids", "unmarked"]
+__all__ = [
+    "MOST_IDS",
+    "SEEDS",
+    "TRIES",
+    "dry_run_as",
+    "is_small",
+    "is_small_restart",
+    "mark",
+    "random_ids",
+    "unmarked",
+]
 
 _FEW_TOPICS = 3
 TRIES = 6
 """How often a group is assigned again: an even chance shows in 63 of 64 cases."""
 
+SEEDS = range(1, 1 + TRIES)
+"""Of the other ids."""
+
 MOST_IDS = 5_000
 """Partitions, and members, of a group that is assigned again: it takes a few seconds then."""
+
+_MOST_IN_RESTART = 50_000
+"""The same, times the rebalances of a rolling restart."""
 
 _LATER = (4_000_000_000_000, 5_000_000_000_000)
 """When new ZooKeeper consumers start: after all others, in milliseconds of as many digits."""
@@ -41,8 +57,16 @@ _LATER = (4_000_000_000_000, 5_000_000_000_000)
 
 def is_small(spec: GroupSpec) -> bool:
     """Tell whether it takes no long time to assign a group again and again."""
-    partitions = sum(topic.partitions for topic in spec.topics.values())
-    return max(partitions, len(spec.members)) <= MOST_IDS
+    return _size(spec) <= MOST_IDS
+
+
+def is_small_restart(spec: GroupSpec) -> bool:
+    """Tell the same of restarting its members, each of which leaves and comes back."""
+    return 2 * len(spec.members) * _size(spec) <= _MOST_IN_RESTART
+
+
+def _size(spec: GroupSpec) -> int:
+    return max(sum(topic.partitions for topic in spec.topics.values()), len(spec.members))
 
 
 def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
@@ -201,8 +225,10 @@ def mark(plans: Sequence[AssignPlan], tries: Sequence[Sequence[AssignPlan]]) -> 
     ]
 
 
-def unmarked(plans: Sequence[AssignPlan]) -> list[AssignPlan]:
-    """Say that it was not found out what depends on unknown ids."""
+def unmarked(
+    plans: Sequence[AssignPlan], where: str = f"above {MOST_IDS} partitions or members"
+) -> list[AssignPlan]:
+    """Say that it was not found out what depends on unknown ids, as the end of a sentence."""
     return [
         replace(
             plan,
@@ -211,7 +237,7 @@ def unmarked(plans: Sequence[AssignPlan]) -> list[AssignPlan]:
             warnings=(
                 *plan.warnings,
                 "Which partitions go where may depend on the ids of new members, which are not "
-                f"known; above {MOST_IDS} partitions or members it is not found out which do.",
+                f"known; {where} it is not found out which do.",
             ),
         )
         for plan in plans

@@ -8,11 +8,12 @@ import pytest
 from kgroup.assignor.spec import GroupSpec
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign import what_if
+from kgroup.operation.assign.assign import AssignRequest, assign_specs
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, after, dry_run
 from kgroup.operation.assign.run import bounced, compared, settled
 from kgroup.operation.assign.spec import SpecError, read_spec, read_specs
-from kgroup.operation.assign.what_if import AddedMembers
+from kgroup.operation.assign.what_if import AddedMembers, Changes
 from tests.assignor.random_group import RandomGroup
 from tests.examples import examples
 
@@ -169,6 +170,28 @@ def test_a_rolling_restart_starts_each_step_from_the_one_before() -> None:
     assert {(m.topic, m.partition) for m in left.moves} == {
         partition for partition, owner in before.items() if owner == "b"
     }
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_noted"),
+    [
+        ("sarama", True),
+        ("sarama@1.47", True),
+        ("librdkafka", False),
+        ("kgo", False),
+        ("pay", False),
+    ],
+)
+def test_a_client_id_that_is_the_name_of_another_library_is_noted(
+    client_id: str, *, is_noted: bool
+) -> None:
+    text = b"""{"client": "librdkafka", "topics": {"t": {"partitions": 4}},
+        "members": [{"member_id": "a", "topics": ["t"]}]}"""
+    request = AssignRequest(changes=Changes(add=[AddedMembers(client_id=client_id)]))
+    noted = f"client={client_id} is taken as a client id; who has it counts as a member of librdkaf"
+    assert [noted in note for note in assign_specs(text, "-", request).notes] == [True] * is_noted
+    there = text.replace(b'"a",', b'"a", "client_id": "%s",' % client_id.encode())
+    assert assign_specs(there, "-", request).notes == ()
 
 
 def test_share_groups_and_old_versions_have_no_static_members() -> None:

@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import CLIENTS, computed_as
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign.spec import made_up_topic_id
 from kgroup.operation.report import first_names
@@ -27,6 +28,7 @@ __all__ = [
     "forget",
     "lead",
     "leaves",
+    "notes",
     "remove_member",
     "restart_member",
     "set_partitions",
@@ -122,6 +124,19 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     if changes.leader is not None:
         spec = lead(spec, changes.leader)
     return forget(spec) if changes.fresh else spec
+
+
+def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
+    """Say which client id of new members may be meant as another library than the leader's."""
+    leads = computed_as(spec).name
+    for client_id in dict.fromkeys(added.client_id or "" for added in changes.add):
+        library = client_id.partition("@")[0]
+        is_there = client_id in {member.client_id for member in spec.members}
+        if spec.protocol == "classic" and library in CLIENTS.keys() - {leads} and not is_there:
+            yield (
+                f"--add-member: client={client_id} is taken as a client id; who has it counts as a "
+                f"member of {leads}"
+            )
 
 
 def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.assignor.spec import GroupSpec
-from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import computed_as, has_static_members, strategies
 from kgroup.operation.assign import unknown_id
 from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, after
 from kgroup.operation.assign.unknown_id import dry_run_as
@@ -179,24 +179,28 @@ def bounced(spec: GroupSpec) -> Bounce:
         for at, run in enumerate(runs):
             others = [other[at].plans if at < len(other) else () for other in tries]
             runs[at] = _with_plans(run, unknown_id.mark(run.plans, others))
-    dynamic = [member for member in spec.members if member.instance_id is None]
+    static = len(spec.members) - len(_dynamic(spec))
     return Bounce(
         spec.id,
         spec.protocol,
         spec.strategy,
         str(computed_as(spec)),
-        len(dynamic),
-        len(spec.members) - len(dynamic),
+        len(spec.members) - static,
+        static,
         tuple(runs),
-        _has_static_members(spec),
+        has_static_members(spec.protocol, computed_as(spec)),
     )
 
 
-def _has_static_members(spec: GroupSpec) -> bool:
-    if spec.protocol != "classic":
-        return spec.protocol == "consumer"
-    name, version = computed_as(spec)
-    return CLIENTS[name].has_static_members(version)
+def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
+    """Give the members that are new when they come back; some libraries have no static ones."""
+    leads = computed_as(spec)
+    return [
+        member
+        for member in spec.members
+        if member.instance_id is None
+        or not has_static_members(spec.protocol, member.client or leads)
+    ]
 
 
 def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
@@ -204,9 +208,7 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
     is_small = unknown_id.is_small_restart(spec)
     is_unknown = False
     runs: list[Run] = []
-    for member in spec.members:
-        if member.instance_id is not None:
-            continue
+    for member in _dynamic(spec):
         member = next(each for each in spec.members if each.member_id == member.member_id)
         for change, what in ((leaves, "leaves"), (comes_back, "comes back")):
             spec = change(spec, member)

@@ -21,8 +21,8 @@ from string import ascii_lowercase
 from uuid import UUID
 
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import CLIENTS, computed_as
+from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec
+from kgroup.assignor.strategy import CLIENTS, computed_as, has_static_members
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 
@@ -119,19 +119,20 @@ def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...
 
 def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
     """Give each new member, by the id that stands for its own, one as it might have."""
-    unknown = [member for member in spec.members if member.unknown_id]
-    nameless = {each.client or computed_as(spec) for each in unknown if not each.client_id}
-    usual = {client: _usual_client_ids(spec, client) for client in nameless}
+    leads = computed_as(spec)
+    unknown = [replace(m, client=m.client or leads) for m in spec.members if m.unknown_id]
+    libraries = {m.client.name for m in unknown if m.client is not None and not m.client_id}
+    usual = {library: _usual_client_ids(spec, library) for library in libraries}
     return {each.member_id: _random_id(each, spec, usual, seed) for each in unknown}
 
 
-def _usual_client_ids(spec: GroupSpec, library: Software) -> Sequence[str]:
+def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
     """Give the client ids that most members of a library have; none of Java, which numbers them."""
-    if spec.protocol != "classic" or library.name == KAFKA_CLIENTS:
+    if spec.protocol != "classic" or library == KAFKA_CLIENTS:
         return ()
     leads = computed_as(spec)
     for members in (spec.members, spec.departed):
-        alike = (each for each in members if (each.client or leads).name == library.name)
+        alike = (each for each in members if (each.client or leads).name == library)
         times = Counter(each.client_id for each in alike if each.client_id)
         if times:
             most = max(times.values())
@@ -139,25 +140,10 @@ def _usual_client_ids(spec: GroupSpec, library: Software) -> Sequence[str]:
     return ()
 
 
-def _client_id(
-    member: MemberSpec, spec: GroupSpec, usual: Mapping[Software, Sequence[str]], seed: int
-) -> str:
-    """Give a new member's client id, one that others have or the default one of its library."""
-    if member.client_id:
-        return member.client_id
-    client = member.client or computed_as(spec)
-    random = Random(f"{seed} {member.member_id} client")
-    if usual[client]:
-        return random.choice(usual[client]) if seed else usual[client][0]
-    word = "".join(random.choices(ascii_lowercase, k=8))
-    default = CLIENTS[client.name].client_id
-    return default.format(group=spec.id or "group", version=client.version, word=word)
-
-
 def _random_id(
-    member: MemberSpec, spec: GroupSpec, usual: Mapping[Software, Sequence[str]], seed: int
+    member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
 ) -> str:
-    """Give a new member an id as it might have.
+    """Give a new member, of a library that is told, an id as it might have.
 
     Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848;
     `kafka.consumer.ZookeeperConsumerConnector`.
@@ -170,10 +156,28 @@ def _random_id(
     while True:
         uuid = UUID(int=random.getrandbits(128), version=4)
         if spec.protocol == "classic":
-            return f"{member.instance_id or _client_id(member, spec, usual, seed)}-{uuid}"
+            return f"{_beginning(member, spec, usual, seed)}-{uuid}"
         text = urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+def _beginning(
+    member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
+) -> str:
+    """Give the instance id of a static member, or a client id: its own, a usual, or the default."""
+    client = member.client
+    assert client is not None
+    if member.instance_id and has_static_members(spec.protocol, client):
+        return member.instance_id
+    if member.client_id:
+        return member.client_id
+    random = Random(f"{seed} {member.member_id} client")
+    if known := usual[client.name]:
+        return random.choice(known) if seed else known[0]
+    word = "".join(random.choices(ascii_lowercase, k=8))
+    default = CLIENTS[client.name].client_id
+    return default.format(group=spec.id or "group", version=client.version, word=word)
 
 
 def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:

@@ -143,7 +143,7 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     """Let members join that the group has never had.
 
     Raises:
-        UsageError: members of such a group do not have what these have.
+        UsageError: members of such a group do not have what these have, or one has its instance id.
     """
     of_others = ("client_id", "instance_id", "rack")
     of_zookeeper = ("host", "streams")
@@ -163,6 +163,14 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
         streams = dict.fromkeys(topics, added.streams)
     topics = tuple(dict.fromkeys(topics))
     suffixes = [""] if added.count == 1 else [f"-{number + 1}" for number in range(added.count)]
+    static = {member.instance_id for member in spec.members}
+    for suffix in suffixes:
+        if added.instance_id is not None and added.instance_id + suffix in static:
+            raise UsageError(
+                f"--add-member: {_called(spec)} has a member with instance id "
+                f"{added.instance_id + suffix} already, and a coordinator keeps only one; name "
+                "another, or let that one leave (--remove-member)"
+            )
     joined = (
         MemberSpec(
             member_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -36,12 +37,14 @@ class Run:
         first: the rebalance.
         following: those after it; only cooperative ones need any.
         what: why it happens, in a rolling restart.
+        what_of_whom: the same with the id of the member, where others have its client id too.
         rank: of its strategy among those that were compared, 1 is the best; None: none were.
     """
 
     first: AssignPlan
     following: tuple[AssignPlan, ...] = ()
     what: str | None = None
+    what_of_whom: str | None = None
     rank: int | None = None
 
     @property
@@ -207,6 +210,7 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
     """Give what each member sets off; where that is too much to try other ids, marked as such."""
     is_small = unknown_id.is_small_restart(spec)
     is_unknown = False
+    called = Counter(member.client_id for member in spec.members)
     runs: list[Run] = []
     for member in _dynamic(spec):
         member = next(each for each in spec.members if each.member_id == member.member_id)
@@ -214,7 +218,10 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
             spec = change(spec, member)
             if not spec.members:  # it was the only one
                 continue
-            run, spec = _settle(spec, f"{member.client_id or member.member_id} {what}", seed=seed)
+            name = member.client_id or member.member_id
+            whose = member.member_id if called[member.client_id] > 1 else name
+            run, spec = _settle(spec, seed=seed)
+            run = replace(run, what=f"{name} {what}", what_of_whom=f"{whose} {what}")
             is_unknown = is_unknown or any(each.unknown_id for each in spec.members)
             if is_unknown and not is_small:
                 run = _with_plans(run, unknown_id.unmarked(run.plans, _MANY_RESTARTS))
@@ -226,7 +233,7 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
 
 
 def _settle(
-    spec: GroupSpec, what: str | None = None, *, most: int = _MOST_REBALANCES, seed: int = 0
+    spec: GroupSpec, *, most: int = _MOST_REBALANCES, seed: int = 0
 ) -> tuple[Run, GroupSpec]:
     """Give the run, with so many following rebalances at most, and the group before the last one.
 
@@ -246,4 +253,4 @@ def _settle(
         spec = after(spec, plan)
         plan = dry_run_as(spec, seed)
         following.append(plan)
-    return Run(first, tuple(following), what), spec
+    return Run(first, tuple(following)), spec

@@ -29,6 +29,8 @@ class ClientLibrary:
             one that was compared; it stands for those after it too, up to the next.
         as_sent: gives what a leader reads in the subscriptions of members of this library, from
             the members, the name of the strategy and the version.
+        client_id: that a member has where its application names none; `{group}`, `{version}` and,
+            for what nobody knows, `{word}` stand in it.
         is_determined: tells whether what an assignor is given determines its answer, and not chance
             or what is not known; None: it always does.
         is_same_without: tells whether a group comes to the same if its leader assigns first what it
@@ -44,6 +46,7 @@ class ClientLibrary:
     name: str
     strategies: Mapping[str, Mapping[str, ClassicAssignor]]
     as_sent: Callable[[Sequence[MemberSpec], str, str], list[Subscriber]]
+    client_id: str
     is_determined: IsDetermined | None = None
     is_same_without: IsSameWithout | None = None
     draws_topic_order: bool = False

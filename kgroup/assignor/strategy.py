@@ -36,6 +36,7 @@ __all__ = [
     "assign_threads",
     "by_member",
     "computed_as",
+    "has_static_members",
     "is_cooperative",
     "is_determined",
     "library_of_all",
@@ -130,6 +131,13 @@ def library_of_all(strategy: str | None, clients: Iterable[Software | None]) -> 
 def is_cooperative(spec: GroupSpec) -> bool:
     """Tell whether members keep what they own while the group is assigned anew."""
     return spec.has_topic_ids or spec.strategy == "cooperative-sticky"
+
+
+def has_static_members(protocol: str, client: Software) -> bool:
+    """Tell whether members of a library may be static in groups of a protocol."""
+    if protocol != "classic":
+        return protocol == "consumer"
+    return CLIENTS[client.name].has_static_members(client.version)
 
 
 def assign(spec: GroupSpec) -> Assignment:

@@ -8,11 +8,13 @@ import pytest
 from kgroup.assignor.spec import GroupSpec
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign import what_if
+from kgroup.operation.assign.assign import AssignRequest, assign_specs
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, after, dry_run
 from kgroup.operation.assign.run import bounced, compared, settled
 from kgroup.operation.assign.spec import SpecError, read_spec, read_specs
-from kgroup.operation.assign.what_if import AddedMembers
+from kgroup.operation.assign.unknown_id import random_ids
+from kgroup.operation.assign.what_if import AddedMembers, Changes
 from tests.assignor.random_group import RandomGroup
 from tests.examples import examples
 
@@ -151,6 +153,43 @@ def test_a_rolling_restart_moves_nothing_where_members_are_static() -> None:
     assert (bounce.dynamic, bounce.static, bounce.runs, bounce.moves) == (0, 2, (), 0)
 
 
+@pytest.mark.parametrize(
+    ("client", "static"),
+    [("kafka-go", 0), ("kafkajs", 0), ("kafka-python@2.0.2", 0), ("kafka-python", 2)],
+)
+def test_an_instance_id_counts_only_where_there_are_static_members(
+    client: str, static: int
+) -> None:
+    """Neither kafka-go nor KafkaJS sends `group.instance.id`; kafka-python does since 2.3."""
+    members = [
+        {"member_id": name, "instance_id": f"i{name}", "client_id": "c", "topics": ["t"]}
+        for name in "ab"
+    ]
+    strategy = "RoundRobinAssigner" if client == "kafkajs" else "range"
+    spec = group(strategy, client=client, members=members)
+    bounce = bounced(spec)
+    assert (bounce.dynamic, bounce.static, bounce.can_be_static) == (2 - static, static, static > 0)
+    assert len(bounce.runs) == 2 * bounce.dynamic
+    back = random_ids(what_if.restart_member(spec, "a"), 0)["new-1"]
+    assert back.startswith("ia-" if static else "c-")
+
+
+def test_no_two_members_have_one_instance_id() -> None:
+    """A coordinator maps each to one member (`ClassicGroup.staticMembers`)."""
+    members = [{"member_id": name, "topics": ["t"], "instance_id": "i-2"} for name in "ab"]
+    with pytest.raises(
+        SpecError, match=r"members\[1\]\.instance_id: 'i-2' is that of members\[0\]"
+    ):
+        group(members=members)
+    spec = group(members=members[:1])
+    for added in (AddedMembers(instance_id="i-2"), AddedMembers(2, instance_id="i")):
+        with pytest.raises(UsageError, match="has a member with instance id i-2 already"):
+            what_if.add_members(spec, added)
+    left = what_if.remove_member(spec, "i-2")
+    joined = what_if.add_members(left, AddedMembers(2, instance_id="i"))
+    assert [member.instance_id for member in joined.members] == ["i-1", "i-2"]
+
+
 def test_a_rolling_restart_ends_with_new_members_and_all_partitions() -> None:
     bounce = bounced(group("sticky"))
     runs = bounce.runs
@@ -169,6 +208,28 @@ def test_a_rolling_restart_starts_each_step_from_the_one_before() -> None:
     assert {(m.topic, m.partition) for m in left.moves} == {
         partition for partition, owner in before.items() if owner == "b"
     }
+
+
+@pytest.mark.parametrize(
+    ("client_id", "is_noted"),
+    [
+        ("sarama", True),
+        ("sarama@1.47", True),
+        ("librdkafka", False),
+        ("kgo", False),
+        ("pay", False),
+    ],
+)
+def test_a_client_id_that_is_the_name_of_another_library_is_noted(
+    client_id: str, *, is_noted: bool
+) -> None:
+    text = b"""{"client": "librdkafka", "topics": {"t": {"partitions": 4}},
+        "members": [{"member_id": "a", "topics": ["t"]}]}"""
+    request = AssignRequest(changes=Changes(add=[AddedMembers(client_id=client_id)]))
+    noted = f"client={client_id} is taken as a client id; who has it counts as a member of librdkaf"
+    assert [noted in note for note in assign_specs(text, "-", request).notes] == [True] * is_noted
+    there = text.replace(b'"a",', b'"a", "client_id": "%s",' % client_id.encode())
+    assert assign_specs(there, "-", request).notes == ()
 
 
 def test_share_groups_and_old_versions_have_no_static_members() -> None:

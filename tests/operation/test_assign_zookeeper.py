@@ -13,7 +13,7 @@ from kgroup.operation.assign.outcome import after, dry_run
 from kgroup.operation.assign.overlap import Overlap
 from kgroup.operation.assign.run import bounced, compared, settled
 from kgroup.operation.assign.spec import SpecError, read_spec
-from kgroup.operation.assign.unknown_id import random_id
+from kgroup.operation.assign.unknown_id import random_ids
 from kgroup.operation.assign.what_if import AddedMembers
 
 OWNED = {"C1": [["P", 0, 0], ["P", 1, 0], ["P", 2, 1]], "C2": [["P", 3, 0], ["P", 4, 1]]}
@@ -87,7 +87,7 @@ def test_consumers_that_join_have_threads_too() -> None:
 
 def test_the_id_of_a_new_consumer_has_the_shape_that_kafka_gives_it() -> None:
     spec = what_if.add_members(group(id="g"), AddedMembers(host="web-1"))
-    assert re.fullmatch(r"g_web-1-\d{13}-[0-9a-f]{8}", random_id(spec.members[-1], spec, 1))
+    assert re.fullmatch(r"g_web-1-\d{13}-[0-9a-f]{8}", random_ids(spec, 1)["new-1"])
 
 
 def test_what_depends_on_the_host_of_a_new_consumer_is_marked() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.operation.assign import unknown_id, what_if
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
-from kgroup.operation.assign.run import compared, settled
+from kgroup.operation.assign.run import bounced, compared, settled
 from kgroup.operation.assign.spec import read_spec
 from kgroup.operation.assign.what_if import AddedMembers
 
@@ -40,7 +40,7 @@ def test_ids_have_the_shape_of_real_ones() -> None:
     def made(protocol: str, added: AddedMembers) -> str:
         strategy = {"classic": "range", "consumer": "uniform", "share": "simple"}[protocol]
         spec = what_if.add_members(group(strategy, protocol=protocol), added)
-        return unknown_id.random_id(spec.members[-1], spec, 5)
+        return unknown_id.random_ids(spec, 5)["new-1"]
 
     assert re.fullmatch(f"c-{UUID}", made("classic", AddedMembers(client_id="c")))
     static = AddedMembers(client_id="c", instance_id="i")
@@ -59,6 +59,123 @@ def test_a_client_id_that_settles_the_order_settles_the_assignment(client: str, 
     assert unsure(plan) == {"m1": False, "m2": False, "new-1": False}
     assert {move.depends_on_id for move in plan.moves} == {False}
     assert plan.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("client", "client_id"),
+    [
+        ("librdkafka", "rdkafka"),
+        ("franz-go", "kgo"),
+        ("sarama", "sarama"),
+        ("kafka-go", r"[a-z]{8}@[a-z]{8} \(github\.com/segmentio/kafka-go\)"),
+        ("kafka-python@2.2.21", r"kafka-python-2\.2\.21"),
+        ("kafkajs", "kafkajs"),
+    ],
+)
+def test_a_client_id_that_nobody_tells_is_the_default_one_of_the_library(
+    client: str, client_id: str
+) -> None:
+    """Defaults from members of each library (`tests/data/clients`)."""
+    strategy = "RoundRobinAssigner" if client == "kafkajs" else "range"
+    read = read_spec(
+        {
+            "client": client,
+            "strategy": strategy,
+            "topics": {},
+            "members": [{"member_id": "m", "topics": []}],
+        }
+    )
+    spec = what_if.add_members(read, AddedMembers())
+    assert re.fullmatch(f"{client_id}-{UUID}", unknown_id.random_ids(spec, 0)["new-1"])
+    back = what_if.restart_member(read, "m")
+    assert re.fullmatch(f"{client_id}-{UUID}", unknown_id.random_ids(back, 0)["new-1"])
+
+
+def of_librdkafka(*client_ids: str) -> GroupSpec:
+    """Members that are called so, the first of which leads, and more of Java."""
+    spec = group("range", partitions=8)
+    members = [
+        MemberSpec(f"{name}-{at}", ("t",), client_id=name, client=Software("librdkafka", "2.16.0"))
+        for at, name in enumerate(client_ids)
+    ]
+    java = [
+        MemberSpec(f"j-{at}", ("t",), client_id="j", client=Software("kafka-clients", "4.3.1"))
+        for at in range(3)
+    ]
+    return replace(spec, client=None, leader_id=members[0].member_id, members=(*java, *members))
+
+
+def test_a_new_member_is_called_as_most_of_the_leaders_library_are() -> None:
+    spec = what_if.add_members(of_librdkafka("a", "pay", "pay"), AddedMembers())
+    for seed in range(7):
+        assert re.fullmatch(f"pay-{UUID}", unknown_id.random_ids(spec, seed)["new-1"])
+    left = of_librdkafka("a", "pay", "pay")
+    left = replace(left, members=(), departed=left.members, leader_client=left.members[-1].client)
+    joined = what_if.add_members(left, AddedMembers())
+    assert re.fullmatch(f"pay-{UUID}", unknown_id.random_ids(joined, 0)["new-1"])
+
+
+def test_a_new_member_is_called_as_any_where_each_is_called_otherwise() -> None:
+    spec = what_if.add_members(of_librdkafka("a", "pay"), AddedMembers())
+    made = [unknown_id.random_ids(spec, seed)["new-1"] for seed in range(7)]
+    assert made[0].startswith("a-")
+    assert {name.partition("-")[0] for name in made} == {"a", "pay"}
+
+
+def three_of_librdkafka(partitions: int = 8) -> GroupSpec:
+    """Members of the default client id; range goes by the random rest of their ids."""
+    share = partitions // 3 + 1
+    members = [
+        {
+            "member_id": f"rdkafka-{digit}c1d2b7e-0000-4000-8000-00000000000{at}",
+            "client_id": "rdkafka",
+            "topics": ["t"],
+            "owned": [["t", n] for n in range(share * at, min(share * (at + 1), partitions))],
+        }
+        for at, digit in enumerate("37b")
+    ]
+    topics = {"t": {"partitions": partitions}}
+    spec = {"client": "librdkafka", "strategy": "range", "topics": topics}
+    return read_spec(spec | {"members": members})
+
+
+def test_where_a_new_member_of_librdkafka_comes_is_not_known() -> None:
+    """It may come anywhere among three of the same client id."""
+    plan = settled(what_if.add_members(three_of_librdkafka(), AddedMembers())).first
+    assert unsure(plan)["new-1"] is True
+    assert True in {move.depends_on_id for move in plan.moves}
+
+
+def test_a_rolling_restart_marks_what_depends_on_the_new_ids() -> None:
+    """Two members that stay know their places, as all ids are known; no later step does."""
+    first, *later = bounced(three_of_librdkafka()).runs
+    assert set(unsure(first.first).values()) == {False}
+    assert {move.depends_on_id for move in first.first.moves} == {False}
+    assert len(later) == 5
+    for run in later:
+        assert True in unsure(run.first).values()
+        assert True in {move.depends_on_id for move in run.first.moves}
+        assert "depends on the ids of new members" in run.first.warnings[-1]
+
+
+def test_a_rolling_restart_by_ids_that_sort_as_before_depends_on_none() -> None:
+    spec = three_of_librdkafka()
+    members = tuple(replace(m, client_id=name) for m, name in zip(spec.members, "abc", strict=True))
+    for run in bounced(replace(spec, members=members)).runs:
+        assert set(unsure(run.first).values()) == {False}
+        assert run.first.warnings == ()
+
+
+def test_in_a_large_rolling_restart_it_is_not_found_out() -> None:
+    assert unknown_id.is_small_restart(three_of_librdkafka(8_333))  # 6 rebalances, 49,998
+    large = three_of_librdkafka(8_334)
+    assert not unknown_id.is_small_restart(large)
+    first, *later = bounced(large).runs
+    assert {move.depends_on_id for move in first.first.moves} == {False}
+    for run in later:
+        assert set(unsure(run.first).values()) == {None}
+        assert {move.depends_on_id for move in run.first.moves} == {None}
+        assert "in a restart of so many members and partitions" in run.first.warnings[-1]
 
 
 def test_ids_alone_decide_between_two_new_members_of_one_client() -> None:
@@ -143,11 +260,7 @@ def test_an_unknown_id_is_nowhere_in_a_plan() -> None:
     assert plan.leader_id == "new-2"
     assert plan.balance is not None
     assert len(plan.balance.idle_members) == 8
-    ids = {
-        f"new-{number}": unknown_id.random_id(m, spec, 3)
-        for number, m in enumerate(spec.members[2:], 1)
-    }
-    assert len(set(ids.values())) == 9
+    assert len(set(unknown_id.random_ids(spec, 3).values())) == 9
     assert dry_run(spec).computed_as == plan.computed_as
 
 

@@ -41,6 +41,7 @@ JAVA = ClientLibrary(
         },
     },
     as_sent=_as_sent,
+    client_id="consumer-{group}-1",
     since={NEWEST: "2.4.0", "1.1.1": "0.11.0"},
     static_since="2.3.0",
 )

@@ -171,6 +171,7 @@ KAFKA_GO = ClientLibrary(
     name="kafka-go",
     strategies={"0.4.51": _STRATEGIES},
     as_sent=as_sent,
+    client_id="{word}@{word} (github.com/segmentio/kafka-go)",
     is_determined=_is_determined,
     since={"0.4.51": "0.3.6"},
     by_leader_rack=(assign_by_rack,),

@@ -91,6 +91,7 @@ KAFKAJS = ClientLibrary(
         "1.12.0": {"RoundRobinAssigner": _assign_by_topic},
     },
     as_sent=_as_sent,
+    client_id="kafkajs",
     is_determined=_is_determined,
     since={"2.2.4": "1.13.0", "1.12.0": "1.4.0"},
 )

@@ -119,8 +119,8 @@ _OPTIONS = (
         "--add-member",
         "add",
         "[N][:K=V,...]",
-        "N members join? With client=, instance=, rack=, topics=A+B; ZooKeeper consumers: host=, "
-        "streams=, topics=A+B.",
+        "N members join? With client= (a client id), instance=, rack=, topics=A+B; ZooKeeper "
+        "consumers: host=, streams=, topics=A+B.",
         parse=_added,
         is_flag=False,
         flag_value="1",

@@ -11,7 +11,7 @@ from kgroup.errors import ExitStatus
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.run import Bounce, Run, bounced, compared, settled
 from kgroup.operation.assign.spec import as_asked, read_specs
-from kgroup.operation.assign.what_if import Changes, changed
+from kgroup.operation.assign.what_if import Changes, changed, notes
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
 
@@ -95,7 +95,10 @@ def _assign(read: Report[GroupSpec], request: AssignRequest) -> Report[Run | Bou
     run = _RUNS[request.mode]
     rows = tuple(row for spec in specs for row in run(spec))
     has_failed = any(row.error is not None for row in rows)
-    return Report(rows, read.errors, read.notes, ExitStatus.PARTLY if has_failed else None)
+    told = dict.fromkeys(note for spec in read.data for note in notes(spec, request.changes))
+    return Report(
+        rows, read.errors, (*read.notes, *told), ExitStatus.PARTLY if has_failed else None
+    )
 
 
 _RUNS: Mapping[Mode, Callable[[GroupSpec], Sequence[Run] | Sequence[Bounce]]] = {

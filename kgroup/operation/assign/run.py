@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.assignor.spec import GroupSpec
-from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
+from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import computed_as, has_static_members, strategies
 from kgroup.operation.assign import unknown_id
 from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, after
 from kgroup.operation.assign.unknown_id import dry_run_as
@@ -21,6 +22,7 @@ _RESTLESS = (
     f"The group may never come to rest: after {_MOST_REBALANCES} more rebalances members still "
     "give up partitions, and join again."
 )
+_MANY_RESTARTS = "in a restart of so many members and partitions"
 _RACING = (
     "The group may get another assignment than this one: where a member gives up partitions and "
     "joins again before another one has taken its part of the rebalance before, it ends otherwise."
@@ -35,12 +37,14 @@ class Run:
         first: the rebalance.
         following: those after it; only cooperative ones need any.
         what: why it happens, in a rolling restart.
+        what_of_whom: the same with the id of the member, where others have its client id too.
         rank: of its strategy among those that were compared, 1 is the best; None: none were.
     """
 
     first: AssignPlan
     following: tuple[AssignPlan, ...] = ()
     what: str | None = None
+    what_of_whom: str | None = None
     rank: int | None = None
 
     @property
@@ -113,12 +117,13 @@ def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
     if not any(member.unknown_id for member in spec.members):
         return run
     if unknown_id.is_small(spec):
-        seeds = range(1, 1 + unknown_id.TRIES)
-        tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in seeds]
-        first, *following = unknown_id.mark(run.plans, tries)
-    else:
-        first, *following = unknown_id.unmarked(run.plans)
-    return replace(run, first=first, following=tuple(following))
+        tries = [_settle(spec, most=most, seed=seed)[0].plans for seed in unknown_id.SEEDS]
+        return _with_plans(run, unknown_id.mark(run.plans, tries))
+    return _with_plans(run, unknown_id.unmarked(run.plans))
+
+
+def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
+    return replace(run, first=plans[0], following=tuple(plans[1:]))
 
 
 def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
@@ -168,39 +173,58 @@ def bounced(spec: GroupSpec) -> Bounce:
     """Restart every member in turn: it leaves, and comes back.
 
     With a static member that is no rebalance, if it is back within its session timeout
-    (`GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`).
+    (`GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`). What depends on the new
+    ids of members is marked.
     """
-    dynamic = [member for member in spec.members if member.instance_id is None]
+    runs = _bounce(spec)
+    if unknown_id.is_small_restart(spec):
+        tries = [_bounce(spec, seed) for seed in unknown_id.SEEDS]
+        for at, run in enumerate(runs):
+            others = [other[at].plans if at < len(other) else () for other in tries]
+            runs[at] = _with_plans(run, unknown_id.mark(run.plans, others))
+    static = len(spec.members) - len(_dynamic(spec))
     return Bounce(
         spec.id,
         spec.protocol,
         spec.strategy,
         str(computed_as(spec)),
-        len(dynamic),
-        len(spec.members) - len(dynamic),
-        tuple(_bounce(spec)),
-        _has_static_members(spec),
+        len(spec.members) - static,
+        static,
+        tuple(runs),
+        has_static_members(spec.protocol, computed_as(spec)),
     )
 
 
-def _has_static_members(spec: GroupSpec) -> bool:
-    if spec.protocol != "classic":
-        return spec.protocol == "consumer"
-    name, version = computed_as(spec)
-    return CLIENTS[name].has_static_members(version)
+def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
+    """Give the members that are new when they come back; some libraries have no static ones."""
+    leads = computed_as(spec)
+    return [
+        member
+        for member in spec.members
+        if member.instance_id is None
+        or not has_static_members(spec.protocol, member.client or leads)
+    ]
 
 
-def _bounce(spec: GroupSpec) -> list[Run]:
+def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
+    """Give what each member sets off; where that is too much to try other ids, marked as such."""
+    is_small = unknown_id.is_small_restart(spec)
+    is_unknown = False
+    called = Counter(member.client_id for member in spec.members)
     runs: list[Run] = []
-    for member in spec.members:
-        if member.instance_id is not None:
-            continue
+    for member in _dynamic(spec):
         member = next(each for each in spec.members if each.member_id == member.member_id)
         for change, what in ((leaves, "leaves"), (comes_back, "comes back")):
             spec = change(spec, member)
             if not spec.members:  # it was the only one
                 continue
-            run, spec = _settle(spec, f"{member.client_id or member.member_id} {what}")
+            name = member.client_id or member.member_id
+            whose = member.member_id if called[member.client_id] > 1 else name
+            run, spec = _settle(spec, seed=seed)
+            run = replace(run, what=f"{name} {what}", what_of_whom=f"{whose} {what}")
+            is_unknown = is_unknown or any(each.unknown_id for each in spec.members)
+            if is_unknown and not is_small:
+                run = _with_plans(run, unknown_id.unmarked(run.plans, _MANY_RESTARTS))
             runs.append(run)
             if run.error is not None:
                 return runs
@@ -209,7 +233,7 @@ def _bounce(spec: GroupSpec) -> list[Run]:
 
 
 def _settle(
-    spec: GroupSpec, what: str | None = None, *, most: int = _MOST_REBALANCES, seed: int = 0
+    spec: GroupSpec, *, most: int = _MOST_REBALANCES, seed: int = 0
 ) -> tuple[Run, GroupSpec]:
     """Give the run, with so many following rebalances at most, and the group before the last one.
 
@@ -229,4 +253,4 @@ def _settle(
         spec = after(spec, plan)
         plan = dry_run_as(spec, seed)
         following.append(plan)
-    return Run(first, tuple(following), what), spec
+    return Run(first, tuple(following)), spec

@@ -131,12 +131,13 @@ def read_spec(spec: object) -> GroupSpec:
         else _member(member, f"members[{at}]", strategy, known)
         for at, member in enumerate(members)
     )
-    seen: dict[str, int] = {}
-    for at, member in enumerate(read):
-        if (first := seen.setdefault(member.member_id, at)) != at:
-            raise SpecError(
-                f"members[{at}].member_id: {member.member_id!r} is that of members[{first}] already"
-            )
+    for name in ("member_id", "instance_id"):
+        seen: dict[str, int] = {}
+        for at, own in enumerate(getattr(member, name) for member in read):
+            if own is not None and (first := seen.setdefault(own, at)) != at:
+                raise SpecError(
+                    f"members[{at}].{name}: {own!r} is that of members[{first}] already"
+                )
     ids = {
         name: _topic_id(text, f"topic_ids.{name}")
         for name, text in _mapping(fields, "topic_ids").items()

@@ -12,6 +12,7 @@ others each time, too.
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
@@ -21,18 +22,34 @@ from uuid import UUID
 
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec
-from kgroup.assignor.strategy import CLIENTS, computed_as
+from kgroup.assignor.strategy import CLIENTS, computed_as, has_static_members
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 
-__all__ = ["MOST_IDS", "TRIES", "dry_run_as", "is_small", "mark", "random_id", "unmarked"]
+__all__ = [
+    "MOST_IDS",
+    "SEEDS",
+    "TRIES",
+    "dry_run_as",
+    "is_small",
+    "is_small_restart",
+    "mark",
+    "random_ids",
+    "unmarked",
+]
 
 _FEW_TOPICS = 3
 TRIES = 6
 """How often a group is assigned again: an even chance shows in 63 of 64 cases."""
 
+SEEDS = range(1, 1 + TRIES)
+"""Of the other ids."""
+
 MOST_IDS = 5_000
 """Partitions, and members, of a group that is assigned again: it takes a few seconds then."""
+
+_MOST_IN_RESTART = 50_000
+"""The same, times the rebalances of a rolling restart."""
 
 _LATER = (4_000_000_000_000, 5_000_000_000_000)
 """When new ZooKeeper consumers start: after all others, in milliseconds of as many digits."""
@@ -40,8 +57,16 @@ _LATER = (4_000_000_000_000, 5_000_000_000_000)
 
 def is_small(spec: GroupSpec) -> bool:
     """Tell whether it takes no long time to assign a group again and again."""
-    partitions = sum(topic.partitions for topic in spec.topics.values())
-    return max(partitions, len(spec.members)) <= MOST_IDS
+    return _size(spec) <= MOST_IDS
+
+
+def is_small_restart(spec: GroupSpec) -> bool:
+    """Tell the same of restarting its members, each of which leaves and comes back."""
+    return 2 * len(spec.members) * _size(spec) <= _MOST_IN_RESTART
+
+
+def _size(spec: GroupSpec) -> int:
+    return max(sum(topic.partitions for topic in spec.topics.values()), len(spec.members))
 
 
 def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
@@ -52,7 +77,7 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
         seed: the same one gives a member the same id; 0 is of the run that is shown, the only one
             with warnings.
     """
-    ids = {m.member_id: random_id(m, spec, seed) for m in spec.members if m.unknown_id}
+    ids = random_ids(spec, seed)
     if not ids:
         return dry_run(spec)
     members = tuple(
@@ -92,8 +117,33 @@ def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...
     return tuple(order)
 
 
-def random_id(member: MemberSpec, spec: GroupSpec, seed: int) -> str:
-    """Give a new member an id as it might have.
+def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
+    """Give each new member, by the id that stands for its own, one as it might have."""
+    leads = computed_as(spec)
+    unknown = [replace(m, client=m.client or leads) for m in spec.members if m.unknown_id]
+    libraries = {m.client.name for m in unknown if m.client is not None and not m.client_id}
+    usual = {library: _usual_client_ids(spec, library) for library in libraries}
+    return {each.member_id: _random_id(each, spec, usual, seed) for each in unknown}
+
+
+def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
+    """Give the client ids that most members of a library have; none of Java, which numbers them."""
+    if spec.protocol != "classic" or library == KAFKA_CLIENTS:
+        return ()
+    leads = computed_as(spec)
+    for members in (spec.members, spec.departed):
+        alike = (each for each in members if (each.client or leads).name == library)
+        times = Counter(each.client_id for each in alike if each.client_id)
+        if times:
+            most = max(times.values())
+            return [client_id for client_id, number in times.items() if number == most]
+    return ()
+
+
+def _random_id(
+    member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
+) -> str:
+    """Give a new member, of a library that is told, an id as it might have.
 
     Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848;
     `kafka.consumer.ZookeeperConsumerConnector`.
@@ -106,11 +156,28 @@ def random_id(member: MemberSpec, spec: GroupSpec, seed: int) -> str:
     while True:
         uuid = UUID(int=random.getrandbits(128), version=4)
         if spec.protocol == "classic":
-            client = member.instance_id or member.client_id or f"consumer-{spec.id or 'group'}-1"
-            return f"{client}-{uuid}"
+            return f"{_beginning(member, spec, usual, seed)}-{uuid}"
         text = urlsafe_b64encode(uuid.bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+def _beginning(
+    member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
+) -> str:
+    """Give the instance id of a static member, or a client id: its own, a usual, or the default."""
+    client = member.client
+    assert client is not None
+    if member.instance_id and has_static_members(spec.protocol, client):
+        return member.instance_id
+    if member.client_id:
+        return member.client_id
+    random = Random(f"{seed} {member.member_id} client")
+    if known := usual[client.name]:
+        return random.choice(known) if seed else known[0]
+    word = "".join(random.choices(ascii_lowercase, k=8))
+    default = CLIENTS[client.name].client_id
+    return default.format(group=spec.id or "group", version=client.version, word=word)
 
 
 def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
@@ -162,8 +229,10 @@ def mark(plans: Sequence[AssignPlan], tries: Sequence[Sequence[AssignPlan]]) -> 
     ]
 
 
-def unmarked(plans: Sequence[AssignPlan]) -> list[AssignPlan]:
-    """Say that it was not found out what depends on unknown ids."""
+def unmarked(
+    plans: Sequence[AssignPlan], where: str = f"above {MOST_IDS} partitions or members"
+) -> list[AssignPlan]:
+    """Say that it was not found out what depends on unknown ids, as the end of a sentence."""
     return [
         replace(
             plan,
@@ -172,7 +241,7 @@ def unmarked(plans: Sequence[AssignPlan]) -> list[AssignPlan]:
             warnings=(
                 *plan.warnings,
                 "Which partitions go where may depend on the ids of new members, which are not "
-                f"known; above {MOST_IDS} partitions or members it is not found out which do.",
+                f"known; {where} it is not found out which do.",
             ),
         )
         for plan in plans

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.assignor.strategy import computed_as, strategies
+from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign.spec import made_up_topic_id
 from kgroup.operation.report import first_names
@@ -28,6 +28,7 @@ __all__ = [
     "forget",
     "lead",
     "leaves",
+    "notes",
     "remove_member",
     "restart_member",
     "set_partitions",
@@ -125,11 +126,24 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     return forget(spec) if changes.fresh else spec
 
 
+def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
+    """Say which client id of new members may be meant as another library than the leader's."""
+    leads = computed_as(spec).name
+    for client_id in dict.fromkeys(added.client_id or "" for added in changes.add):
+        library = client_id.partition("@")[0]
+        is_there = client_id in {member.client_id for member in spec.members}
+        if spec.protocol == "classic" and library in CLIENTS.keys() - {leads} and not is_there:
+            yield (
+                f"--add-member: client={client_id} is taken as a client id; who has it counts as a "
+                f"member of {leads}"
+            )
+
+
 def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
     """Let members join that the group has never had.
 
     Raises:
-        UsageError: members of such a group do not have what these have.
+        UsageError: members of such a group do not have what these have, or one has its instance id.
     """
     of_others = ("client_id", "instance_id", "rack")
     of_zookeeper = ("host", "streams")
@@ -149,6 +163,14 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
         streams = dict.fromkeys(topics, added.streams)
     topics = tuple(dict.fromkeys(topics))
     suffixes = [""] if added.count == 1 else [f"-{number + 1}" for number in range(added.count)]
+    static = {member.instance_id for member in spec.members}
+    for suffix in suffixes:
+        if added.instance_id is not None and added.instance_id + suffix in static:
+            raise UsageError(
+                f"--add-member: {_called(spec)} has a member with instance id "
+                f"{added.instance_id + suffix} already, and a coordinator keeps only one; name "
+                "another, or let that one leave (--remove-member)"
+            )
     joined = (
         MemberSpec(
             member_id,

@@ -240,7 +240,7 @@ def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:
     rows: list[tuple[object, ...]] = []
     for bounce in bounces:
         steps = (
-            ("what was given up is taken over" if at else run.what, plan)
+            ("what was given up is taken over" if at else run.what_of_whom, plan)
             for run in bounce.runs
             for at, plan in enumerate(run.plans)
         )

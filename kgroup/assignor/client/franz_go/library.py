@@ -73,6 +73,7 @@ FRANZ_GO = ClientLibrary(
         },
     },
     as_sent=as_sent,
+    client_id="kgo",
     is_determined=_is_determined,
     since={"1.18.0": "1.15.2", "1.14.0": "1.0.0"},
     static_since="0.1.0",

@@ -129,6 +129,7 @@ KAFKA_PYTHON = ClientLibrary(
         _NO_SECOND_JOIN: _2_0_0,
     },
     as_sent=_as_sent,
+    client_id="kafka-python-{version}",
     is_determined=_is_determined,
     is_same_without=_is_same_without,
     draws_topic_order=True,

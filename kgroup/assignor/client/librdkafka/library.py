@@ -33,6 +33,7 @@ LIBRDKAFKA = ClientLibrary(
         _BEFORE_RACKS: _strategies(range_assignor.assign_before_racks, sticky.assign_before_2_2),
     },
     as_sent=_as_sent,
+    client_id="rdkafka",
     since={"2.16.0": "2.6.1", "2.6.0": "2.2.0", _BEFORE_RACKS: "1.7.0"},
     static_since="1.4.0",
 )

@@ -81,6 +81,7 @@ SARAMA = ClientLibrary(
         "1.30.0": {**_EAGER, "range": range_assignor.assign_1_28},
     },
     as_sent=as_sent,
+    client_id="sarama",
     is_determined=_is_determined,
     since={"1.61.1": "1.60.1", "1.47.0": "1.35.0", "1.30.0": "1.28.0"},
     static_since="1.34.0",

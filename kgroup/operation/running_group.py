@@ -92,7 +92,7 @@ def scenario_of(
     is_consumer_group = spec.protocol == "consumer"
     members: dict[str, MemberPlan] = {}
     started: dict[str, StartMember] = {}
-    for each in spec.members_as_sent:
+    for each in spec.members if is_consumer_group else spec.members_as_sent:
         name = names[each.member_id]
         config = _config(group_id, name, each, known[name])
         if is_consumer_group and known[name].classic_protocols is None:

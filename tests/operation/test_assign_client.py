@@ -1,5 +1,6 @@
 """Whose assignor a dry run imitates, and how sure that is said to be."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.errors import UsageError
 from kgroup.operation.assign.client import software
 from kgroup.operation.assign.outcome import dry_run
-from kgroup.operation.assign.spec import SpecError, as_asked, read_spec
+from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
 from kgroup.operation.assign.what_if import lead, leaves, set_partitions
 
 OLD = Software("kafka-clients", "1.1.1")
@@ -207,6 +208,10 @@ def test_specs_name_the_library_of_the_group_and_of_members() -> None:
     members[0]["client"] = "kafka-client"
     with pytest.raises(SpecError, match=r"members\[0\].client: expected one of kafka-clients"):
         read_spec({**fields, "members": members})
+    (error,) = read_specs(
+        json.dumps(fields | {"client": "zarama", "members": []}).encode(), "f"
+    ).errors
+    assert error.reason.endswith("found 'zarama'; did you mean 'sarama'?")
 
 
 GO_RUNS = {"a": (("t", 0),), "b": (("t", 1), ("t", 2))}
@@ -283,6 +288,10 @@ def test_another_library_is_asked_for() -> None:
         ("kafka-clients@5.0", NEW),
         ("kafka-clients@2.4", NEW),  # from which on the sticky ones are what they are
         ("java@2.3.1", OLD),
+        ("Kafka-Clients", NEW),
+        ("KGO", FRANZ_GO),  # the package of franz-go
+        # by their release notes confluent-kafka 2.6.0 of Python and Go brings librdkafka 2.6.0
+        ("Confluent-Kafka@2.6.0", Software("librdkafka", "2.6.0")),
     ],
 )
 def test_versions_behave_as_the_newest_known_before(text: str, expected: Software) -> None:
@@ -293,6 +302,10 @@ def test_versions_behave_as_the_newest_known_before(text: str, expected: Softwar
     ("text", "message"),
     [
         ("kafka-client", "one of kafka-clients.*, found 'kafka-client'"),
+        ("Librdkafk", "one of .*, found 'Librdkafk'; did you mean 'librdkafka'?"),
+        ("franzgo", "found 'franzgo'; did you mean 'franz-go'?"),
+        ("confluent", "found 'confluent'; did you mean 'confluent-kafka'?"),
+        ("ruby", "one of .*, found 'ruby'$"),
         ("java@new", "a version behind the @ like 4.3.1, found 'new'"),
         ("java@", "a version behind the @ like 4.3.1, found ''"),
         ("java@0.9", "kafka-clients 0.11.0 or later, which is imitated, found 0.9"),

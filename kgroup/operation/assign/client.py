@@ -10,6 +10,7 @@ from itertools import islice
 from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
+from kgroup.errors import near_names
 from kgroup.model.client.recognition import always_told
 from kgroup.operation.report import first_names
 
@@ -22,7 +23,8 @@ __all__ = [
     "software",
 ]
 
-_ALIASES = {"java": KAFKA_CLIENTS}
+_OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}
+"""confluent-kafka of Python, Go and .NET is librdkafka, whose version numbers it follows."""
 _LEADERS = 6
 """How many are tried where it is not known who leads."""
 
@@ -30,14 +32,17 @@ _LEADERS = 6
 def software(text: str) -> Software:
     """Read the name of a library, and its version behind an @; without one, the newest known.
 
+    Upper and lower case are the same in names.
+
     Raises:
         ValueError: no such library or version is imitated; the message goes on after "expected".
     """
-    name, at, version = text.partition("@")
-    name = _ALIASES.get(name, name)
+    asked, at, version = text.partition("@")
+    name = _OTHER_NAMES.get(asked.lower(), asked.lower())
     library = CLIENTS.get(name)
     if library is None:
-        raise ValueError(f"one of {', '.join(CLIENTS)}, found {name!r}")
+        meant = near_names(name, (*CLIENTS, *_OTHER_NAMES))
+        raise ValueError(f"one of {', '.join(CLIENTS)}, found {asked!r}{meant}")
     if not at:
         return Software(name, library.versions[0])
     try:

@@ -72,7 +72,8 @@ def read_specs(text: bytes, path: str) -> Report[GroupSpec]:
                 raise SpecError(f"expected JSON, found {spec}")
             specs.append(read_spec(spec))
         except SpecError as error:
-            problems.append(Problem(ProblemKind.BAD_SPEC, f"{where}{error}.", path=path))
+            end = "" if str(error).endswith("?") else "."
+            problems.append(Problem(ProblemKind.BAD_SPEC, f"{where}{error}{end}", path=path))
     return Report(tuple(specs), tuple(problems))
 
 

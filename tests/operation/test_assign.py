@@ -377,6 +377,7 @@ def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -
             "topics.t.listed: expected each of 2 partitions once, found [1, 1]",
         ),
         ({"strategy": "uniform"}, "strategy: expected one of range, roundrobin, sticky"),
+        ({"strategy": ["range"]}, "strategy: expected one of range, roundrobin, sticky"),
         (
             {"strategy": "RoundRobinAssigner"},
             "strategy: expected one of range, roundrobin, sticky, cooperative-sticky, found "

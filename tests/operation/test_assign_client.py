@@ -195,6 +195,11 @@ def test_members_of_a_library_without_a_model_are_named() -> None:
     assert text.startswith("There are members of ruby-kafka, which is not imitated")
 
 
+def spec_line(**fields: str | None) -> bytes:
+    members = [{"member_id": "a", "topics": ["t"]}]
+    return json.dumps({"topics": {"t": {"partitions": 1}}, "members": members, **fields}).encode()
+
+
 def test_specs_name_the_library_of_the_group_and_of_members() -> None:
     fields = {"topics": {"t": {"partitions": 1}}, "client": "kafka-clients@1.1.1"}
     members = [{"member_id": "a", "topics": ["t"], "client": "java"}]
@@ -208,9 +213,7 @@ def test_specs_name_the_library_of_the_group_and_of_members() -> None:
     members[0]["client"] = "kafka-client"
     with pytest.raises(SpecError, match=r"members\[0\].client: expected one of kafka-clients"):
         read_spec({**fields, "members": members})
-    (error,) = read_specs(
-        json.dumps(fields | {"client": "zarama", "members": []}).encode(), "f"
-    ).errors
+    (error,) = read_specs(spec_line(client="zarama"), "f").errors
     assert error.reason.endswith("found 'zarama'; did you mean 'sarama'?")
 
 
@@ -277,6 +280,52 @@ def test_another_library_is_asked_for() -> None:
     share = replace(spec, protocol="share", strategy="simple")
     with pytest.raises(UsageError, match="not assigned by a client library, but by group-coord"):
         as_asked(share, None, None, OLD)
+
+
+@pytest.mark.parametrize(
+    ("client", "asked", "expected"),
+    [
+        (
+            None,
+            None,
+            "range",
+        ),  # RangeAssignor, the first of the default partition.assignment.strategy
+        ("franz-go", None, "cooperative-sticky"),  # kgo.Balancers: by default CooperativeSticky
+        ("franz-go", "librdkafka", "range"),  # its default is "range,roundrobin"
+        (None, "kafkajs", "RoundRobinAssigner"),  # of which it has no other
+        ("kafkajs", "kafka-go", "range"),  # ConsumerGroupConfig.GroupBalancers: Range, RoundRobin
+    ],
+)
+def test_a_spec_without_a_strategy_takes_the_default_of_the_library_that_assigns(
+    client: str | None, asked: str | None, expected: str
+) -> None:
+    (spec,) = read_specs(
+        spec_line(client=client), "f", client=software(asked) if asked else None
+    ).data
+    assert spec.strategy == expected
+
+
+def test_a_strategy_of_the_library_that_is_asked_for_may_stand_in_a_spec() -> None:
+    line = spec_line(strategy="RoundRobinAssigner")
+    (error,) = read_specs(line, "f").errors
+    assert error.reason.startswith("strategy: expected one of range, roundrobin, sticky")
+    (spec,) = read_specs(line, "f", client=software("kafkajs")).data
+    assert str(spec.client) == "kafkajs 2.2.4"
+
+
+def test_a_group_that_does_not_have_what_is_asked_for_is_named() -> None:
+    lines = b"\n".join(spec_line(strategy=name) for name in ("sticky", "range"))
+    read = read_specs(lines, "f", client=software("kafka-go"))
+    assert [spec.strategy for spec in read.data] == ["range"]
+    (error,) = read.errors
+    assert error.reason == (
+        "line 1: no strategy 'sticky' for classic groups of kafka-go 0.4.51; there are: range, "
+        "roundrobin, rack-affinity."
+    )
+    with pytest.raises(UsageError, match=r"^line 1: no strategy 'rang' for classic groups of kafk"):
+        read_specs(lines, "f", strategy="rang")
+    with pytest.raises(UsageError, match=r"^no strategy 'rang' for classic groups of kafka-client"):
+        read_specs(spec_line(), "f", strategy="rang")
 
 
 @pytest.mark.parametrize(

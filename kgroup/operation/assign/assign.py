@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from kgroup.assignor.spec import GroupSpec, Software
 from kgroup.errors import ExitStatus
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.run import Bounce, Run, bounced, compared, settled
-from kgroup.operation.assign.spec import as_asked, read_specs
+from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.assign.what_if import Changes, changed, notes
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
@@ -82,12 +82,8 @@ def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run |
         path: what to call it in errors.
         request: what is asked.
     """
-    read = read_specs(text, path)
-    specs = (
-        as_asked(spec, request.strategy, request.kafka_version, request.client)
-        for spec in read.data
-    )
-    return _assign(replace(read, data=tuple(specs)), request)
+    read = read_specs(text, path, request.strategy, request.kafka_version, request.client)
+    return _assign(read, request)
 
 
 def _assign(read: Report[GroupSpec], request: AssignRequest) -> Report[Run | Bounce]:

@@ -52,12 +52,25 @@ class SpecError(ValueError):
     """A field of a spec is wrong; the message begins with its path."""
 
 
-def read_specs(text: bytes, path: str) -> Report[GroupSpec]:
+def read_specs(
+    text: bytes,
+    path: str,
+    strategy: str | None = None,
+    kafka_version: str | None = None,
+    client: Software | None = None,
+) -> Report[GroupSpec]:
     """Read one group from JSON, or many from JSON lines; what is none is an error.
 
     Args:
         text: of the file.
         path: its name, for errors.
+        strategy: in place of those that groups name, and so are the next two; see `as_asked`. That
+            it does not suit a group is an error, too.
+        kafka_version: whose assignor is to be imitated.
+        client: the library of the leaders.
+
+    Raises:
+        UsageError: there are groups, and what is asked for suits none of them.
     """
     text = text.removeprefix(BOM_UTF8)  # some editors begin a file with it
     if not text.strip():
@@ -66,14 +79,19 @@ def read_specs(text: bytes, path: str) -> Report[GroupSpec]:
         )
     specs: list[GroupSpec] = []
     problems: list[Problem] = []
+    unsuited: list[str] = []
     for where, spec in _objects(text):
         try:
             if isinstance(spec, orjson.JSONDecodeError):
                 raise SpecError(f"expected JSON, found {spec}")
-            specs.append(read_spec(spec))
-        except SpecError as error:
+            specs.append(as_asked(read_spec(spec, client), strategy, kafka_version, client))
+        except (SpecError, UsageError) as error:
+            if isinstance(error, UsageError):
+                unsuited.append(f"{where}{error}")
             end = "" if str(error).endswith("?") else "."
             problems.append(Problem(ProblemKind.BAD_SPEC, f"{where}{error}{end}", path=path))
+    if unsuited and not specs:
+        raise UsageError(unsuited[0])
     return Report(tuple(specs), tuple(problems))
 
 
@@ -94,8 +112,13 @@ def _objects(text: bytes) -> Iterator[tuple[str, object]]:
                 yield f"line {number}: ", error
 
 
-def read_spec(spec: object) -> GroupSpec:
-    """Check one JSON object; the fields are those of `docs/output.md`.
+def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
+    """Check one JSON object; the fields are those of `docs/assign.md`.
+
+    Args:
+        spec: the object.
+        asked: the library that is to assign in place of the one that the object names; without a
+            strategy it is the first of this one.
 
     Raises:
         SpecError: it is no valid spec.
@@ -113,9 +136,9 @@ def read_spec(spec: object) -> GroupSpec:
         own = _clients(fields.get("members"))
         if own:
             client, imitated = None, library_of_all(fields.get("strategy"), own)
-    names = strategies(protocol, imitated)
+    names = (*strategies(protocol, asked or imitated), *strategies(protocol, imitated))
     try:
-        strategy = _choice(fields, "strategy", names, names[0])
+        strategy = _choice(fields, "strategy", tuple(dict.fromkeys(names)), names[0])
     except SpecError as error:
         raise SpecError(f"{error}{_having(protocol, fields['strategy'])}") from None
     topics = {

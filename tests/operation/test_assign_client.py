@@ -9,6 +9,7 @@ import pytest
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.errors import UsageError
+from kgroup.operation.assign.assign import AssignRequest, Mode, assign_specs
 from kgroup.operation.assign.client import software
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
@@ -280,6 +281,22 @@ def test_another_library_is_asked_for() -> None:
     share = replace(spec, protocol="share", strategy="simple")
     with pytest.raises(UsageError, match="not assigned by a client library, but by group-coord"):
         as_asked(share, None, None, OLD)
+
+
+def test_a_version_later_than_what_was_compared_is_told_once() -> None:
+    lines = b"\n".join(
+        spec_line(client=name) for name in ("Sarama@2", "sarama@v2", "sarama@1.61.1")
+    )
+    note = "sarama {} is later than what was compared; it is taken for sarama 1.61.1"
+    assert read_specs(lines, "f").notes == (note.format("2"), note.format("v2"))
+    for client, expected in (("sarama@1.62", (note.format("1.62"),)), ("sarama@1.61", ())):
+        request = AssignRequest(Mode.COMPARE, client=client)
+        assert assign_specs(spec_line(), "f", request).notes == expected
+    members = [{"member_id": name, "topics": [], "client": "java@5"} for name in "ab"]
+    (text,) = read_specs(json.dumps({"topics": {}, "members": members}).encode(), "f").notes
+    assert text == (
+        "kafka-clients 5 is later than what was compared; it is taken for kafka-clients 4.3.1"
+    )
 
 
 @pytest.mark.parametrize(

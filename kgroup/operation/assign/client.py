@@ -18,6 +18,7 @@ __all__ = [
     "asked_software",
     "chance_warnings",
     "is_failure_open",
+    "later_note",
     "leader_warnings",
     "ruled_out",
     "software",
@@ -54,6 +55,14 @@ def software(text: str) -> Software:
     if known is None:
         raise ValueError(f"{name} {library.earliest} or later, which is imitated, found {version}")
     return Software(name, known)
+
+
+def later_note(text: str) -> str | None:
+    """Say that a library's version is later than all known; None where what is read is not."""
+    client, version = software(text), text.partition("@")[2]
+    if not version or not CLIENTS[client.name].is_later(version):
+        return None
+    return f"{client.name} {version} is later than what was compared; it is taken for {client}"
 
 
 def asked_software(

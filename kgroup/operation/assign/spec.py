@@ -25,7 +25,7 @@ from kgroup.assignor.strategy import (
 )
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
-from kgroup.operation.assign.client import asked_software, software
+from kgroup.operation.assign.client import asked_software, later_note, software
 from kgroup.operation.assign.user_data import read_user_data
 from kgroup.operation.report import Report
 
@@ -61,6 +61,8 @@ def read_specs(
 ) -> Report[GroupSpec]:
     """Read one group from JSON, or many from JSON lines; what is none is an error.
 
+    Notes name versions of libraries that are later than all known.
+
     Args:
         text: of the file.
         path: its name, for errors.
@@ -79,12 +81,17 @@ def read_specs(
         )
     specs: list[GroupSpec] = []
     problems: list[Problem] = []
+    notes: dict[str, None] = {}
     unsuited: list[str] = []
     for where, spec in _objects(text):
         try:
             if isinstance(spec, orjson.JSONDecodeError):
                 raise SpecError(f"expected JSON, found {spec}")
             specs.append(as_asked(read_spec(spec, client), strategy, kafka_version, client))
+            assert isinstance(spec, Mapping)
+            for fields in (spec, *spec["members"]):
+                if fields.get("client") is not None and (note := later_note(fields["client"])):
+                    notes[note] = None
         except (SpecError, UsageError) as error:
             if isinstance(error, UsageError):
                 unsuited.append(f"{where}{error}")
@@ -92,7 +99,7 @@ def read_specs(
             problems.append(Problem(ProblemKind.BAD_SPEC, f"{where}{error}{end}", path=path))
     if unsuited and not specs:
         raise UsageError(unsuited[0])
-    return Report(tuple(specs), tuple(problems))
+    return Report(tuple(specs), tuple(problems), tuple(notes))
 
 
 def _objects(text: bytes) -> Iterator[tuple[str, object]]:

@@ -147,6 +147,7 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["g", "--sample", "--grid", "--columns", "topic"], "--grid is a drawing for people"),
         (["g", "--sample", "--grid", "--bounce"], "--grid draws one assignment; leave out"),
         (["g", "--sample", "--compare", "--settle"], "--compare settles all strategies"),
+        (["g", "--sample", "--leader", "a", "--leader", "b"], "only one assigns; found a, b"),
         (["order-service", "--sample", "--strategy", "uniform"], "no strategy 'uniform'; known"),
     ],
 )

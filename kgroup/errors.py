@@ -114,8 +114,8 @@ class ProblemKind(Word):
     )
     BAD_SPEC = (
         "bad-spec",
-        "A group of `assign --spec` that is not written as it should be; `reason` has its line "
-        "and field.",
+        "A group of `assign --spec` that is not written as it should be, or does not have what is "
+        "asked for; `reason` has its line and field.",
     )
     ACTIVE = (
         "active",

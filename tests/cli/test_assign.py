@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.assignor.strategy import CLIENTS
 from tests.cli.conftest import Cli
 
 SPEC = {
@@ -62,6 +63,15 @@ def fields_of(heading: str) -> list[str]:
         for row in takewhile(lambda line: line.startswith("|"), rows)
         for name in re.findall("`([a-z_]+)`", row.split("|")[1])
     ]
+
+
+def test_the_page_tells_from_which_version_on_each_that_was_compared_stands() -> None:
+    rows = re.findall(r"^\| ([a-z-]+) \| (\d[^|]*) \|", PAGE, re.MULTILINE)
+    told = {name: re.findall(r"([\d.]+)(?: \(([\d.]+)\))?", versions) for name, versions in rows}
+    assert told == {
+        each.name: [(version, each.since.get(version, "")) for version in each.versions]
+        for each in CLIENTS.values()
+    }
 
 
 def test_a_rolling_restart_is_summed_up_with_and_without_static_members(cli: Cli) -> None:
@@ -147,6 +157,7 @@ def test_a_bad_spec_costs_its_own_result_only(cli: Cli, tmp_path: Path) -> None:
         (["g", "--sample", "--grid", "--columns", "topic"], "--grid is a drawing for people"),
         (["g", "--sample", "--grid", "--bounce"], "--grid draws one assignment; leave out"),
         (["g", "--sample", "--compare", "--settle"], "--compare settles all strategies"),
+        (["g", "--sample", "--leader", "a", "--leader", "b"], "only one assigns; found a, b"),
         (["order-service", "--sample", "--strategy", "uniform"], "no strategy 'uniform'; known"),
     ],
 )

@@ -1,6 +1,7 @@
 """What a dry run tells of an assignment: moves, balance, what is unsound, what follows."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -377,6 +378,7 @@ def test_moves_are_what_lies_between_two_assignments(strategy: str, seed: int) -
             "topics.t.listed: expected each of 2 partitions once, found [1, 1]",
         ),
         ({"strategy": "uniform"}, "strategy: expected one of range, roundrobin, sticky"),
+        ({"strategy": ["range"]}, "strategy: expected one of range, roundrobin, sticky"),
         (
             {"strategy": "RoundRobinAssigner"},
             "strategy: expected one of range, roundrobin, sticky, cooperative-sticky, found "
@@ -427,6 +429,15 @@ def test_a_leader_that_leaves_leads_no_more() -> None:
     assert what_if.remove_member(spec, "b").leader_id == "a"
     assert what_if.remove_member(spec, "a").leader_id is None
     assert what_if.restart_member(spec, "a").leader_id is None
+
+
+def test_a_leader_that_is_restarted_is_told_by_its_new_id() -> None:
+    changes = Changes(restart=["a", "b"], leader="b")
+    with pytest.raises(
+        NotFoundError, match=r"--leader: b was restarted .*, new-2; --leader new-2 "
+    ):
+        what_if.changed(group(), changes)
+    assert what_if.changed(group(), replace(changes, leader="new-2")).leader_id == "new-2"
 
 
 def test_only_members_of_classic_groups_lead() -> None:

@@ -1,5 +1,6 @@
 """Whose assignor a dry run imitates, and how sure that is said to be."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -8,9 +9,10 @@ import pytest
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.errors import UsageError
+from kgroup.operation.assign.assign import AssignRequest, Mode, assign_specs
 from kgroup.operation.assign.client import software
 from kgroup.operation.assign.outcome import dry_run
-from kgroup.operation.assign.spec import SpecError, as_asked, read_spec
+from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
 from kgroup.operation.assign.what_if import lead, leaves, set_partitions
 
 OLD = Software("kafka-clients", "1.1.1")
@@ -194,6 +196,11 @@ def test_members_of_a_library_without_a_model_are_named() -> None:
     assert text.startswith("There are members of ruby-kafka, which is not imitated")
 
 
+def spec_line(**fields: str | None) -> bytes:
+    members = [{"member_id": "a", "topics": ["t"]}]
+    return json.dumps({"topics": {"t": {"partitions": 1}}, "members": members, **fields}).encode()
+
+
 def test_specs_name_the_library_of_the_group_and_of_members() -> None:
     fields = {"topics": {"t": {"partitions": 1}}, "client": "kafka-clients@1.1.1"}
     members = [{"member_id": "a", "topics": ["t"], "client": "java"}]
@@ -207,6 +214,8 @@ def test_specs_name_the_library_of_the_group_and_of_members() -> None:
     members[0]["client"] = "kafka-client"
     with pytest.raises(SpecError, match=r"members\[0\].client: expected one of kafka-clients"):
         read_spec({**fields, "members": members})
+    (error,) = read_specs(spec_line(client="zarama"), "f").errors
+    assert error.reason.endswith("found 'zarama'; did you mean 'sarama'?")
 
 
 GO_RUNS = {"a": (("t", 0),), "b": (("t", 1), ("t", 2))}
@@ -274,6 +283,68 @@ def test_another_library_is_asked_for() -> None:
         as_asked(share, None, None, OLD)
 
 
+def test_a_version_later_than_what_was_compared_is_told_once() -> None:
+    lines = b"\n".join(
+        spec_line(client=name) for name in ("Sarama@2", "sarama@v2", "sarama@1.61.1")
+    )
+    note = "sarama {} is later than what was compared; it is taken for sarama 1.61.1"
+    assert read_specs(lines, "f").notes == (note.format("2"), note.format("v2"))
+    for client, expected in (("sarama@1.62", (note.format("1.62"),)), ("sarama@1.61", ())):
+        request = AssignRequest(Mode.COMPARE, client=client)
+        assert assign_specs(spec_line(), "f", request).notes == expected
+    members = [{"member_id": name, "topics": [], "client": "java@5"} for name in "ab"]
+    (text,) = read_specs(json.dumps({"topics": {}, "members": members}).encode(), "f").notes
+    assert text == (
+        "kafka-clients 5 is later than what was compared; it is taken for kafka-clients 4.3.1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("client", "asked", "expected"),
+    [
+        (
+            None,
+            None,
+            "range",
+        ),  # RangeAssignor, the first of the default partition.assignment.strategy
+        ("franz-go", None, "cooperative-sticky"),  # kgo.Balancers: by default CooperativeSticky
+        ("franz-go", "librdkafka", "range"),  # its default is "range,roundrobin"
+        (None, "kafkajs", "RoundRobinAssigner"),  # of which it has no other
+        ("kafkajs", "kafka-go", "range"),  # ConsumerGroupConfig.GroupBalancers: Range, RoundRobin
+    ],
+)
+def test_a_spec_without_a_strategy_takes_the_default_of_the_library_that_assigns(
+    client: str | None, asked: str | None, expected: str
+) -> None:
+    (spec,) = read_specs(
+        spec_line(client=client), "f", client=software(asked) if asked else None
+    ).data
+    assert spec.strategy == expected
+
+
+def test_a_strategy_of_the_library_that_is_asked_for_may_stand_in_a_spec() -> None:
+    line = spec_line(strategy="RoundRobinAssigner")
+    (error,) = read_specs(line, "f").errors
+    assert error.reason.startswith("strategy: expected one of range, roundrobin, sticky")
+    (spec,) = read_specs(line, "f", client=software("kafkajs")).data
+    assert str(spec.client) == "kafkajs 2.2.4"
+
+
+def test_a_group_that_does_not_have_what_is_asked_for_is_named() -> None:
+    lines = b"\n".join(spec_line(strategy=name) for name in ("sticky", "range"))
+    read = read_specs(lines, "f", client=software("kafka-go"))
+    assert [spec.strategy for spec in read.data] == ["range"]
+    (error,) = read.errors
+    assert error.reason == (
+        "line 1: no strategy 'sticky' for classic groups of kafka-go 0.4.51; there are: range, "
+        "roundrobin, rack-affinity."
+    )
+    with pytest.raises(UsageError, match=r"^line 1: no strategy 'rang' for classic groups of kafk"):
+        read_specs(lines, "f", strategy="rang")
+    with pytest.raises(UsageError, match=r"^no strategy 'rang' for classic groups of kafka-client"):
+        read_specs(spec_line(), "f", strategy="rang")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -283,6 +354,10 @@ def test_another_library_is_asked_for() -> None:
         ("kafka-clients@5.0", NEW),
         ("kafka-clients@2.4", NEW),  # from which on the sticky ones are what they are
         ("java@2.3.1", OLD),
+        ("Kafka-Clients", NEW),
+        ("KGO", FRANZ_GO),  # the package of franz-go
+        # by their release notes confluent-kafka 2.6.0 of Python and Go brings librdkafka 2.6.0
+        ("Confluent-Kafka@2.6.0", Software("librdkafka", "2.6.0")),
     ],
 )
 def test_versions_behave_as_the_newest_known_before(text: str, expected: Software) -> None:
@@ -293,6 +368,10 @@ def test_versions_behave_as_the_newest_known_before(text: str, expected: Softwar
     ("text", "message"),
     [
         ("kafka-client", "one of kafka-clients.*, found 'kafka-client'"),
+        ("Librdkafk", "one of .*, found 'Librdkafk'; did you mean 'librdkafka'?"),
+        ("franzgo", "found 'franzgo'; did you mean 'franz-go'?"),
+        ("confluent", "found 'confluent'; did you mean 'confluent-kafka'?"),
+        ("ruby", "one of .*, found 'ruby'$"),
         ("java@new", "a version behind the @ like 4.3.1, found 'new'"),
         ("java@", "a version behind the @ like 4.3.1, found ''"),
         ("java@0.9", "kafka-clients 0.11.0 or later, which is imitated, found 0.9"),

@@ -1,12 +1,17 @@
-"""Dry runs as objects for programs, and as rows."""
+"""Dry runs as objects for programs, as rows and as pages."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from kgroup.operation.assign import what_if
-from kgroup.operation.assign.run import bounced, settled
+from kgroup.operation.assign.outcome import AssignPlan
+from kgroup.operation.assign.run import bounced, compared, settled
 from kgroup.operation.assign.spec import read_spec
 from kgroup.render.group.assign_object import run_object
-from kgroup.render.group.assignment import bounces_sheet
+from kgroup.render.group.assignment import bounces_sheet, bounces_text, compared_text
+
+UNLIKE = (("m1", ["t", "u"]), ("m2", ["t"]))
 
 
 def test_the_lag_of_what_moves_from_a_member_that_has_left() -> None:
@@ -42,3 +47,55 @@ def test_rows_of_a_rolling_restart_tell_members_of_one_client_id_apart() -> None
     assert [row[at] for row in sheet.rows] == steps("rdkafka-0", "pay", "rdkafka-2")
     objects = [run_object(run) for run in bounce.runs]
     assert [each["what"] for each in objects] == steps("rdkafka", "pay", "rdkafka")
+
+
+def spec_of(members: Sequence[tuple[str, Sequence[str]]], **more: Any) -> dict[str, Any]:
+    return {
+        "topics": {"t": {"partitions": 2}, "u": {"partitions": 2}},
+        "members": [{"member_id": name, "topics": topics} for name, topics in members],
+    } | more
+
+
+def test_a_comparison_tells_the_library_and_each_warning_once() -> None:
+    """KafkaJS deals the leader's topics to all in turn: t-0, t-1, u-0, u-1 of m1's to m1 and m2."""
+    kafkajs = compared(read_spec(spec_of(UNLIKE, id="g", client="kafkajs")))
+    page = "".join(compared_text(kafkajs, "table", headers=True, terminal=False))
+    table, facts = page.split("\n\n")
+    assert table.startswith("rank  strategy ")
+    computed, foreign, chance = facts.splitlines()
+    assert computed == "computed as  kafkajs 2.2.4"
+    assert foreign == "warning      Given to members that do not subscribe to the topic: u-1."
+    assert chance.startswith("warning      The group may get another assignment than this one: ")
+    java = compared(read_spec(spec_of(UNLIKE)))
+    page = "".join(compared_text([*kafkajs, *java], "table", headers=True, terminal=False))
+    assert "\ng  warning      Given to members that do not subscribe" in page
+    assert "4.3.1" not in page
+
+
+def test_warnings_of_some_strategies_are_told_with_their_names() -> None:
+    """What a leader of kafka-python 2.3 cannot assign is roundrobin among unlike members."""
+    runs = compared(read_spec(spec_of(UNLIKE, client="kafka-python@2.3.3")))
+    assert {run.first.strategy: run.error and run.error.type for run in runs} == {
+        "range": None,
+        "sticky": None,
+        "roundrobin": "KeyError",
+    }
+    page = "".join(compared_text(runs, "table", headers=True, terminal=False))
+    assert page.count("warning      roundrobin: The group's leader fails with KeyError") == 1
+
+
+def test_a_rolling_restart_tells_each_warning_with_its_rebalances() -> None:
+    """When m1 has left, its topic u is nobody's; m2 leads then, which does not know it."""
+    bounce = bounced(read_spec(spec_of(UNLIKE, client="kafkajs")))
+    page = "".join(bounces_text([bounce], "table", headers=True, terminal=False))
+    nobody = "Given to nobody, though there are members that subscribe: u-0, u-1."
+    assert f"warning   rebalance 2: {nobody}\n" in page
+    assert page.count("The group may get another assignment") == 1
+    many = replace(bounce, runs=tuple(replace(bounce.runs[0], first=each) for each in warning(12)))
+    page = "".join(bounces_text([many], "table", headers=True, terminal=False))
+    assert "warning   rebalance 10: w9\nwarning   and 2 more, which -o json shows\n" in page
+
+
+def warning(number: int) -> list[AssignPlan]:
+    plan = AssignPlan(None, "classic", "range", "kafka-clients 4.3.1", "eager")
+    return [replace(plan, warnings=(f"w{at}",)) for at in range(number)]

@@ -19,7 +19,6 @@ from kgroup.cli.shell.suggestion import suggest_clients, suggest_strategies
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kgroup.assignor.spec import Software
     from kgroup.operation.assign.what_if import Changes
     from kgroup.render.sheet import Sheet
 
@@ -29,13 +28,14 @@ _VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")
 _PIPE_WIDTH = 80
 
 
-def _parse_client(text: str) -> "Software":
+def _checked_client(text: str) -> str:
     from kgroup.operation.assign.client import software
 
     try:
-        return software(text)
+        software(text)
     except ValueError as error:
         raise ValueError(f"expected {error}") from None
+    return text
 
 
 @click.command(
@@ -76,7 +76,7 @@ def _parse_client(text: str) -> "Software":
 @click.option(
     "--client",
     metavar="LIBRARY[@VERSION]",
-    callback=parsed(_parse_client),
+    callback=parsed(_checked_client),
     shell_complete=suggest_clients,
     help="Client library of the leader of a classic group, which assigns.  [default: what the "
     "members' subscriptions tell; else kafka-clients, Kafka's own]",
@@ -96,7 +96,7 @@ def command(
     spec: Path | None,
     strategy: str | None,
     kafka_version: str | None,
-    client: "Software | None",
+    client: str | None,
     settle: bool,
     grid: bool,
     compare: bool,

@@ -91,6 +91,13 @@ def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
     return callback
 
 
+def _leader(ctx: click.Context, param: click.Parameter, names: Sequence[str]) -> str | None:
+    if len(names) > 1:
+        message = f"expected one member, since only one assigns; found {', '.join(names)}"
+        raise click.BadParameter(message, ctx, param)
+    return names[0] if names else None
+
+
 def _what_if(
     option: str,
     name: str,
@@ -165,6 +172,8 @@ _OPTIONS = (
     click.option(
         "--leader",
         metavar="ID",
+        multiple=True,
+        callback=_leader,
         shell_complete=suggest_members,
         help="What if this member assigns? It changes nothing where all are Kafka's own clients.",
     ),

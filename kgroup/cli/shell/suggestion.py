@@ -40,10 +40,11 @@ PART = "part"
 def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Suggest names of assignors, of whatever protocol."""
     from kgroup.assignor.strategy import strategies
+    from kgroup.operation.assign.client import software
 
     protocols = ("classic", "consumer", "share", "zookeeper")
     client = ctx.params.get("client")
-    own = strategies("classic", client) if client else ()
+    own = strategies("classic", software(client)) if client else ()
     every = (name for protocol in protocols for name in strategies(protocol))
     names = dict.fromkeys(own or every)
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]

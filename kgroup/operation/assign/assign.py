@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from kgroup.assignor.spec import GroupSpec, Software
 from kgroup.errors import ExitStatus
+from kgroup.operation.assign.client import later_note, software
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.run import Bounce, Run, bounced, compared, settled
-from kgroup.operation.assign.spec import as_asked, read_specs
+from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.assign.what_if import Changes, changed, notes
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
@@ -38,15 +39,20 @@ class AssignRequest:
     Attributes:
         strategy: name of an assignor; None: each group's own.
         kafka_version: whose assignor is to be imitated; None: each group's own, or the newest.
-        client: the library of the leaders of classic groups, in place of a version of Kafka; None:
-            as far as members tell it.
+        client: the library of the leaders of classic groups as `software` reads it, in place of a
+            version of Kafka; None: as far as members tell it.
     """
 
     mode: Mode = Mode.ONCE
     strategy: str | None = None
     kafka_version: str | None = None
-    client: Software | None = None
+    client: str | None = None
     changes: Changes = field(default_factory=Changes)
+
+    @property
+    def software(self) -> Software | None:
+        """The library that is asked for."""
+        return None if self.client is None else software(self.client)
 
 
 def assign_group(
@@ -68,7 +74,7 @@ def assign_group(
         group_id,
         strategy=request.strategy,
         kafka_version=request.kafka_version,
-        client=request.client,
+        client=request.software,
         topics=request.changes.subscribed_topics,
     )
     return _assign(group, request)
@@ -82,12 +88,8 @@ def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run |
         path: what to call it in errors.
         request: what is asked.
     """
-    read = read_specs(text, path)
-    specs = (
-        as_asked(spec, request.strategy, request.kafka_version, request.client)
-        for spec in read.data
-    )
-    return _assign(replace(read, data=tuple(specs)), request)
+    read = read_specs(text, path, request.strategy, request.kafka_version, request.software)
+    return _assign(read, request)
 
 
 def _assign(read: Report[GroupSpec], request: AssignRequest) -> Report[Run | Bounce]:
@@ -95,10 +97,10 @@ def _assign(read: Report[GroupSpec], request: AssignRequest) -> Report[Run | Bou
     run = _RUNS[request.mode]
     rows = tuple(row for spec in specs for row in run(spec))
     has_failed = any(row.error is not None for row in rows)
-    told = dict.fromkeys(note for spec in read.data for note in notes(spec, request.changes))
-    return Report(
-        rows, read.errors, (*read.notes, *told), ExitStatus.PARTLY if has_failed else None
-    )
+    later = None if request.client is None else later_note(request.client)
+    of_changes = (note for spec in read.data for note in notes(spec, request.changes))
+    told = tuple(dict.fromkeys((*filter(None, (later,)), *read.notes, *of_changes)))
+    return Report(rows, read.errors, told, ExitStatus.PARTLY if has_failed else None)
 
 
 _RUNS: Mapping[Mode, Callable[[GroupSpec], Sequence[Run] | Sequence[Bounce]]] = {

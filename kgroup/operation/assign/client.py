@@ -10,6 +10,7 @@ from itertools import islice
 from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
+from kgroup.errors import near_names
 from kgroup.model.client.recognition import always_told
 from kgroup.operation.report import first_names
 
@@ -17,12 +18,14 @@ __all__ = [
     "asked_software",
     "chance_warnings",
     "is_failure_open",
+    "later_note",
     "leader_warnings",
     "ruled_out",
     "software",
 ]
 
-_ALIASES = {"java": KAFKA_CLIENTS}
+_OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}
+"""confluent-kafka of Python, Go and .NET is librdkafka, whose version numbers it follows."""
 _LEADERS = 6
 """How many are tried where it is not known who leads."""
 
@@ -30,14 +33,17 @@ _LEADERS = 6
 def software(text: str) -> Software:
     """Read the name of a library, and its version behind an @; without one, the newest known.
 
+    Upper and lower case are the same in names.
+
     Raises:
         ValueError: no such library or version is imitated; the message goes on after "expected".
     """
-    name, at, version = text.partition("@")
-    name = _ALIASES.get(name, name)
+    asked, at, version = text.partition("@")
+    name = _OTHER_NAMES.get(asked.lower(), asked.lower())
     library = CLIENTS.get(name)
     if library is None:
-        raise ValueError(f"one of {', '.join(CLIENTS)}, found {name!r}")
+        meant = near_names(name, (*CLIENTS, *_OTHER_NAMES))
+        raise ValueError(f"one of {', '.join(CLIENTS)}, found {asked!r}{meant}")
     if not at:
         return Software(name, library.versions[0])
     try:
@@ -49,6 +55,14 @@ def software(text: str) -> Software:
     if known is None:
         raise ValueError(f"{name} {library.earliest} or later, which is imitated, found {version}")
     return Software(name, known)
+
+
+def later_note(text: str) -> str | None:
+    """Say that a library's version is later than all known; None where what is read is not."""
+    client, version = software(text), text.partition("@")[2]
+    if not version or not CLIENTS[client.name].is_later(version):
+        return None
+    return f"{client.name} {version} is later than what was compared; it is taken for {client}"
 
 
 def asked_software(

@@ -25,7 +25,7 @@ from kgroup.assignor.strategy import (
 )
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
-from kgroup.operation.assign.client import asked_software, software
+from kgroup.operation.assign.client import asked_software, later_note, software
 from kgroup.operation.assign.user_data import read_user_data
 from kgroup.operation.report import Report
 
@@ -52,12 +52,27 @@ class SpecError(ValueError):
     """A field of a spec is wrong; the message begins with its path."""
 
 
-def read_specs(text: bytes, path: str) -> Report[GroupSpec]:
+def read_specs(
+    text: bytes,
+    path: str,
+    strategy: str | None = None,
+    kafka_version: str | None = None,
+    client: Software | None = None,
+) -> Report[GroupSpec]:
     """Read one group from JSON, or many from JSON lines; what is none is an error.
+
+    Notes name versions of libraries that are later than all known.
 
     Args:
         text: of the file.
         path: its name, for errors.
+        strategy: in place of those that groups name, and so are the next two; see `as_asked`. That
+            it does not suit a group is an error, too.
+        kafka_version: whose assignor is to be imitated.
+        client: the library of the leaders.
+
+    Raises:
+        UsageError: there are groups, and what is asked for suits none of them.
     """
     text = text.removeprefix(BOM_UTF8)  # some editors begin a file with it
     if not text.strip():
@@ -66,14 +81,25 @@ def read_specs(text: bytes, path: str) -> Report[GroupSpec]:
         )
     specs: list[GroupSpec] = []
     problems: list[Problem] = []
+    notes: dict[str, None] = {}
+    unsuited: list[str] = []
     for where, spec in _objects(text):
         try:
             if isinstance(spec, orjson.JSONDecodeError):
                 raise SpecError(f"expected JSON, found {spec}")
-            specs.append(read_spec(spec))
-        except SpecError as error:
-            problems.append(Problem(ProblemKind.BAD_SPEC, f"{where}{error}.", path=path))
-    return Report(tuple(specs), tuple(problems))
+            specs.append(as_asked(read_spec(spec, client), strategy, kafka_version, client))
+            assert isinstance(spec, Mapping)
+            for fields in (spec, *spec["members"]):
+                if fields.get("client") is not None and (note := later_note(fields["client"])):
+                    notes[note] = None
+        except (SpecError, UsageError) as error:
+            if isinstance(error, UsageError):
+                unsuited.append(f"{where}{error}")
+            end = "" if str(error).endswith("?") else "."
+            problems.append(Problem(ProblemKind.BAD_SPEC, f"{where}{error}{end}", path=path))
+    if unsuited and not specs:
+        raise UsageError(unsuited[0])
+    return Report(tuple(specs), tuple(problems), tuple(notes))
 
 
 def _objects(text: bytes) -> Iterator[tuple[str, object]]:
@@ -93,8 +119,13 @@ def _objects(text: bytes) -> Iterator[tuple[str, object]]:
                 yield f"line {number}: ", error
 
 
-def read_spec(spec: object) -> GroupSpec:
-    """Check one JSON object; the fields are those of `docs/output.md`.
+def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
+    """Check one JSON object; the fields are those of `docs/assign.md`.
+
+    Args:
+        spec: the object.
+        asked: the library that is to assign in place of the one that the object names; without a
+            strategy it is the first of this one.
 
     Raises:
         SpecError: it is no valid spec.
@@ -112,9 +143,9 @@ def read_spec(spec: object) -> GroupSpec:
         own = _clients(fields.get("members"))
         if own:
             client, imitated = None, library_of_all(fields.get("strategy"), own)
-    names = strategies(protocol, imitated)
+    names = (*strategies(protocol, asked or imitated), *strategies(protocol, imitated))
     try:
-        strategy = _choice(fields, "strategy", names, names[0])
+        strategy = _choice(fields, "strategy", tuple(dict.fromkeys(names)), names[0])
     except SpecError as error:
         raise SpecError(f"{error}{_having(protocol, fields['strategy'])}") from None
     topics = {

@@ -113,8 +113,11 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = set_partitions(spec, topic, number)
     for name in changes.remove:
         spec = remove_member(spec, name)
+    restarted: dict[str, str] = {}
     for name in changes.restart:
+        member_id = _find(spec, name).member_id
         spec = restart_member(spec, name)
+        restarted[member_id] = spec.members[-1].member_id
     for added in changes.add:
         spec = add_members(spec, added)
     for name, topics in changes.subscribe:
@@ -122,7 +125,16 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
     if not spec.members:
         raise UsageError("no member is left to assign to; leave out a --remove-member")
     if changes.leader is not None:
-        spec = lead(spec, changes.leader)
+        try:
+            spec = lead(spec, changes.leader)
+        except NotFoundError:
+            new_id = restarted.get(changes.leader)
+            if new_id is None:
+                raise
+            raise NotFoundError(
+                f"--leader: {changes.leader} was restarted and is a new member, {new_id}; "
+                f"--leader {new_id} lets it assign"
+            ) from None
     return forget(spec) if changes.fresh else spec
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kgroup.assignor.strategy import newest
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.overlap import Overlap
 from kgroup.operation.assign.run import Bounce, Run
+from kgroup.operation.report import first_names
 from kgroup.render.cell import Column, Kind, cell, ranges
 from kgroup.render.group.assign_object import lag_moved, move_object
 from kgroup.render.group.grid import grid_text
@@ -164,6 +166,11 @@ def _bounce_facts(bounce: Bounce) -> Iterator[tuple[str, str]]:
     if bounce.error is not None:
         error = ": ".join(filter(None, (bounce.error.type, bounce.error.message)))
         yield "warning", f"The restart ends early: Kafka's own assignor fails with {error}"
+    numbered = {str(number): plan for number, plan in enumerate(bounce.plans, 1)}
+    warnings = list(_warnings("rebalance ", numbered, numbered))
+    yield from warnings[:_MOST_NAMES]
+    if len(warnings) > _MOST_NAMES:
+        yield "warning", f"and {len(warnings) - _MOST_NAMES} more, which -o json shows"
 
 
 def _members_sheet(plan: AssignPlan) -> Sheet:
@@ -227,12 +234,53 @@ def compared_sheet(runs: Sequence[Run]) -> Sheet:
 def compared_text(
     runs: Sequence[Run], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
-    """Write strategies as a table, in which a group that is the only one is not named."""
+    """Write strategies as a table, in which a group that is the only one is not named.
+
+    Below stands what is imitated, if that is not Kafka's newest, and the warnings.
+    """
     sheet = compared_sheet(runs)
+    begins = [at for at, run in enumerate(runs) if run.rank == 1]
+    is_one = len(begins) == 1
     if form == "table":
-        is_one = sum(run.rank == 1 for run in runs) == 1
         sheet = sheet.select(_COMPARED_SHOWN if is_one else ()).without_blank()
     yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+    facts = [
+        (runs[begin].first.id, *fact)
+        for begin, end in zip(begins, [*begins[1:], None], strict=False)
+        for fact in _compared_facts(runs[begin:end])
+    ]
+    if facts:
+        yield "\n"
+        shown = Sheet((COMPARE_COLUMNS[0], *_FACTS), facts)
+        if is_one:
+            shown = shown.select([column.name for column in _FACTS])
+        yield from sheet_text(shown, form, headers=form != "table", terminal=terminal)
+
+
+def _compared_facts(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
+    """Say once what runs of one group say, and of which strategies, if not of all."""
+    first = runs[0].first
+    if first.computed_as != str(newest(first.protocol)):
+        yield "computed as", first.computed_as
+    named = {
+        run.first.strategy if number == 1 else f"{run.first.strategy} (rebalance {number})": plan
+        for run in runs
+        for number, plan in enumerate(run.plans, 1)
+    }
+    yield from _warnings("", named, [run.first.strategy for run in runs])
+
+
+def _warnings(
+    what: str, plans: Mapping[str, AssignPlan], all_names: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+    """Give each warning of several plans once, with the names of those that say it, if not all."""
+    warned: dict[str, list[str]] = {}
+    for name, plan in plans.items():
+        for text in plan.warnings:
+            warned.setdefault(text, []).append(name)
+    for text, names in warned.items():
+        said_by = "" if set(names).issuperset(all_names) else f"{what}{first_names(names)}: "
+        yield "warning", f"{said_by}{text}"
 
 
 def bounces_sheet(bounces: Sequence[Bounce]) -> Sheet:

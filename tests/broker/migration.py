@@ -1,6 +1,6 @@
-"""Java consumers that are moved as a plan says, and what they did meanwhile.
+"""Groups that are moved as a plan says, Java consumers among them, and what they did meanwhile.
 
-What a plan forecasts is counted from the consumers' own journal: who was given which partition
+What a plan forecasts is counted from the members' own journal: who was given which partition
 when, who gave it up, and which records were read.
 """
 
@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from itertools import cycle, pairwise
 from pathlib import Path
 from typing import Any
 
+from kgroup.model.group import Group
 from kgroup.source.base import Question
 from kgroup.source.broker.source import Cluster
 from tests.broker.maven import run_java
@@ -34,6 +36,7 @@ __all__ = [
     "RESTART_S",
     "Fleet",
     "Happened",
+    "MovedGroup",
     "close_to",
     "fleet",
     "kgroup",
@@ -80,7 +83,80 @@ def kgroup(*arguments: str, status: int = 0) -> Any:
     return json.loads(done.stdout)["data"]
 
 
-class Fleet:
+class MovedGroup(ABC):
+    """A group that is moved, and watched meanwhile.
+
+    Args:
+        server: the broker.
+        log: what the members say.
+        group: its name.
+        restart_s: how long restarts take.
+    """
+
+    def __init__(self, server: Broker, log: Path, group: str, restart_s: float) -> None:
+        self.restart_s = restart_s
+        self.group = group
+        self.where = ("-b", server.bootstrap)
+        self._server = server
+        self._log = log
+
+    @abstractmethod
+    def journal(self) -> str:
+        """Return what the members have done so far, as `Consumers.java` writes it."""
+
+    def look(self) -> Group:
+        """Return the group as it is now."""
+        with Cluster(self._server.bootstrap) as cluster:
+            return cluster.read([self.group], _GENERATION).image.groups[self.group]
+
+    def generation(self) -> int:
+        """Return the group's generation or epoch now."""
+        group = self.look()
+        found = group.group_epoch if group.generation_id is None else group.generation_id
+        assert found is not None
+        return found
+
+    def plan(self, path: Path, *arguments: str, status: int = 0) -> Any:
+        """Make a plan for the group, and save it."""
+        habits = (*HABITS, "--restart-time", f"{self.restart_s:g}s")
+        found = kgroup("plan", *arguments, self.group, *self.where, *habits, status=status)
+        document = {"schema_version": 1, "command": f"plan {arguments[0]}", "data": found}
+        path.write_text(json.dumps(document))
+        return found[0]
+
+    def verify(self, path: Path, step: int, *arguments: str) -> str:
+        """Have a step looked at, and return how far it is."""
+        status = 0 if "--done" in arguments else 5
+        given = [each for each in arguments if each != "--done"]
+        (found,) = kgroup(
+            "plan", "verify", str(path), "--step", str(step), *self.where, *given, status=status
+        )
+        return str(found["progress"])
+
+    @contextmanager
+    def watched(self) -> Iterator[list[Happened]]:
+        """Note what happens until the end of the context, in the list.
+
+        Prints why the broker says that it rebalanced: who sees another number than was forecast has
+        to know.
+        """
+        found: list[Happened] = []
+        log = self._server.folder / "server.log"
+        logged, said = log.stat().st_size, self._log.stat().st_size
+        generation, begin_ms = self.generation(), _now_ms()
+        yield found
+        time.sleep(1)  # what was given up is read by others
+        end_ms = _now_ms()
+        rebalances = self.generation() - generation
+        happened = measured(self.journal(), rebalances, begin_ms, end_ms)
+        happened.late = self._log.read_bytes()[said:].count(_LATE)
+        found.append(happened)
+        for line in log.read_bytes()[logged:].decode("utf-8", "replace").splitlines():
+            if self.group in line and ("rebalance" in line or "epoch" in line):
+                print(line)
+
+
+class Fleet(MovedGroup):
     """Consumers of one group.
 
     Args:
@@ -103,16 +179,15 @@ class Fleet:
         partitions: int,
         restart_s: float,
     ) -> None:
-        self.restart_s = restart_s
-        self.group = group
+        super().__init__(server, log, group, restart_s)
         self.topic = topic
         self.partitions = partitions
-        self.where = ("-b", server.bootstrap)
-        self._server = server
         self._clients = clients
-        self._log = log
         self._configs: dict[str, dict[str, str]] = {}
         self._phases = cycle([HEARTBEAT_S * number / 3 for number in range(3)])
+
+    def journal(self) -> str:
+        return self._clients.call("journal")
 
     def start(self, names: list[str], **config: str) -> None:
         """Start consumers one after another, and wait until they rest."""
@@ -166,53 +241,6 @@ class Fleet:
 
     def _join(self, name: str) -> None:
         join_java(self._clients, self.group, name, self.topic, **self._configs[name])
-
-    def generation(self) -> int:
-        """Return the group's generation or epoch now."""
-        with Cluster(self._server.bootstrap) as cluster:
-            group = cluster.read([self.group], _GENERATION).image.groups[self.group]
-        found = group.group_epoch if group.generation_id is None else group.generation_id
-        assert found is not None
-        return found
-
-    def plan(self, path: Path, *arguments: str, status: int = 0) -> Any:
-        """Make a plan for the group, and save it."""
-        habits = (*HABITS, "--restart-time", f"{self.restart_s:g}s")
-        found = kgroup("plan", *arguments, self.group, *self.where, *habits, status=status)
-        document = {"schema_version": 1, "command": f"plan {arguments[0]}", "data": found}
-        path.write_text(json.dumps(document))
-        return found[0]
-
-    def verify(self, path: Path, step: int, *arguments: str) -> str:
-        """Have a step looked at, and return how far it is."""
-        status = 0 if "--done" in arguments else 5
-        given = [each for each in arguments if each != "--done"]
-        (found,) = kgroup(
-            "plan", "verify", str(path), "--step", str(step), *self.where, *given, status=status
-        )
-        return str(found["progress"])
-
-    @contextmanager
-    def watched(self) -> Iterator[list[Happened]]:
-        """Note what happens until the end of the context, in the list.
-
-        Prints why the broker says that it rebalanced: who sees another number than was forecast has
-        to know.
-        """
-        found: list[Happened] = []
-        log = self._server.folder / "server.log"
-        logged, said = log.stat().st_size, self._log.stat().st_size
-        generation, begin_ms = self.generation(), _now_ms()
-        yield found
-        time.sleep(1)  # what was given up is read by others
-        end_ms = _now_ms()
-        rebalances = self.generation() - generation
-        happened = measured(self._clients.call("journal"), rebalances, begin_ms, end_ms)
-        happened.late = self._log.read_bytes()[said:].count(_LATE)
-        found.append(happened)
-        for line in log.read_bytes()[logged:].decode("utf-8", "replace").splitlines():
-            if self.group in line and ("rebalance" in line or "epoch" in line):
-                print(line)
 
 
 def _now_ms() -> int:

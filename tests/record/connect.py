@@ -10,11 +10,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from tests.broker.maven import compile_java, die_with_parent, java_command
 from tests.broker.servers import Broker
-from tests.record.recording import Recording
 from tests.record.session import JAVA
 
 __all__ = ["Worker", "worker"]
@@ -39,7 +40,7 @@ class Worker:
         status: Any = None
         while time.monotonic() < deadline:
             try:
-                status = self.request(f"/connectors/{name}/status")
+                status = self.request(f"/connectors/{quote(name)}/status")
             except OSError as error:
                 status = error
             else:
@@ -61,22 +62,21 @@ class Worker:
                     raise
                 time.sleep(0.3)
 
-    def request(self, path: str, body: Any = None) -> Any:
-        """GET, or POST where there is a body."""
+    def request(self, path: str, body: Any = None, method: str | None = None) -> Any:
+        """GET, or POST where there is a body, or what is said; None where nothing is answered."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self._url + path, data, headers)
+        request = urllib.request.Request(self._url + path, data, headers, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+            return json.loads(answer.read() or b"null")
 
 
 @contextmanager
-def worker(
-    recording: Recording, server: Broker, cluster: str, protocol: str, name: str
-) -> Iterator[Worker]:
+def worker(work: Path, server: Broker, cluster: str, protocol: str, name: str) -> Iterator[Worker]:
     """Run a worker that is a member of `cluster`; it vanishes at the end as in a crash.
 
-    `protocol` is its `connect.protocol`: eager, compatible or sessioned.
+    `protocol` is its `connect.protocol`: eager, compatible or sessioned. What it says goes to
+    `clients.log` in `work`.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -99,12 +99,12 @@ def worker(
         "status.storage.replication.factor": "1",
         "scheduled.rebalance.max.delay.ms": "0",
     }
-    file = recording.work / f"{name}.properties"
+    file = work / f"{name}.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
     classes = compile_java([JAVA / "IdleConnectors.java"], server.version)
     command = java_command(server.version, classes=classes)
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
-    with (recording.work / "clients.log").open("ab") as log:
+    with (work / "clients.log").open("ab") as log:
         process = subprocess.Popen(
             [*command, main, str(file)],
             stdin=subprocess.DEVNULL,

@@ -29,7 +29,7 @@ def record_connect(recording: Recording, version: str) -> None:
             cluster = f"connect-{protocol}"
             workers = [
                 stack.enter_context(
-                    worker(recording, server, cluster, protocol, f"{cluster}-{number}")
+                    worker(recording.work, server, cluster, protocol, f"{cluster}-{number}")
                 )
                 for number in range(1, count + 1)
             ]

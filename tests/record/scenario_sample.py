@@ -48,7 +48,7 @@ def record_sample(recording: Recording) -> None:
         migrations(recording, clients)
         others(recording, server, clients, apps)
         connector = stack.enter_context(
-            worker(recording, server, "warehouse-sync", "sessioned", "warehouse-sync-1")
+            worker(recording.work, server, "warehouse-sync", "sessioned", "warehouse-sync-1")
         )
         connector.create("shipments-warehouse", "Sink", 2, topics="shipments")
         connector.await_running("shipments-warehouse", 2)

@@ -44,11 +44,13 @@ def settable(connectors: tuple[str, ...]) -> Iterable[Precondition]:
         yield Precondition(
             "connector",
             f"Workers of Kafka Connect let a connector override its consumers' settings: {_POLICY} "
-            "is All.",
+            "is All, or Allowlist with these settings.",
             Verdict.UNKNOWN,
             _found(connectors),
-            f"Look at {_POLICY} of the workers: All is the default since Kafka 3.0. Where it is "
-            "not All the workers' own configuration (consumer.NAME=…) says it, of all connectors.",
+            f"Look at {_POLICY} of the workers: All is the default since Kafka 3.0, Allowlist is "
+            "there since 4.2. Where it is another one the workers' own configuration "
+            "(consumer.NAME=…) says it, of all connectors. What stands there holds, too, where a "
+            "step takes a setting out of a connector.",
         )
 
 
@@ -87,7 +89,8 @@ def overrides(connectors: tuple[str, ...]) -> str:
     """Say where the settings of a step stand."""
     return (
         f"The settings are of the connector, and so of all tasks: in its configuration they have "
-        f"the prefix {OVERRIDE} ({_requests(connectors, 'config')})."
+        f"the prefix {OVERRIDE} ({_requests(connectors, 'config')}, which takes the whole of it: "
+        "GET it there before)."
     )
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from random import Random
 
 from kgroup.assignor.base import TopicPartition
+from kgroup.model.group import GroupState
 from kgroup.operation.plan.plan import Expected, Forecast, PlanStep
 from kgroup.simulation.scenario.play import Part, play_parts
 from kgroup.simulation.scenario.scenario import (
@@ -49,6 +50,8 @@ _SPARE_MS = 5_000
 _COPY_MS = 2_000
 """That a command takes which copies offsets."""
 _MOST_ROUNDS = 20
+_WITHOUT_GENERATION = (GroupState.EMPTY, GroupState.PREPARING_REBALANCE)
+"""States in which a classic group that was empty has no other generation yet."""
 _VARIES = 0.2
 """By which part of it the time from one poll() to the next is shorter in a member, at most."""
 
@@ -293,7 +296,7 @@ def _measured(
     if generation_id is None:
         count = sum(begin_ms <= each.begin_ms < end_ms for each in played.rebalances)
     else:
-        count = _generation(after, generation_id) - _generation(before, generation_id)
+        count = _generations(after, generation_id) - _generations(before, generation_id)
     again, skipped = (
         sum(getattr(each, name) for each in after.partitions)
         - sum(getattr(each, name) for each in before.partitions)
@@ -331,9 +334,20 @@ def costs(
     )
 
 
-def _generation(played: Simulation, first: int) -> int:
-    """Return the last generation, or epoch, that was seen."""
-    return max((each.generation_id or 0 for each in played.events), default=first)
+def _generations(played: Simulation, first: int) -> int:
+    """Count the generations, or epochs, after the first.
+
+    They begin anew where a group takes the place of an empty one of the other protocol, perhaps
+    with the number at which that one ended.
+    """
+    count, last, was_empty = 0, first, False
+    for each in played.events:
+        if (found := each.generation_id) is None:
+            continue
+        is_new = found < last or (was_empty and each.state not in _WITHOUT_GENERATION)
+        count += found - last if found > last else min(found, is_new)
+        last, was_empty = found, each.state is GroupState.EMPTY
+    return count
 
 
 def _intervals(played: Simulation) -> Mapping[TopicPartition, list[tuple[int, int, str]]]:

@@ -331,6 +331,20 @@ def test_a_stopped_group_needs_no_policy() -> None:
     assert step.forecast.stopped == 2
 
 
+@pytest.mark.parametrize("generation_id", [1, 2, 7])
+def test_epochs_begin_anew_when_a_group_was_stopped(generation_id: int) -> None:
+    """One generation without anybody, then epochs 2 and 3, as a broker of 4.3.1 logs it."""
+    group = replace(classic(*PAIR), generation_id=generation_id)
+    found = plan(group, telling(), stops=True)
+    assert (found.forecast and found.forecast.rebalances) == 3
+
+
+def test_generations_begin_anew_when_a_group_was_stopped() -> None:
+    """An epoch as each member leaves, then generation 1 of both, as a broker of 4.3.1 logs it."""
+    found = plan(modern({"a": False, "b": False}), telling(), back=True, stops=True)
+    assert (found.forecast and found.forecast.rebalances) == 3
+
+
 @pytest.mark.parametrize(
     ("library", "version", "found"),
     [

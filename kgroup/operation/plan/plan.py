@@ -96,7 +96,8 @@ class Forecast:
         longest_stop_ms: the longest such while; None where there is none.
         stopped_ms: of all partitions together.
         most_partitions: that one member has at a time.
-        read_again: records that are read once more.
+        read_again: records that are read once more; of small groups the most that came of several
+            courses of chance, of which the rest is the first.
         skipped: records that nobody reads.
         failed: members whose programs end, by name, with Kafka's name of the error.
         is_at_rest: whether the group rests in the end; where it does not, more comes of it than is

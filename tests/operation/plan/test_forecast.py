@@ -76,3 +76,15 @@ def test_members_do_not_come_to_poll_as_one() -> None:
 
     waits_ms = 20 * 45 * 0.4 * (2_000 - 500)
     assert 0.5 * waits_ms < stopped_ms(2_000) - stopped_ms(500) < 2 * waits_ms
+
+
+def test_what_is_read_again_is_the_most_of_several_courses() -> None:
+    """A seed tells the most of its own course and those of the seven after it.
+
+    So what seeds between two that are eight apart tell, one of these tells too.
+    """
+    scenario = running(group_of("abc", each=4, strategy="cooperative-sticky")).scenario
+    move = rolling_restart(NOT_PLANNED, scenario, scenario.members, Habits())
+    told = [forecast(scenario, [move], Habits(seed=seed))[1].read_again for seed in range(9, 18)]
+    assert len(set(told)) > 1
+    assert max(told) == max(told[0], told[-1])

@@ -180,9 +180,12 @@ def assert_same_groups(sources: Sources) -> Mapping[str, Group]:
 def what(group: Group, capabilities: Any) -> dict[str, Any]:
     """Give what can be known of a group, without the order in which members own partitions.
 
-    That is the order of a coordinator's hash map, or of its record, which goes into that map.
+    That is the order of a coordinator's hash map, or of its record, which goes into that map. In
+    which order it has the members of groups that it assigns itself no record tells.
     """
     known = asdict(known_of(group, capabilities))
+    if group.type is not GroupType.CLASSIC:
+        del known["member_order"]
     for member in known["members"]:
         for name in ("assignment", "target_assignment", "pending_revocation"):
             if member[name] is not None:

@@ -29,7 +29,7 @@ from kgroup.operation.assign.client import asked_software, later_note, software
 from kgroup.operation.assign.user_data import read_user_data
 from kgroup.operation.report import Report
 
-__all__ = ["SpecError", "as_asked", "made_up_topic_id", "read_spec", "read_specs"]
+__all__ = ["SpecError", "as_asked", "check_strategy", "made_up_topic_id", "read_spec", "read_specs"]
 
 _T = TypeVar("_T")
 _Known = dict[tuple[str, ...], tuple[str, ...]]
@@ -196,13 +196,16 @@ def as_asked(
     except ValueError as error:
         raise UsageError(str(error)) from None
     spec = replace(spec, strategy=strategy or spec.strategy, client=asked or spec.client)
-    known = strategies(spec.protocol, computed_as(spec))
-    if spec.strategy not in known:
-        raise UsageError(
-            f"no strategy {spec.strategy!r} for {spec.protocol} groups of {computed_as(spec)}; "
-            f"there are: {', '.join(known)}"
-        )
+    check_strategy(spec, f"no strategy {spec.strategy!r} for {spec.protocol} groups")
     return spec
+
+
+def check_strategy(spec: GroupSpec, lack: str) -> None:
+    """Raise a UsageError that begins so where what assigns a group does not have its strategy."""
+    client = computed_as(spec)
+    known = strategies(spec.protocol, client)
+    if spec.strategy not in known:
+        raise UsageError(f"{lack} of {client}; there are: {', '.join(known)}")
 
 
 def made_up_topic_id(name: str) -> bytes:

@@ -10,9 +10,9 @@ from operator import attrgetter
 
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
+from kgroup.assignor.strategy import CLIENTS, computed_as
 from kgroup.errors import NotFoundError, UsageError
-from kgroup.operation.assign.spec import made_up_topic_id
+from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
 
@@ -279,12 +279,7 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
             "does; leave out --leader"
         )
     spec = replace(spec, leader_id=_find(spec, name).member_id)
-    known = strategies(spec.protocol, computed_as(spec))
-    if spec.strategy not in known:
-        raise UsageError(
-            f"--leader: no strategy {spec.strategy!r} for a leader of {computed_as(spec)}; there "
-            f"are: {', '.join(known)}"
-        )
+    check_strategy(spec, f"--leader: no strategy {spec.strategy!r} for a leader")
     return spec
 
 

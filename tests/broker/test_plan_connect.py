@@ -25,7 +25,6 @@ TASKS = 2
 PARTITIONS = 6
 BEAT_MS = 1_000
 CONFIG = {
-    "group.initial.rebalance.delay.ms": "3000",  # as by default, and in forecasts
     "group.consumer.heartbeat.interval.ms": str(BEAT_MS),
     "group.consumer.min.heartbeat.interval.ms": str(BEAT_MS),
 }

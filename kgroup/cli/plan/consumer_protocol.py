@@ -89,7 +89,6 @@ def command(
     def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
         make = partial(
             plan_consumer_protocol,
-            source=opened,
             habits=habits,
             back=back,
             assignor=assignor,

@@ -75,7 +75,7 @@ def command(
             if back:
                 return plan_dynamic_membership(running, habits)
             return plan_static_membership(
-                running, opened, habits, template=template, is_measured=is_measured
+                running, habits, template=template, is_measured=is_measured
             )
 
         return plan_each(opened, groups, make, habits)

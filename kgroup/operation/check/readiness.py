@@ -10,7 +10,6 @@ from kgroup.model.problem import Problem
 from kgroup.operation.check.look import finding_of
 from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.description import GroupDescription
-from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.plan import Verdict
 from kgroup.operation.plan.precondition.consumer_protocol import conditions
 from kgroup.operation.plan.protocol_change import ProtocolChange
@@ -44,8 +43,7 @@ def check_readiness(
 
 def _of_group(source: GroupSource, group: GroupDescription) -> Finding:
     running = read_running(source, group.group_id)
-    brokers = read_brokers(source, running.group)
-    change = ProtocolChange(running, brokers, False, False, None, running.library)
+    change = ProtocolChange(running, False, False, None, running.library)
     preconditions = tuple(conditions(change, None))
     refuted = [each for each in preconditions if each.verdict is Verdict.REFUTED]
     unknown = [each.code for each in preconditions if each.verdict is Verdict.UNKNOWN]

@@ -14,7 +14,6 @@ from kgroup.errors import InputError, NotFoundError
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import CLASSES
-from kgroup.operation.plan.coordinator import read_brokers
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -235,10 +234,7 @@ class _Advisor:
 
     def _consumer_protocol(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
         target = Target.CONSUMER_PROTOCOL
-        brokers = read_brokers(self.source, running.group)
-        change = ProtocolChange(
-            running, brokers, False, bool(running.connectors), None, running.library
-        )
+        change = ProtocolChange(running, False, bool(running.connectors), None, running.library)
         if not change.moved:
             yield f"{target}: every member speaks it."
             return
@@ -248,7 +244,7 @@ class _Advisor:
             return
         then = Compared(
             "a rolling restart with the consumer protocol",
-            self._restarted_later(change.scenario, change.plans(tuple(running.by_name))),
+            self._restarted_later(change.running.scenario, change.plans(tuple(running.by_name))),
         )
         unknown = [each.code for each in preconditions if each.verdict is Verdict.UNKNOWN]
         begun = ", and some members have gone to it already" if change.is_begun else ""
@@ -266,7 +262,7 @@ class _Advisor:
 
     def _static(self, running: RunningGroup) -> Iterator[Proposal | str]:
         target = Target.STATIC_MEMBERSHIP
-        plan = plan_static_membership(running, self.source, self.habits)
+        plan = plan_static_membership(running, self.habits)
         if refuted := _refuted(plan.preconditions):
             yield f"{target}: {refuted}"
             return

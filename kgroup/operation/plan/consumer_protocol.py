@@ -12,12 +12,7 @@ from dataclasses import replace
 
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.assignor import strategy_named
-from kgroup.operation.plan.coordinator import (
-    CONSUMER_SESSION,
-    MIGRATION_POLICY,
-    kgroup_on,
-    read_brokers,
-)
+from kgroup.operation.plan.coordinator import CONSUMER_SESSION, MIGRATION_POLICY, kgroup_on
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -33,7 +28,6 @@ from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop, removal, started_with
 from kgroup.simulation.consumer.settings import MigrationPolicy
-from kgroup.source.base import GroupSource
 
 __all__ = ["plan_consumer_protocol"]
 
@@ -42,7 +36,6 @@ _IN_ORDER = "Let it stop in order, so that what it has read is committed."
 
 def plan_consumer_protocol(
     running: RunningGroup,
-    source: GroupSource,
     habits: Habits,
     *,
     back: bool = False,
@@ -55,7 +48,6 @@ def plan_consumer_protocol(
 
     Args:
         running: the group.
-        source: that it was read from.
         habits: of the group's programs.
         back: to the classic protocol instead.
         assignor: that the group shall have: a server-side one, with `back` a strategy of members;
@@ -73,7 +65,7 @@ def plan_consumer_protocol(
     group = running.group
     library = library or running.library
     stops = stops or bool(running.connectors)  # whose settings, and restarts, are one
-    change = ProtocolChange(running, read_brokers(source, group), back, stops, assignor, library)
+    change = ProtocolChange(running, back, stops, assignor, library)
     plan = plan_of(
         *(group, Target.CONSUMER_PROTOCOL, "back" if back else None, (running.rests,)),
         f"Nothing is to be done: every member speaks the {change.protocol} protocol.",
@@ -86,7 +78,7 @@ def plan_consumer_protocol(
     if running.is_stopped:
         summary = "The group is stopped, so that no restart is needed."
         return plan.carried_out(summary, (_start(change),))
-    steps, total = forecast(change.scenario, _moves(change, habits), habits)
+    steps, total = forecast(change.running.scenario, _moves(change, habits), habits)
     return plan.carried_out(
         _summary(change), steps, total, None if stops else _naive(change, habits)
     )
@@ -126,7 +118,7 @@ def _moves(change: ProtocolChange, habits: Habits) -> list[Move]:
 
 
 def _rolling(change: ProtocolChange, step: PlanStep, habits: Habits) -> Move:
-    return rolling_restart(step, change.scenario, change.plans(step.restarted), habits)
+    return rolling_restart(step, change.running.scenario, change.plans(step.restarted), habits)
 
 
 def _step(
@@ -280,12 +272,12 @@ def _stopped(change: ProtocolChange, habits: Habits) -> Move:
         commands=(*removal(change.group), *change.session_commands),
         back="Stop the group again, and start it with the settings that it had before.",
     )
-    return stopped_group(step, change.scenario, change.plans(names), habits)
+    return stopped_group(step, change.running.scenario, change.plans(names), habits)
 
 
 def _naive(change: ProtocolChange, habits: Habits) -> NaiveWay:
     """Play what comes of stopping the group."""
     plans = change.plans(tuple(change.running.by_name))
-    move = stopped_group(NOT_PLANNED, change.scenario, plans, habits)
-    _, found = forecast(change.scenario, [move], habits)
+    move = stopped_group(NOT_PLANNED, change.running.scenario, plans, habits)
+    _, found = forecast(change.running.scenario, [move], habits)
     return NaiveWay("The whole group is stopped and started", found)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from shlex import quote
 
 from kgroup.errors import BrokerError
 from kgroup.model.group import Broker, Group, GroupType
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
+from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, FeatureSource, GroupSource, SettingSource
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "LEAST_SESSION",
     "MIGRATION_POLICY",
     "MOST_SESSION",
+    "NO_BROKERS",
     "PROTOCOLS",
     "UNKNOWN_ADDRESS",
     "Brokers",
@@ -41,9 +43,11 @@ INTER_BROKER_VERSION = "inter.broker.protocol.version"
 PROTOCOLS = "group.coordinator.rebalance.protocols"
 MIGRATION_POLICY = "group.consumer.migration.policy"
 _ASSIGNORS = "group.consumer.assignors"
+_FIRST_DELAY = "group.initial.rebalance.delay.ms"
 _SETTINGS = (
     LEAST_SESSION,
     MOST_SESSION,
+    _FIRST_DELAY,
     INTER_BROKER_VERSION,
     CONSUMER_SESSION,
     "group.consumer.min.session.timeout.ms",
@@ -62,6 +66,7 @@ _OF_A_GROUP = {
     "group.consumer.assignment.interval.ms": "consumer.assignment.interval.ms",
 }
 """Settings of brokers that a group may have of its own."""
+_WHY_NONE = "only a live cluster tells"
 _PACKAGE = "org.apache.kafka.coordinator.group.assignor."
 _BY_CLASS = {f"{_PACKAGE}UniformAssignor": "uniform", f"{_PACKAGE}RangeAssignor": "range"}
 
@@ -139,11 +144,15 @@ class Brokers:
         text = (self.setting(MIGRATION_POLICY) or "").lower()
         return next((each for each in MigrationPolicy if each == text), None)
 
-    def simulated(self, known: ConsumerSettings) -> ConsumerSettings:
-        """Return settings of brokers as this one has them, as far as it tells; else as known."""
+    def simulated(self, scenario: Scenario) -> Scenario:
+        """Let brokers have the settings that these tell; others are left as they are."""
         interval_ms = self.number("group.consumer.assignment.interval.ms")
+        first_ms = self.number(_FIRST_DELAY)
         names = self.assignors or ()
-        return ConsumerSettings(
+        classic, known = scenario.settings, scenario.consumer_settings
+        if first_ms is not None:
+            classic = replace(classic, initial_rebalance_delay_ms=first_ms)
+        consumer = ConsumerSettings(
             self.number(CONSUMER_SESSION) or known.session_timeout_ms,
             self.number("group.consumer.heartbeat.interval.ms") or known.heartbeat_interval_ms,
             self.number("group.consumer.max.size") or known.max_size,
@@ -152,6 +161,7 @@ class Brokers:
             known.regex_refresh_interval_ms,
             self.policy or known.migration_policy,
         )
+        return replace(scenario, settings=classic, consumer_settings=consumer)
 
     def tool(self, name: str, *words: str) -> str:
         """Write a call of a tool of Kafka that asks the coordinator."""
@@ -168,6 +178,10 @@ class Brokers:
         entity = ("--entity-type", "groups", "--entity-name", quote(group_id))
         added = f"{_OF_A_GROUP[CONSUMER_SESSION]}={session_ms}"
         return self.tool("kafka-configs", "--alter", *entity, "--add-config", added)
+
+
+NO_BROKERS = Brokers(None, why=_WHY_NONE)
+"""Stands for those of a source that is no live cluster."""
 
 
 def kafka_tool(broker: Broker | None, name: str, *words: str) -> str:
@@ -206,7 +220,7 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
             except BrokerError as error:
                 refused.append(str(error))
     if not isinstance(source, SettingSource):
-        return Brokers(broker, features, "; ".join(refused) or "only a live cluster tells")
+        return Brokers(broker, features, "; ".join(refused) or _WHY_NONE)
     try:
         reading = source.broker_settings(_SETTINGS)
     except BrokerError as error:

@@ -16,7 +16,7 @@ from kgroup.operation.plan.coordinator import CONSUMER_SESSION, Brokers
 from kgroup.operation.plan.plan import Setting
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.simulation.client.config import COOPERATIVE_STICKY, ClientConfig
-from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
+from kgroup.simulation.scenario.scenario import MemberPlan
 
 __all__ = ["ProtocolChange"]
 
@@ -34,7 +34,6 @@ class ProtocolChange:
 
     Attributes:
         running: the group.
-        brokers: of it.
         back: whether it goes to the classic protocol.
         stops: whether it is stopped meanwhile.
         wanted: the assignor that it shall have, if somebody says it.
@@ -42,7 +41,6 @@ class ProtocolChange:
     """
 
     running: RunningGroup
-    brokers: Brokers
     back: bool
     stops: bool
     wanted: str | None
@@ -52,6 +50,11 @@ class ProtocolChange:
     def group(self) -> Group:
         """The group as the source knows it."""
         return self.running.group
+
+    @property
+    def brokers(self) -> Brokers:
+        """Of its cluster."""
+        return self.running.brokers
 
     @property
     def protocol(self) -> str:
@@ -109,16 +112,9 @@ class ProtocolChange:
 
     # --- for the simulator ---
 
-    @cached_property
-    def scenario(self) -> Scenario:
-        """The group as it is, on brokers with the settings of its own."""
-        scenario = self.running.scenario
-        settings = self.brokers.simulated(scenario.consumer_settings)
-        return replace(scenario, consumer_settings=settings)
-
     def plans(self, names: Sequence[str]) -> dict[str, MemberPlan]:
         """Configure members for their new protocol."""
-        members = self.scenario.members
+        members = self.running.scenario.members
         return {
             name: replace(members[name], config=self._config(members[name].config))
             for name in names

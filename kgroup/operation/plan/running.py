@@ -12,7 +12,7 @@ from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
 from kgroup.operation.plan.connect import shared_settings, sink_connectors
-from kgroup.operation.plan.coordinator import kgroup_on, read_brokers
+from kgroup.operation.plan.coordinator import NO_BROKERS, Brokers, kgroup_on, read_brokers
 from kgroup.operation.plan.forecast import USUAL, Habits, beginning_at, paced
 from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Target, Verdict
 from kgroup.operation.report import Report, first_names
@@ -38,6 +38,7 @@ class RunningGroup:
         problems: what could not be read.
         notes: what was taken in the place of what the source does not know.
         assumed: what a forecast assumes.
+        brokers: of its cluster, which have the scenario's settings as far as they tell them.
     """
 
     group: Group
@@ -45,6 +46,7 @@ class RunningGroup:
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    brokers: Brokers = NO_BROKERS
 
     def report(self, plan: Plan, source: object) -> Report[Plan]:
         """Give a plan for it with its cluster, and with what its forecast goes by if it has one."""
@@ -198,23 +200,22 @@ def read_running(
             f"group {group_id}: expected {expected}, found one of type {found.type}",
             group_id=group_id,
         )
+    brokers = read_brokers(source, found)
     if _is_stopped(found):
         start = Start(1, found.assignor or "", "", {}, {}, {})
-        return RunningGroup(found, Scenario(group_id, {}, {}, (), 0, start=start))
+        empty = Scenario(group_id, {}, {}, (), 0, start=start)
+        return RunningGroup(found, empty, brokers=brokers)
     try:
         report = scenario_of(source, reading, found)
     except UsageError as error:  # it is the group's own strategy that is not known
         raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
-    scenario = report.data[0]
-    if found.type is GroupType.CONSUMER:  # its heartbeats and sessions are the coordinator's
-        settings = read_brokers(source, found).simulated(scenario.consumer_settings)
-        scenario = replace(scenario, consumer_settings=settings)
+    scenario = brokers.simulated(report.data[0])
     if sink_connectors(found.members):  # Connect sets it, where nobody says otherwise
         scenario = beginning_at(scenario, "earliest")
     scenario = paced(configured(scenario), habits)
     late = tuple(_late(scenario, habits))
     assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)
-    return RunningGroup(found, scenario, report.errors, (*report.notes, *late), assumed)
+    return RunningGroup(found, scenario, report.errors, (*report.notes, *late), assumed, brokers)
 
 
 def _is_stopped(found: Group) -> bool:

@@ -14,7 +14,7 @@ from shlex import quote
 
 from kgroup.model.group import Group, Member
 from kgroup.operation.plan.connect import own_settings
-from kgroup.operation.plan.coordinator import kgroup_on, read_brokers
+from kgroup.operation.plan.coordinator import kgroup_on
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -40,7 +40,6 @@ from kgroup.operation.plan.precondition.static_membership import (
 from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
-from kgroup.source.base import GroupSource
 
 __all__ = ["plan_dynamic_membership", "plan_static_membership"]
 
@@ -51,18 +50,12 @@ _STEP_MS = 5_000
 
 
 def plan_static_membership(
-    running: RunningGroup,
-    source: GroupSource,
-    habits: Habits,
-    *,
-    template: str | None = None,
-    is_measured: bool = False,
+    running: RunningGroup, habits: Habits, *, template: str | None = None, is_measured: bool = False
 ) -> Plan:
     """Plan to give each member a `group.instance.id`.
 
     Args:
         running: the group.
-        source: that it comes from, which may know what brokers are configured with.
         habits: of the group's programs.
         template: of instance ids, as `proposed` takes it.
         is_measured: whether the time of a restart was measured.
@@ -74,7 +67,7 @@ def plan_static_membership(
         return _of_stopped(running, None)
     members = running.by_name
     ids, made_of = proposed(members, template)
-    brokers = read_brokers(source, running.group)
+    brokers = running.brokers
     needed_ms = -(-_MARGIN * habits.restart_ms // _STEP_MS) * _STEP_MS
     sessions = {
         name: max(needed_ms, each.session_timeout_ms or _DEFAULT_SESSION_MS)

@@ -54,7 +54,7 @@ def test_other_members_are_no_tasks(client_id: str | None) -> None:
 
 def test_tasks_cannot_have_ids_of_their_own() -> None:
     source = FakeSource(tasks())
-    plan = plan_static_membership(read_running(source, "g"), source, Habits())
+    plan = plan_static_membership(read_running(source, "g"), Habits())
     assert plan.steps == ()
     assert verdicts(plan)["own-settings"] is Verdict.REFUTED
     (row,) = advise(source, ["g"], Habits()).data
@@ -85,7 +85,7 @@ def test_what_is_said_of_single_tasks_becomes_one_setting() -> None:
 
 def test_the_consumer_protocol_is_set_for_the_connector() -> None:
     source = FakeSource(tasks("two words"))
-    make = partial(plan_consumer_protocol, source=source, habits=Habits())
+    make = partial(plan_consumer_protocol, habits=Habits())
     (plan,) = plan_each(source, ["g"], make).data
     (step,) = plan.steps
     assert Setting(None, "consumer.override.group.protocol", "classic", "consumer") in step.settings

@@ -150,7 +150,7 @@ PAIR = (member("a", 0), member("b", 1))
 
 def plan(group: Group, features: Told | BrokerError | None = None, **options: Any) -> Plan:
     source = FakeSource(group) if features is None else LiveSource(group, features)
-    return plan_consumer_protocol(read_running(source, "g"), source, Habits(), **options)
+    return plan_consumer_protocol(read_running(source, "g"), Habits(), **options)
 
 
 def verdict(found: Plan, code: str) -> Verdict:
@@ -448,9 +448,7 @@ def test_the_groups_own_settings_go_before_those_of_the_broker() -> None:
 
 def test_a_strategy_that_nobody_knows_is_a_problem() -> None:
     source = FakeSource(classic(*PAIR, strategy="own"))
-    report = plan_each(
-        source, ["g"], lambda running: plan_consumer_protocol(running, source, Habits())
-    )
+    report = plan_each(source, ["g"], lambda running: plan_consumer_protocol(running, Habits()))
     assert report.exit_status is ExitStatus.FAILED
     assert "'own'" in report.errors[0].reason
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kgroup.operation.plan.forecast import NOT_PLANNED, Habits, Move, forecast, rolling_restart
+from kgroup.operation.plan.forecast import (
+    NOT_PLANNED,
+    Habits,
+    Move,
+    forecast,
+    rolling_restart,
+    stopped_group,
+)
 from kgroup.operation.plan.plan import Forecast
+from kgroup.operation.plan.running import read_running
 from kgroup.simulation.scenario.scenario import Action, Step
+from tests.operation.plan.fake_cluster import FakeCluster
 from tests.operation.plan.groups import group_of, running
 
 SESSION_MS = 45_000
@@ -88,3 +97,19 @@ def test_what_is_read_again_is_the_most_of_several_courses() -> None:
     told = [forecast(scenario, [move], Habits(seed=seed))[1].read_again for seed in range(9, 18)]
     assert len(set(told)) > 1
     assert max(told) == max(told[0], told[-1])
+
+
+def test_a_group_that_starts_waits_as_long_as_its_coordinator_says() -> None:
+    """For `group.initial.rebalance.delay.ms`: an empty group waits for others so long at least."""
+    stops = []
+    for delay_ms in (None, 0, 20_000):
+        told = {} if delay_ms is None else {1: {"group.initial.rebalance.delay.ms": str(delay_ms)}}
+        cluster = FakeCluster(group_of("ab"), topics={"t": 4}, settings=told)
+        scenario = read_running(cluster, "g").scenario
+        move = stopped_group(NOT_PLANNED, scenario, scenario.members, Habits())
+        stop_ms = forecast(scenario, [move], Habits())[1].longest_stop_ms
+        assert stop_ms is not None
+        stops.append(stop_ms)
+    by_default, at_once, long = stops
+    assert 3_000 <= by_default - at_once <= 7_000  # twice where a member joins meanwhile
+    assert 20_000 <= long - at_once <= 41_000

@@ -46,7 +46,7 @@ def planned(group: Group, habits: Habits = Habits(), /, *, back: bool = False, *
     running = read_running(source, group.group_id)
     if back:
         return plan_dynamic_membership(running, habits)
-    return plan_static_membership(running, source, habits)
+    return plan_static_membership(running, habits)
 
 
 def verdict(plan: Plan, code: str) -> Verdict:

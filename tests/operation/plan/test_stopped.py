@@ -56,18 +56,17 @@ def test_librdkafka_has_no_sticky() -> None:
 
 
 def test_an_empty_group_may_always_change_its_protocol() -> None:
-    source = FakeSource(STOPPED)
-    plan = plan_consumer_protocol(running(STOPPED), source, Habits())
+    plan = plan_consumer_protocol(running(STOPPED), Habits())
     assert settings(plan)[0] == ("group.protocol", None, "consumer")
     assert "migration-policy" not in {each.code for each in plan.preconditions}
     assert "broker-support" in {each.code for each in plan.preconditions}
     assert progress(plan, STOPPED) is Progress.NOT_BEGUN
-    back = plan_consumer_protocol(running(STOPPED), source, Habits(), back=True)
+    back = plan_consumer_protocol(running(STOPPED), Habits(), back=True)
     assert settings(back)[0] == ("group.protocol", None, "classic")
 
 
 def test_names_are_for_members_that_are_there() -> None:
-    plan = plan_static_membership(running(STOPPED), FakeSource(STOPPED), Habits())
+    plan = plan_static_membership(running(STOPPED), Habits())
     back = plan_dynamic_membership(running(STOPPED), Habits())
     for each, told in ((plan, "group.instance.id of its own"), (back, "take group.instance.id")):
         assert not each.is_refuted

@@ -29,7 +29,10 @@ SUBSCRIBED_ALIKE = [
     ("kafka-python", "roundrobin"),  # which ends with a KeyError where members know other topics
 ]
 # of more topics nearly all is left to chance
-WITH_ONE_TOPIC = [("franz-go", "sticky")]
+WITH_ONE_TOPIC = [("franz-go", "sticky"), ("franz-go-by-rack", "sticky")]
+RACK = "south"
+GOES_BY_RACKS = ("franz-go", "1.21.0")
+RACK_GROUPS = [("franz-go-by-rack", strategy) for strategy in STRATEGIES["franz-go"]]
 
 
 def topics_of(library: str, strategy: str) -> dict[str, int]:
@@ -44,9 +47,9 @@ def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
     version: str = request.param
-    with broker(version, tmp_path_factory.mktemp(version)) as running:
+    with broker(version, tmp_path_factory.mktemp(version), rack=RACK) as running:
         with Wire(version, running.bootstrap) as wire:
-            for each in GROUPS:
+            for each in (*GROUPS, *RACK_GROUPS):
                 create_topics(wire, topics_of(*each))
             await_coordinator(wire)
         yield running
@@ -78,6 +81,34 @@ def test_groups_do_what_dry_runs_say(
         group.grow(ant, 7)
         group.join("ned")
         group.leave("lee")
+    finally:
+        group.kill()
+    print(name, dict(group.rounds), group.foretold)
+    assert group.foretold > 10
+
+
+@pytest.mark.oracle_clients
+@pytest.mark.parametrize("strategy", [strategy for _, strategy in RACK_GROUPS])
+def test_groups_that_go_by_racks_do_what_dry_runs_say(
+    server: Broker, strategy: str, tmp_path: Path
+) -> None:
+    library, version = GOES_BY_RACKS
+    topics = topics_of(f"{library}-by-rack", strategy)
+    (zoo, *_) = topics
+    name = f"{library}-by-rack.{strategy}"
+    group = ForetoldGroup(server, library, strategy, name, topics, tmp_path / "log", version)
+    try:
+        group.start("kim", rack="north")
+        group.join("lee", rack=RACK)
+        group.join("joe", rack=RACK)
+        group.leave("kim")
+        group.join("amy")
+        group.grow(zoo, 6)
+        group.join("mae", rack=RACK)
+        group.leave("joe")
+        group.join("ida", is_static=True, rack="north")
+        group.leave("lee")
+        group.join("zed", rack=RACK)
     finally:
         group.kill()
     print(name, dict(group.rounds), group.foretold)

@@ -16,7 +16,7 @@ from tests.waiting import until_steady
 
 __all__ = ["ForetoldGroup"]
 
-_LEFT_TO_CHANCE = "does not determine what"
+_NOT_DETERMINED = ("does not determine what", "no rack is known of the leaders")
 _RACING = "joins again before another one has taken its part"
 
 _WITHOUT_ORDER = [("sarama", "sticky")]
@@ -36,6 +36,7 @@ class ForetoldGroup:
         group: their group.
         topics: how many partitions each has; members name them in this order.
         log: file for what the library says.
+        version: of the library; None for the one that the program has, see `command`.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class ForetoldGroup:
         group: str,
         topics: dict[str, int],
         log: Path,
+        version: str | None = None,
     ) -> None:
         self._server = server
         self._library = library
@@ -53,28 +55,36 @@ class ForetoldGroup:
         self._group = group
         self._topics = topics
         self._log = log
+        self._version = version
         self._members: dict[str, LibraryMember] = {}
         self.foretold = 0
         """Members whose partitions a dry run named for certain, and that got them."""
         self.rounds: Counter[str] = Counter()
         """Changes that were foretold, by what was compared: partitions, sizes or nothing."""
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, *, rack: str | None = None) -> None:
         """Start the first member."""
-        self._start(name, list(self._topics), None)
+        self._start(name, list(self._topics), rack=rack)
         self._settled()
 
     def join(
-        self, name: str, topics: Sequence[str] | None = None, *, is_static: bool = False
+        self,
+        name: str,
+        topics: Sequence[str] | None = None,
+        *,
+        is_static: bool = False,
+        rack: str | None = None,
     ) -> None:
         """Foretell that a member joins, and let it."""
         what = [f"client={name}"]
         if is_static:
             what.append(f"instance={name}")
+        if rack is not None:
+            what.append(f"rack={rack}")
         if topics is not None:
             what.append(f"topics={'+'.join(topics)}")
         plan = self._plan("--add-member", f"1:{','.join(what)}")
-        self._start(name, list(topics or self._topics), name if is_static else None)
+        self._start(name, list(topics or self._topics), name if is_static else None, rack)
         self._compare(plan)
 
     def leave(self, name: str) -> None:
@@ -97,7 +107,9 @@ class ForetoldGroup:
         for each in self._members.values():
             each.kill()
 
-    def _start(self, name: str, topics: list[str], instance_id: str | None) -> None:
+    def _start(
+        self, name: str, topics: list[str], instance_id: str | None = None, rack: str | None = None
+    ) -> None:
         self._members[name] = LibraryMember(
             self._library,
             self._server.bootstrap,
@@ -107,11 +119,14 @@ class ForetoldGroup:
             self._log,
             client_id=name,
             instance_id=instance_id,
+            rack=rack,
+            version=self._version,
         )
 
     def _plan(self, *what_if: str) -> list[dict[str, Any]]:
         """The rebalances that a dry run says there are."""
-        where = ("-b", self._server.bootstrap, "--client", self._library, "--settle")
+        client = self._library + (f"@{self._version}" if self._version else "")
+        where = ("-b", self._server.bootstrap, "--client", client, "--settle")
         (plan,) = kgroup("assign", self._group, "--dry-run", *where, *what_if)
         assert plan["error"] is None
         return [plan, *plan.get("following", [])]
@@ -132,7 +147,7 @@ class ForetoldGroup:
         if any(_RACING in warning for warning in warnings):
             self.rounds["nothing"] += 1
             return
-        if any(_LEFT_TO_CHANCE in warning for warning in warnings):
+        if any(each in warning for warning in warnings for each in _NOT_DETERMINED):
             sizes = [sorted(map(_size, each.values())) for each in (foretold, found)]
             assert sizes[0] == sizes[1], f"foretold {foretold}, found {found}"
             self.rounds["sizes"] += 1

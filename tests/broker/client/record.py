@@ -75,6 +75,7 @@ CASES = (
     Case("librdkafka", "2.16.1", (*_EAGER, "cooperative-sticky")),
     Case("franz-go", "1.7.0", tuple(_JAVA), brokers=_OLD),
     Case("franz-go", "1.18.1", tuple(_JAVA), brokers=_OLD),
+    Case("franz-go", "1.21.0", tuple(_JAVA), brokers=_OLD),
     Case("franz-go", "1.22.3", tuple(_JAVA)),
     Case("sarama", "1.40.1", (*_EAGER, "sticky"), is_static=False, brokers=_OLD),
     Case("sarama", "1.43.3", (*_EAGER, "sticky"), protocol_version="3.6.0", brokers=_OLD),

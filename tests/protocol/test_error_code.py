@@ -14,7 +14,7 @@ KAFKA = {
 }
 
 
-def test_codes_have_the_names_that_kafka_gives_them():
+def test_codes_have_the_names_that_kafka_gives_them() -> None:
     names = {number: error.message for number, error in kafka.errors.kafka_errors.items()} | KAFKA
     for name, code in ErrorCode.__members__.items():  # two of one number too
         assert names[code.value] == name

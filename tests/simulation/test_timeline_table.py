@@ -17,8 +17,10 @@ def listed(names: list[str], slots: int) -> list[str]:
     Slots are numbered by the part behind the point of that times the golden ratio; of those in one
     slot the last comes first.
     """
-    place = {name: int(ord(name) * (sqrt(5) - 1) / 2 % 1 * slots) for name in names}
-    return sorted(names[::-1], key=place.__getitem__)
+    found: list[list[str]] = [[] for _ in range(slots)]
+    for name in names:
+        found[int(ord(name) * (sqrt(5) - 1) / 2 % 1 * slots)].insert(0, name)
+    return [name for slot in found for name in slot]
 
 
 def test_names_are_in_the_order_of_their_slots() -> None:

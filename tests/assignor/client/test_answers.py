@@ -12,7 +12,8 @@ def test_random_histories(model: Model) -> None:
     recorded = Answers.read(model)
     for seed, told in enumerate(recorded.in_full):
         assert [answer_of(said) for _, said in history(model, seed)] == told, seed
-    seeds = some_of(range(len(recorded.digests)), 50)
+    # Versions share most of their code: each tries other histories.
+    seeds = some_of(range(MODELS.index(model), len(recorded.digests)), 50)
     for seed in seeds:
         answers = [said for _, said in history(model, seed)]
         assert digest(answers) == recorded.digests[seed], seed

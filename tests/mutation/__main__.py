@@ -1,8 +1,9 @@
 """Change the code in random places, one at a time, and see which changes no test notices.
 
 A mutant is tried with the tests that run its line, then with others that run its module, then with
-others of its part (tables are read when modules are imported, which no test does by itself), up to
-a limit of CPU time. It is killed by a test that fails or does not end, and survives otherwise.
+others of its part, up to a limit of CPU time. Lines that no test runs, as those of tables that are
+read when a module is imported, are tried with the quickest tests of the part. A mutant is killed by
+a test that fails or does not end, and survives otherwise.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class _Tests:
         room = f"tests/{place.path.parts[1]}/"
         part = {test for test in self.seconds if test.startswith(room)} - module - line
         chosen: dict[str, dict[str, float]] = {}
-        for tests in (line, module, part):
+        for tests in (line, module, part) if line else (module | part,):
             files: dict[str, dict[str, float]] = {}
             for test in sorted(tests & self.seconds.keys(), key=self.seconds.__getitem__):
                 limit_seconds -= self.seconds[test]

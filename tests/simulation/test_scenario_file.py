@@ -36,6 +36,7 @@ def refused(text: str) -> str:
         (MEMBER + 'start = "soon"', "line 6: member 1 start: expected milliseconds below 2^53"),
         (MEMBER + "start = -1", "line 6: member 1 start: expected milliseconds below 2^53"),
         (MEMBER + "start = true", "line 6: member 1 start: expected milliseconds"),
+        (MEMBER + '[brokers]\n"group.max.size" = 2147483648', "a number from 0 to 2,147,483,647, "),
         (MEMBER + "count = 0", "line 6: member 1 count: expected a number from 1 to"),
         (MEMBER + 'count = "two"', "line 6: member 1 count: expected a number from 1 to"),
         (MEMBER + 'pattern = "o.*"', "line 6: member 1 pattern: expected one of topics, pattern a"),

@@ -215,6 +215,8 @@ def test_varints_may_be_longer_than_they_need() -> None:
     key_size = -(1 << 31)  # all 32 bits set, zig-zag: as negative as can be, so null
     assert key_size < 0
     assert records(log.batch([Plain(0, 0)], body=body)) == [Record(0, 0, None, None, ())]
+    body = log.varint(7) + b"\x00\x00\x00\x01\x01" + b"\x80\x00"  # no headers, as 80 00
+    assert records(log.batch([Plain(0, 0)], body=body)) == [Record(0, 0, None, None, ())]
 
 
 # ---- damage inside batches whose checksum is right

@@ -59,14 +59,14 @@ class _Tests:
     def of(self, place: _Place, limit_seconds: float) -> dict[str, dict[str, float]]:
         """Give the tests for a mutant by file: first those that run its line, the quick ones."""
         lines = self.by_line.get(place.path, {})
-        line = set(lines.get(place.line, ()))
-        module = {test for tests in lines.values() for test in tests} - line
+        line = self.seconds.keys() & lines.get(place.line, ())
+        module = {test for tests in lines.values() for test in tests} & self.seconds.keys() - line
         room = f"tests/{place.path.parts[1]}/"
         part = {test for test in self.seconds if test.startswith(room)} - module - line
         chosen: dict[str, dict[str, float]] = {}
         for tests in (line, module, part) if line else (module | part,):
             files: dict[str, dict[str, float]] = {}
-            for test in sorted(tests & self.seconds.keys(), key=self.seconds.__getitem__):
+            for test in sorted(tests, key=self.seconds.__getitem__):
                 limit_seconds -= self.seconds[test]
                 if limit_seconds > 0:
                     files.setdefault(test.split("::")[0], {})[test] = self.seconds[test]

@@ -16,7 +16,7 @@ may still list it until its next clean-up.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupType
@@ -253,7 +253,7 @@ class Delta:
             offsets = self._log(group_id, record.timestamp_ms).offsets
             current = offsets.get((topic, partition))
             # A plain commit that came after the transaction's record, but before its marker, wins.
-            if current is None or (offset.log_offset or 0) > (current.log_offset or 0):
+            if current is None or cast(int, offset.log_offset) > cast(int, current.log_offset):
                 offsets[topic, partition] = offset
 
     def _classic_metadata(self, record: DecodedRecord, key: Data, value: Data | None) -> None:

@@ -1,7 +1,9 @@
 """Change the code in random places, one at a time, and see which changes no test notices.
 
-A mutant is tried with the tests that run its line, then with others that run its module, up to a
-limit of CPU time. It is killed by a test that fails or does not end, and survives otherwise.
+A mutant is tried with the tests that run its line, then with others that run its module, then with
+others of its part, up to a limit of CPU time. Lines that no test runs, as those of tables that are
+read when a module is imported, are tried with the quickest tests of the part. A mutant is killed by
+a test that fails or does not end, and survives otherwise.
 """
 
 from __future__ import annotations
@@ -55,23 +57,21 @@ class _Tests:
     seconds: dict[str, float]
 
     def of(self, place: _Place, limit_seconds: float) -> dict[str, dict[str, float]]:
-        """Give the tests for a mutant by file: first those that run its line, quick files first."""
+        """Give the tests for a mutant by file: first those that run its line, the quick ones."""
         lines = self.by_line.get(place.path, {})
-        line = set(lines.get(place.line, ()))
-        module = {test for tests in lines.values() for test in tests} - line
-        files: dict[tuple[bool, str], dict[str, float]] = {}
-        for away, tests in ((False, line), (True, module)):
-            for test in tests:
-                if test in self.seconds:
-                    files.setdefault((away, test.split("::")[0]), {})[test] = self.seconds[test]
+        line = self.seconds.keys() & lines.get(place.line, ())
+        module = {test for tests in lines.values() for test in tests} & self.seconds.keys() - line
+        room = f"tests/{place.path.parts[1]}/"
+        part = {test for test in self.seconds if test.startswith(room)} - module - line
         chosen: dict[str, dict[str, float]] = {}
-        for (_, file), wanted in sorted(
-            files.items(), key=lambda of: (of[0][0], sum(of[1].values()))
-        ):
-            for test, seconds in sorted(wanted.items(), key=lambda of: of[1]):
-                limit_seconds -= seconds
+        for tests in (line, module, part) if line else (module | part,):
+            files: dict[str, dict[str, float]] = {}
+            for test in sorted(tests, key=self.seconds.__getitem__):
+                limit_seconds -= self.seconds[test]
                 if limit_seconds > 0:
-                    chosen.setdefault(file, {})[test] = seconds
+                    files.setdefault(test.split("::")[0], {})[test] = self.seconds[test]
+            for file, wanted in sorted(files.items(), key=lambda of: sum(of[1].values())):
+                chosen.setdefault(file, {}).update(wanted)
         return chosen
 
 

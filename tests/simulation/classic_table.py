@@ -115,6 +115,7 @@ def make_join(
     session_timeout_ms: int = 10_000,
     rebalance_timeout_ms: int = 60_000,
     protocol_type: str = "consumer",
+    version: int = 9,
 ) -> JoinGroup:
     return JoinGroup(
         GROUP,
@@ -126,6 +127,7 @@ def make_join(
         instance_id,
         client,
         "/127.0.0.1",
+        version,
     )
 
 

@@ -181,6 +181,18 @@ def test_static_member_comes_back_without_a_rebalance() -> None:
     assert table.beat(a, "i") is ErrorCode.FENCED_INSTANCE_ID
 
 
+@pytest.mark.parametrize(("version", "skips"), [(8, False), (9, True)])
+def test_a_static_leader_that_comes_back_assigns_nothing(version: int, *, skips: bool) -> None:
+    """KIP-814: `SkipAssignment` of JoinGroup 9; older ones are told that its old id leads."""
+    table = Table(NEW)
+    a = table.joined("a", instance_id="i")
+    table.sync(a, **{a.member_id: b"all"})
+    back = table.joined("a", instance_id="i", version=version)
+    assert back.skip_assignment is skips
+    assert back.leader_id == (back if skips else a).member_id
+    assert len(back.members) == int(skips)
+
+
 def test_group_max_size() -> None:
     """KIP-389."""
     table = Table(NEW, max_size=1)

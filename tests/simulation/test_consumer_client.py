@@ -111,6 +111,17 @@ def test_it_joins_with_everything_and_says_what_it_took() -> None:
     assert (here.heartbeat().owned, here.heartbeat().topics) == (None, None)
 
 
+def test_woken_up_it_takes_nothing_before_the_next_poll() -> None:
+    """`wakeup()` lets a poll() that waits throw."""
+    here = Coordinator()
+    here.poll()
+    here.client.wakeup()
+    here.assign(1, 0, 1)
+    assert here.told == []
+    here.poll()
+    assert here.told == [("assigned", orders(0, 1))]
+
+
 def test_what_it_gives_up_is_committed_first_and_not_read_meanwhile() -> None:
     here = Coordinator().joined(0, 1)
     here.run(INTERVAL_MS)

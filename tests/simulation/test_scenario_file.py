@@ -36,6 +36,7 @@ def refused(text: str) -> str:
         (MEMBER + 'start = "soon"', "line 6: member 1 start: expected milliseconds below 2^53"),
         (MEMBER + "start = -1", "line 6: member 1 start: expected milliseconds below 2^53"),
         (MEMBER + "start = true", "line 6: member 1 start: expected milliseconds"),
+        (MEMBER + '[brokers]\n"group.max.size" = 2147483648', "a number from 0 to 2,147,483,647, "),
         (MEMBER + "count = 0", "line 6: member 1 count: expected a number from 1 to"),
         (MEMBER + 'count = "two"', "line 6: member 1 count: expected a number from 1 to"),
         (MEMBER + 'pattern = "o.*"', "line 6: member 1 pattern: expected one of topics, pattern a"),
@@ -299,13 +300,16 @@ def test_defaults_of_brokers_are_those_of_the_version(
 
 
 def test_what_a_scenario_does_not_say_is_as_its_fields_are_described() -> None:
-    here = read(MEMBER)
-    member = here.members["a"]
-    assert (here.rate, here.jitter_ms, here.delay_ms) == (10, 0, (1, 5))
-    assert (here.load_ms, here.failover_ms, here.tick_ms) == (200, 6_000, 2_000)
-    assert (member.processing_ms, member.offsets) == (500, KeptIn.KAFKA)
+    member = read(MEMBER).members["a"]
+    for here in (read(MEMBER), Scenario("group", {}, {}, (), 0)):
+        assert (here.brokers, here.rate, here.jitter_ms, here.delay_ms) == (3, 10, 0, (1, 5))
+        assert (here.load_ms, here.failover_ms, here.tick_ms) == (200, 6_000, 2_000)
+    for plan in (member, MemberPlan(member.config)):
+        assert (plan.processing_ms, plan.offsets) == (500, KeptIn.KAFKA)
     reader = read('protocol = "zookeeper"\n' + MEMBER).connectors["a"]
-    assert (reader.processing_ms, reader.config.registration.subscription) == (50, {"orders": 1})
+    assert reader.config.registration.subscription == {"orders": 1}
+    for plan_on_zookeeper in (reader, ConnectorPlan(reader.config)):
+        assert plan_on_zookeeper.processing_ms == 50
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 3), ("count = 1", 1), ("count = 1000", 1000)])
@@ -416,7 +420,8 @@ def test_defaults_on_zookeeper_are_those_of_0_8_2() -> None:
     assert (config.rebalance_max_retries, config.auto_commit_interval_ms) == (4, 60_000)
     assert (config.reset, config.strategy, config.storage) == ("largest", "range", "zookeeper")
     assert (config.fetchers, config.queued_chunks, config.fetch_wait_max_ms) == (1, 2, 100)
-    assert config.refresh_leader_backoff_ms == 200
+    assert (config.refresh_leader_backoff_ms, config.auto_commit) == (200, True)
+    assert (config.offsets_channel_backoff_ms, config.offsets_commit_max_retries) == (1_000, 5)
 
 
 @pytest.mark.parametrize(
@@ -426,6 +431,7 @@ def test_defaults_on_zookeeper_are_those_of_0_8_2() -> None:
         ('topics = "orders"\nwhitelist = "x"', "one of topics, whitelist and blacklist"),
         ('topics = "payments"', "topics of [topics] (orders), found 'payments'"),
         ('topics = "orders:0"', "with streams"),
+        ('topics = "orders:10000"', "with streams"),
         ('whitelist = "("', "line 7: member 1 whitelist: '(' is no regular expression: "),
         ('topics = "orders"\nconsumer.id = "a/b"', "consumer.id: expected letters"),
         ('topics = "orders"\n[[step]]\nat = 1\ndo = "add_topic"\ntopic = "a/b"', "a/b"),

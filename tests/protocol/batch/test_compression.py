@@ -116,6 +116,16 @@ def test_lz4_uncompressed_block() -> None:
     assert decompress("lz4", log_writer.LZ4_HEADER + block + bytes(4)) == b"hello"
 
 
+@pytest.mark.parametrize(("number", "most"), [(4, 65_536), (5, 262_144), (6, 2**20), (7, 2**22)])
+def test_lz4_blocks_are_as_large_as_the_frame_allows(number: int, most: int) -> None:
+    """The "Block Maximum Size" of lz4's frame format: 64 KB, 256 KB, 1 MB and 4 MB."""
+    head = lz4_with(bytes([0x60, number << 4]), bytes(4))[:-4]
+    block, more = (struct.pack("<I", 1 << 31 | size) + bytes(size + 4) for size in (most, most + 1))
+    assert decompress("lz4", head + block) == bytes(most)
+    with pytest.raises(CompressionError, match=f"{most + 1} bytes"):
+        decompress("lz4", head + more)
+
+
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("size", [0, 1, 3, 20, 70_000, 1_000_000])
 def test_round_trip(codec: str, size: int) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.errors import ProblemKind
+from kgroup.protocol.batch import batch as limits
 from kgroup.protocol.batch.record_batch import (
     Damage,
     Record,
@@ -60,6 +61,13 @@ def test_reads_batches_v2(written: list[Plain], codec: str) -> None:
 def test_reads_message_sets(written: list[Plain], magic: int, codec: str) -> None:
     data = log.message_set(written, magic=magic, codec=codec)
     assert records(data) == [as_record(plain, magic=magic) for plain in written]
+
+
+def test_limits_are_those_that_are_documented() -> None:
+    """As docs/output.md says of `too-large`."""
+    assert limits.MAX_BATCH_SIZE == limits.MAX_UNCOMPRESSED == 67_108_864
+    assert (limits.MOST_RECORDS, limits.MOST_TIMES) == (1_048_576, 100)
+    assert limits.MOST_INFLATED == 134_217_728
 
 
 def test_header_of_v2() -> None:
@@ -206,6 +214,8 @@ def test_varints_may_be_longer_than_they_need() -> None:
     body = log.varint(10) + b"\x00\x00\x00" + b"\xff\xff\xff\xff\x0f" + b"\x01\x00"
     key_size = -(1 << 31)  # all 32 bits set, zig-zag: as negative as can be, so null
     assert key_size < 0
+    assert records(log.batch([Plain(0, 0)], body=body)) == [Record(0, 0, None, None, ())]
+    body = log.varint(7) + b"\x00\x00\x00\x01\x01" + b"\x80\x00"  # no headers, as 80 00
     assert records(log.batch([Plain(0, 0)], body=body)) == [Record(0, 0, None, None, ())]
 
 

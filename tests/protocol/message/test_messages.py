@@ -2,6 +2,7 @@
 
 import json
 import re
+import struct
 import tracemalloc
 from collections.abc import Callable
 from importlib.resources import files
@@ -95,6 +96,12 @@ def test_defaults_of_numbers(name: str, field: str, default: int) -> None:
     """As "default" of these files of Kafka says."""
     (found,) = [each for each in schema.fields(name, 0) if each.name == field]
     assert found.default == default
+
+
+def test_types_of_one_length() -> None:
+    """Kafka's protocol guide has them in network byte order; a uuid is of two int64."""
+    sizes = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "uuid": "qq"}
+    assert {kind: struct.calcsize(f">{code}") for kind, code in sizes.items()} == schema.FIXED
 
 
 def test_unknown_version() -> None:
@@ -425,6 +432,12 @@ def test_write_refuses(change: dict[str, Any], error: str) -> None:
     del whole["metadata"]
     with pytest.raises(ValueError, match="metadata is missing"):
         codec.write(OFFSET, 4, whole)
+
+
+def test_write_the_longest_text() -> None:
+    """Its length is an int16."""
+    data = {"group": "a" * 32767, "topic": "", "partition": 0}
+    assert codec.write(KEY, 0, data) == b"\x7f\xff" + b"a" * 32767 + bytes(6)
 
 
 def test_write_a_lone_surrogate() -> None:

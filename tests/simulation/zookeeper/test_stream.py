@@ -62,3 +62,15 @@ def test_an_offset_that_is_reset_passes_over_what_is_being_read() -> None:
     put(stream, info, 100, 110)
     clock.run(1_000)
     assert info.offset == 101
+
+
+def test_what_waits_to_be_read_is_dropped_with_the_queue() -> None:
+    """`clearFetcherQueues` drops what was fetched; the program gets what is fetched anew."""
+    clock, stream, info = read(0)
+    put(stream, info, 0, 10, 20, 30)
+    clock.run(1_500)
+    assert info.offset == 16
+    stream.clear()
+    put(stream, info, 16, 20, 30)
+    clock.run(2_500)
+    assert info.offset == 21

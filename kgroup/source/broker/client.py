@@ -312,10 +312,10 @@ class BrokerClient:
                     raise
         return await self._ask(links[-1], kind, highest, fields)
 
-    async def any_version(self, kind: Any, highest: int | None = None) -> int | None:
+    async def any_version(self, kind: Any) -> int | None:
         """Tell the version of a request that the bootstrap server takes."""
         assert self._bootstrap_link is not None
-        return self._bootstrap_link.version(kind, highest)
+        return self._bootstrap_link.version(kind, None)
 
     async def _ask(
         self,

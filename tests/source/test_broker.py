@@ -383,6 +383,14 @@ def test_endpoints_of_streams_members_are_written_as_servers(broker: FakeBroker)
     }
 
 
+def test_topics_whose_names_no_request_can_hold_are_not_there(broker: FakeBroker) -> None:
+    """The length of a string is an int16; a file of offsets may have any name."""
+    long, orders = ("é" * 16_384, 0), ("orders", 0)
+    with Cluster(broker.bootstrap) as source:
+        ranges = source.log_ranges({long, orders}).ranges
+    assert ranges == {long: LogRange(mark=OffsetMark.TOPIC_GONE), orders: LogRange(3, 9)}
+
+
 def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", "Dead")]}
     broker.handlers["OffsetFetch"] = lambda _: committed()

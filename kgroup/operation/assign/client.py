@@ -154,14 +154,14 @@ def _cause(spec: GroupSpec, leads: Software) -> str:
         if informed != spec and is_determined(informed):
             return "a leader that has not led so far may not know all topics at first"
     for known, also in (spec, ""), (listed, ", nor how brokers will list new partitions"):
-        led = list(_led(known))
-        if len(led) > 1 and (known is spec or is_new) and all(map(_is_settled, led)):
+        led = list(_with_each_leader(known))
+        if len(led) > 1 and (known is spec or is_new) and all(map(_is_determined_or_fails, led)):
             return f"it is not known who leads (--leader ID tells){also}"
     return "chance may decide"
 
 
-def _is_settled(spec: GroupSpec) -> bool:
-    """Tell whether an assignment is determined, or that it fails."""
+def _is_determined_or_fails(spec: GroupSpec) -> bool:
+    """Tell whether it is certain what comes out: an assignment, or that there is none."""
     try:
         return is_determined(spec)
     except AssignorError:
@@ -240,8 +240,11 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
         yield f"There are members of {', '.join(others)}{who} assigns."
 
 
-def _led(spec: GroupSpec) -> Iterator[GroupSpec]:
-    """Give a group as led by those who might, where that is not known: a few that differ."""
+def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
+    """Give a group with each leader that it may have, where none is known.
+
+    Of members that name the same topics only the first is taken, and `_LEADERS` at most.
+    """
     if spec.protocol == "classic" and spec.leader is None:
         who = {each.topics: each.member_id for each in reversed(spec.members_as_sent)}
         for leader_id in islice(who.values(), _LEADERS):
@@ -250,7 +253,7 @@ def _led(spec: GroupSpec) -> Iterator[GroupSpec]:
 
 def is_failure_open(spec: GroupSpec) -> bool:
     """Tell of a group whose leader is taken to fail whether it depends on who leads."""
-    return any(_shares(led, computed_as(led)) is not None for led in _led(spec))
+    return any(_shares(led, computed_as(led)) is not None for led in _with_each_leader(spec))
 
 
 def _consequence(spec: GroupSpec, leads: Software) -> str:

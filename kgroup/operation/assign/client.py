@@ -123,7 +123,7 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
             f"{leads.name})."
         )
     if _depends_on_racks(spec, leads):
-        name, by_rack = leads.name, CLIENTS[leads.name].by_rack
+        name, by_rack = leads.name, CLIENTS[leads.name].version_by_rack
         yield (
             "The group may get another assignment than this one: racks count where the leader is "
             f"of {name} {by_rack}, or of a later version with an option that nothing tells "
@@ -173,7 +173,7 @@ def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
     library = CLIENTS.get(leads.name)
     if library is None or not any(member.rack for member in spec.members):
         return []
-    if library.strategies[leads.version][spec.strategy] not in library.by_leader_rack:
+    if library.strategies[leads.version][spec.strategy] not in library.assignors_by_rack:
         return []
     wanted = {name for member in spec.members for name in member.topics if name in spec.topics}
     return [
@@ -188,11 +188,11 @@ def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
 def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
     """Tell whether racks would make a difference if the leader's library went by them."""
     library = CLIENTS.get(leads.name)
-    if library is None or library.by_rack is None or leads.version != library.versions[0]:
+    if library is None or library.version_by_rack is None or leads.version != library.versions[0]:
         return False
     if not any(member.rack for member in spec.members):
         return False
-    by_rack = Software(library.name, library.by_rack)
+    by_rack = Software(library.name, library.version_by_rack)
     without = replace(spec, members=tuple(replace(each, rack=None) for each in spec.members))
     return _shares(spec, by_rack) != _shares(without, by_rack)
 

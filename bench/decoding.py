@@ -28,8 +28,8 @@ from bench.measure import (
     print_row,
 )
 from kgroup.columnar.segment import decode_chunks
-from kgroup.protocol.batch.batch import Damage
-from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_file_batches, read_records
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_record
 from kgroup.render.record.parquet import write_parquet
 from tests.broker import maven

@@ -38,9 +38,9 @@ class ClientLibrary:
         draws_topic_order: whether a member names topics in an order that is drawn when it starts.
         since: by version the earliest that comes near to it, where that is not the version itself.
         static_since: the version from which on members may be static; None: none has that.
-        by_rack: the version whose leaders go by racks; those of later ones do so only with an
+        version_by_rack: the one whose leaders go by racks; those of later ones do so only with an
             option, which nothing tells. None: there is no such option.
-        by_leader_rack: the assignors that go by the racks of partitions' leaders.
+        assignors_by_rack: those that go by the racks of partitions' leaders.
     """
 
     name: str
@@ -52,8 +52,8 @@ class ClientLibrary:
     draws_topic_order: bool = False
     since: Mapping[str, str] = field(default_factory=dict)
     static_since: str | None = None
-    by_rack: str | None = None
-    by_leader_rack: Collection[ClassicAssignor] = ()
+    version_by_rack: str | None = None
+    assignors_by_rack: Collection[ClassicAssignor] = ()
 
     @property
     def versions(self) -> tuple[str, ...]:

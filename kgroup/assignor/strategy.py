@@ -171,14 +171,16 @@ def is_determined(spec: GroupSpec) -> bool:
     if is_determined is not None and not is_determined(assignor, members, spec.topics):
         return False
     return is_same_without is None or all(
-        is_same_without(assignor, members, spec.topics, known) for known in _known_topics(spec)
+        is_same_without(assignor, members, spec.topics, known)
+        for known in _topics_known_at_first(spec)
     )
 
 
-def _known_topics(spec: GroupSpec) -> set[frozenset[str]]:
-    """Give the topics that the leader of a classic group may know before it asks: one or the other.
+def _topics_known_at_first(spec: GroupSpec) -> set[frozenset[str]]:
+    """Give what a leader may know before it asks brokers for all topics: one of these sets.
 
-    Who has led so far knows all to which members subscribed; who begins to lead its own.
+    A member that has led so far knows the topics of all members that were there. Where some have
+    left, it may be gone; any other, who begins to lead, knows its own topics.
     """
     so_far = (*(member for member in spec.members if not member.unknown_id), *spec.departed)
     leaders = [so_far]

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 
 from kgroup.assignor.base import AssignorError, Topic, TopicPartition, java_order
-from kgroup.assignor.java.java_hash import string_hash, utf16
+from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
+from kgroup.model.offsets_partition import string_hash
 
 __all__ = [
     "Consumers",

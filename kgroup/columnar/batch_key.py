@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.model.record import TransactionStatus
-from kgroup.protocol.batch.record_batch import Damage, Record, RecordBatch, read_records
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_records
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_record
 

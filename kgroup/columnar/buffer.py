@@ -20,7 +20,7 @@ from kgroup.kernel.memory import LOG_APPEND_TIME, PADDING, TRANSACTIONAL, Batche
 from kgroup.kernel.string_table import StringTable
 from kgroup.kernel.walk_state import WalkState
 from kgroup.model.record import TransactionStatus
-from kgroup.protocol.batch.record_batch import Damage, RecordBatch
+from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.message.primitives import JAVA_UTF8, uuid_bytes
 from kgroup.protocol.record.coordinator_record import KEY_TYPES

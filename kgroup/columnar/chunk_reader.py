@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from kgroup.columnar.chunk_size import SIZES, processor_count
 from kgroup.columnar.huge_page import refuse_huge_pages
 from kgroup.kernel.memory import LOCATOR_SHIFT
+from kgroup.protocol.batch.batch import Damage, Effort, RecordBatch
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
-from kgroup.protocol.batch.record_batch import Damage, Effort, RecordBatch, read_file_batches
+from kgroup.protocol.batch.record_batch import read_file_batches
 
 if TYPE_CHECKING:
     from kgroup.columnar.locator import Locators

@@ -13,7 +13,7 @@ from kgroup.columnar.locator import Locators, between
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import entry, memory
 from kgroup.kernel.schema_program import machine_block
-from kgroup.protocol.batch.record_batch import Damage, RecordBatch
+from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 
 __all__ = ["decode_chunk"]

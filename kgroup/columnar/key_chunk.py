@@ -20,7 +20,7 @@ from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import entry, memory
 from kgroup.kernel.memory import LOCATOR_SHIFT, TRANSACTIONAL, Batches
 from kgroup.kernel.walk_state import WalkState
-from kgroup.protocol.batch.record_batch import Damage, RecordBatch
+from kgroup.protocol.batch.batch import Damage, RecordBatch
 
 __all__ = ["CompiledSearch"]
 

@@ -16,7 +16,8 @@ from kgroup.columnar.batch_key import KeyedRecord, Limits, keys_in
 from kgroup.columnar.input_size import is_large
 from kgroup.columnar.locator import Locators
 from kgroup.kernel.memory import LOCATOR_SHIFT
-from kgroup.protocol.batch.record_batch import Damage, read_file_batches
+from kgroup.protocol.batch.batch import Damage
+from kgroup.protocol.batch.record_batch import read_file_batches
 
 __all__ = ["KeySearch", "LastRecords", "last_records"]
 

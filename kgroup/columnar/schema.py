@@ -17,7 +17,7 @@ import pyarrow as pa
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators, wanted_records
 from kgroup.model.record import DecodedRecord
-from kgroup.protocol.batch.record_batch import Damage, RecordBatch
+from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_control, decode_record
 

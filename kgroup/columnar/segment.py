@@ -17,8 +17,9 @@ import pyarrow as pa
 from kgroup.columnar.batch_scan import scan_transactions
 from kgroup.columnar.input_size import is_large
 from kgroup.columnar.schema import ColumnBuilder
+from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
-from kgroup.protocol.batch.record_batch import Damage, RecordBatch, read_file_batches
+from kgroup.protocol.batch.record_batch import read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex, once
 
 if TYPE_CHECKING:

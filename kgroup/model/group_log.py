@@ -26,6 +26,7 @@ from kgroup.model.group import (
     Subscription,
     Subtopology,
     Topology,
+    server_text,
 )
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.record import known
@@ -400,7 +401,7 @@ def _streams_member(log: GroupLog, member_id: str) -> Member:
         pending_revocation_tasks=_tasks(current, "PendingRevocation"),
         topology_epoch=data.get("topologyEpoch"),
         process_id=data.get("processId"),
-        user_endpoint=f"{endpoint['host']}:{endpoint['port']}" if endpoint else None,
+        user_endpoint=server_text(endpoint["host"], endpoint["port"]) if endpoint else None,
         client_tags={tag["key"]: tag["value"] for tag in data.get("clientTags", ())},
         **_member_fields(log, member_id, _STREAMS_MEMBER_STATES),
     )

@@ -42,6 +42,8 @@ __all__ = ["assumptions", "group_as_it_is", "member_names", "scenario_of", "with
 
 _WATCHED_MS = 120_000
 """How long a group is watched at least to which nothing happens, or one thing at the begin."""
+_LARGEST_GENERATION = 1 << 30
+"""From which on a group is not played: the numbers that follow have to be 32 bits wide."""
 _SOON_MS = 1_000
 _SIMULATED = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.ZOOKEEPER)
 _ADVICE = NO_ADVICE._replace(partitions="; a step of a file may add_partitions")
@@ -160,7 +162,7 @@ def _on_zookeeper(
     offsets = {
         (each.topic, each.partition): each.committed_offset
         for each in group.offsets
-        if each.partition < topics.get(each.topic, 0)
+        if 0 <= each.partition < topics.get(each.topic, 0)
     }
     ends = {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()}
     start = Start(1, spec.strategy, "", started, offsets, ends)
@@ -176,9 +178,15 @@ def _start(
     """Say where the group stands."""
     is_consumer_group = spec.protocol == "consumer"
     generation_id = group.group_epoch if is_consumer_group else group.generation_id
+    counted = "epoch" if is_consumer_group else "generation"
     if generation_id is None:
-        counted = "epoch" if is_consumer_group else "generation"
         notes.append(f"the group's {counted} is not known; it is counted from 1")
+    elif generation_id > _LARGEST_GENERATION:
+        raise UnfitError(
+            f"group {group.group_id}: expected the {counted} to be {_LARGEST_GENERATION} at most, "
+            f"found {generation_id}",
+            group_id=group.group_id,
+        )
     first, *_ = members
     leader_id = members[first].member_id
     if any(each.member_id == spec.leader_id for each in members.values()):
@@ -191,7 +199,7 @@ def _start(
     offsets = {
         (each.topic, each.partition): each.committed_offset
         for each in group.offsets
-        if each.partition < topics.get(each.topic, 0)
+        if 0 <= each.partition < topics.get(each.topic, 0)
     }
     return Start(
         generation_id or 1,
@@ -265,7 +273,7 @@ def _on_known_partitions(
 
     def there(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         asked = tuple(partitions)
-        found = tuple(each for each in asked if each[1] < topics.get(each[0], 0))
+        found = tuple(each for each in asked if 0 <= each[1] < topics.get(each[0], 0))
         gone.update(set(asked) - set(found))
         return found
 

@@ -8,6 +8,9 @@ __all__ = ["json_fault"]
 
 _SENTENCES = (
     (r"^Expected (.*), got ", r"expected \1, found "),
+    (r"^Expected int <= (.*)", r"expected a number up to \1"),
+    (r"^Expected int >= (.*)", r"expected a number from \1 on"),
+    (r"^Expected str of length <= (.*)", r"expected a text of at most \1 characters"),
     (r"^Invalid enum value ", "expected a word that is known, found "),
     (r"^Object missing required field (.*)", r"expected a field \1, found none"),
     (r"^JSON is malformed: ", "expected JSON, found "),
@@ -22,5 +25,5 @@ def json_fault(error: msgspec.DecodeError | UnicodeDecodeError) -> str:
     for pattern, ours in _SENTENCES:
         text = re.sub(pattern, ours, text, flags=re.DOTALL)
     if isinstance(error, msgspec.ValidationError):
-        return f"{where.strip('`') or '$'}: {text}"
+        return f"{where.replace('`', '') or '$'}: {text}"
     return text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kgroup.assignor.java.java_hash import string_hash
+from kgroup.model.offsets_partition import string_hash
 from tests.assignor.case.hash_map import MAPS, own_order, recorded_orders
 
 RECORDED = recorded_orders()

@@ -1,7 +1,7 @@
 """Orders of Scala's collections; the expected ones were printed by Scala 2.11."""
 
-from kgroup.assignor.java.java_hash import string_hash
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
+from kgroup.model.offsets_partition import string_hash
 
 
 def test_a_small_map_keeps_the_order_of_insertion() -> None:

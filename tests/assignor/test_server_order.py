@@ -3,9 +3,10 @@
 import pytest
 
 from kgroup.assignor.base import Topic
-from kgroup.assignor.java.java_hash import string_hash, utf16
+from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.server.server import IntSet, ServerGroup, Target
 from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.model.offsets_partition import string_hash
 from tests.assignor.case.hash_map import MAPS, MapCase, recorded_orders
 
 RECORDED = recorded_orders()

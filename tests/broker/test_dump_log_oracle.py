@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
+from kgroup.protocol.batch.batch import Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_control, decode_record
 from tests.broker.dump_log import (
     JSON_VERSIONS,

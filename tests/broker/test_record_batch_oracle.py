@@ -14,13 +14,8 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from kgroup.protocol.batch.record_batch import (
-    Damage,
-    Record,
-    RecordBatch,
-    read_batches,
-    read_records,
-)
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
 from tests.broker.maven import compile_java, run_java
 
 JAVA = Path(__file__).parent / "java"

@@ -12,7 +12,8 @@ import pytest
 from kgroup.model.group import Group, GroupType
 from kgroup.model.record import DecodedRecord
 from kgroup.model.share_state import ShareStateLog, with_share_states
-from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
+from kgroup.protocol.batch.batch import Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record.share_state_record import decode_record
 from tests.broker.dump_log import dump
 from tests.broker.maven import compile_java, run_java

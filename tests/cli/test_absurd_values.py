@@ -1,5 +1,6 @@
 """Numbers of thousands of digits, JSON of a thousand levels, hosts that no one can be called."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,41 @@ def test_a_spec_that_never_ends(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> No
     result = cli("assign", "--dry-run", "--spec", "/dev/zero")
     assert result.status == 1
     assert "/dev/zero: expected at most 1,048,576 bytes, found more" in result.err
+
+
+@pytest.mark.parametrize(
+    "command", ["assign --dry-run", "plan assignor roundrobin", "simulate --from"]
+)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda group: group.update(generation_id=1 << 31), "generation_id: expected a number up"),
+        (
+            lambda group: group["members"][0]["subscription"].update(topics=["t" * 40_000]),
+            "subscription.topics[0]: expected a text of at most 32767 characters, found",
+        ),
+        (
+            lambda group: group["members"][0]["assignment"][0].update(partition=-1),
+            "expected partitions from 0 to 9999999, found -1 of payments with member payment-",
+        ),
+        (
+            lambda group: group["members"][0]["assignment"][0].update(partition=(1 << 31) - 1),
+            "expected partitions from 0 to 9999999, found 2147483647 of payments with member pay",
+        ),
+    ],
+)
+def test_a_snapshot_of_a_group_that_no_cluster_has(
+    cli: Cli, tmp_path: Path, command: str, change: Any, message: str
+) -> None:
+    file = tmp_path / "snapshot.json"
+    assert cli("snapshot", "--sample", "payment-service", "-f", file).status == 0
+    tree = json.loads(file.read_text())
+    change(tree["groups"][0])
+    file.write_text(json.dumps(tree))
+    result = cli(*command.split(), "payment-service", "--snapshot", file)
+    assert result.status == 1
+    assert message in result.err
+    assert "bug" not in result.err
 
 
 @pytest.mark.parametrize("timeout", ["inf", "nan", "-1", "1e400", DIGITS, ""])

@@ -8,14 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from kgroup.protocol.batch.record_batch import (
-    Damage,
-    Record,
-    RecordBatch,
-    read_batches,
-    read_file_batches,
-    read_records,
-)
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_file_batches, read_records
 from tests.columnar import log_writer as log
 from tests.columnar.log_writer import Plain
 

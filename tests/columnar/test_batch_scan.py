@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from kgroup.columnar.batch_scan import scan_batches, scan_transactions
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.scan import BatchKind, Marker, Scan
-from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
+from kgroup.protocol.batch.batch import RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches
 from tests.columnar.log_writer import batch
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of

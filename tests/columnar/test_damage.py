@@ -14,15 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.protocol.batch import batch_search, batch_v2, message_set
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.byte_window import ByteWindow
-from kgroup.protocol.batch.record_batch import (
-    Damage,
-    Record,
-    RecordBatch,
-    read_batches,
-    read_file_batches,
-    read_records,
-)
+from kgroup.protocol.batch.record_batch import read_batches, read_file_batches, read_records
 from tests.columnar import log_writer as log
 from tests.columnar.log_walk import (
     FIRST,

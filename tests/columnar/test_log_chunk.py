@@ -15,8 +15,9 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
 from kgroup.kernel import entry, memory
 from kgroup.kernel.memory import PADDING
+from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
-from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
+from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
 from tests.columnar.equality import check_equal
 from tests.columnar.log_writer import Plain, batch

@@ -18,8 +18,8 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.kernel.memory import LOCATOR_SHIFT
-from kgroup.protocol.batch.batch import Damage
-from kgroup.protocol.batch.record_batch import RecordBatch, read_file_batches
+from kgroup.protocol.batch.batch import Damage, RecordBatch
+from kgroup.protocol.batch.record_batch import read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
 from tests.columnar.log_writer import Plain, batch, record
 from tests.columnar.work import cut

@@ -24,7 +24,7 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.last_record import last_records
 from kgroup.columnar.schema import DECODED, records
 from kgroup.columnar.segment import decode_chunks
-from kgroup.protocol.batch.record_batch import Damage as Gap
+from kgroup.protocol.batch.batch import Damage as Gap
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.render.record.jsonl import json_lines

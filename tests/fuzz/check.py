@@ -26,13 +26,8 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import ExitStatus
 from kgroup.model.delta import Delta
 from kgroup.model.problem import ProblemLog
-from kgroup.protocol.batch.record_batch import (
-    Damage,
-    RecordBatch,
-    read_batches,
-    read_file_batches,
-    read_records,
-)
+from kgroup.protocol.batch.batch import Damage, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_file_batches, read_records
 from kgroup.render.record.jsonl import json_lines
 from kgroup.source.log.end import log_end
 from kgroup.source.log.replay import replay_groups

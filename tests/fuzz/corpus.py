@@ -10,7 +10,8 @@ from pathlib import Path
 
 import google_crc32c
 
-from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
+from kgroup.protocol.batch.batch import Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
 from tests.columnar import log_writer
 from tests.columnar.log_writer import CODECS, Plain
 

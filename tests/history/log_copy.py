@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgroup.protocol.batch.record_batch import RecordBatch, read_file_batches
+from kgroup.protocol.batch.batch import RecordBatch
+from kgroup.protocol.batch.record_batch import read_file_batches
 
 __all__ = ["Log", "Replica", "read_log", "write_log"]
 

@@ -14,7 +14,7 @@ from kgroup.columnar.schema import records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.model.delta import Delta
-from kgroup.protocol.batch.record_batch import Damage
+from kgroup.protocol.batch.batch import Damage
 from tests.history.brute_force import facts_of_record
 from tests.history.log_copy import Log, write_log
 from tests.history.owner_oracle import assignments

@@ -23,7 +23,7 @@ from kgroup.history.warehouse.warehouse import (
     read_warehouse,
     write_warehouse,
 )
-from kgroup.protocol.batch.record_batch import RecordBatch
+from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.source.config.client_config import client_config
 from tests.history.builds import SAMPLE, build
 from tests.history.log_copy import read_log, write_log

@@ -18,8 +18,8 @@ from kgroup.history.input.cut import cut_by_index
 from kgroup.history.input.location import FileRange
 from kgroup.history.input.segment_source import SegmentSource, find_sources
 from kgroup.history.input.split import read_split
-from kgroup.protocol.batch.batch import Damage
-from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
+from kgroup.protocol.batch.batch import Damage, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches
 from tests.columnar.log_writer import Plain, batch
 from tests.examples import some_of
 from tests.history.cut_log import BASE, BATCHES, STARTS, index_of

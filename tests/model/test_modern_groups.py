@@ -358,7 +358,12 @@ def test_fields_of_later_versions_are_in_nobodys_way() -> None:
 
 
 def streams_group(
-    *, validated: dict[str, Any], topology_epoch: int = 0, state: int = 1, epoch: int = 7
+    *,
+    validated: dict[str, Any],
+    topology_epoch: int = 0,
+    state: int = 1,
+    epoch: int = 7,
+    host: str = "h",
 ) -> list[DecodedRecord]:
     group, member = {"groupId": "t"}, {"groupId": "t", "memberId": "a"}
     return [
@@ -394,7 +399,7 @@ def streams_group(
                 "rebalanceTimeoutMs": 300_000,
                 "topologyEpoch": topology_epoch,
                 "processId": "p",
-                "userEndpoint": {"host": "h", "port": 80},
+                "userEndpoint": {"host": host, "port": 80},
                 "clientTags": [{"key": "zone", "value": "z1"}],
             },
         ),
@@ -450,6 +455,12 @@ def test_streams_group() -> None:
     assert (member.topology_epoch, member.member_epoch) == (0, 7)
     assert (member.assignment, member.subscription) == (None, None)
     assert group.topics == {"orders", "by-key"}
+
+
+def test_an_ipv6_address_of_an_endpoint_stands_in_brackets() -> None:
+    """As RFC 3986 has it: a port cannot be told from it without."""
+    (member,) = groups(streams_group(validated=READY, host="2001:db8::7"))["t"].members
+    assert member.user_endpoint == "[2001:db8::7]:80"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import pytest
 
 from kgroup.operation.decode.decode import decode
 from kgroup.operation.decode.selection import Selection
-from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
+from kgroup.protocol.batch.batch import Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.source.log.segment_file import find_segments
 
 DATA = Path(__file__).parents[1] / "data"

@@ -6,6 +6,9 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from kgroup.errors import UnfitError
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.running_group import group_as_it_is
@@ -58,6 +61,29 @@ def test_a_leader_that_is_no_member_is_not_known() -> None:
     played = play(replace(report.data[0], steps=(step,)), 0)
     assert "the group's leader is not known; slow is taken" in report.notes
     assert [each.actor for each in played.events if each.event == "JoinGroup"]
+
+
+def test_a_generation_that_cannot_be_counted_on() -> None:
+    """It is an int32 of Kafka's; snapshots may say any."""
+    group = slow_group()
+    for generation_id in (1, 1 << 30):
+        found = group_as_it_is(FakeSource(replace(group, generation_id=generation_id)), "g")
+        assert play(found.data[0], 0).events
+    with pytest.raises(UnfitError) as caught:
+        group_as_it_is(FakeSource(replace(group, generation_id=(1 << 31) - 1)), "g")
+    assert str(caught.value) == (
+        "group g: expected the generation to be 1073741824 at most, found 2147483647"
+    )
+
+
+def test_partitions_below_zero_are_not_there() -> None:
+    owned = (AssignedPartition(None, "t", 0), AssignedPartition(None, "t", -1))
+    (member,) = slow_group().members
+    member = replace(member, assignment=owned, target_assignment=owned[:1], member_epoch=7)
+    group = replace(slow_group(), type=GroupType.CONSUMER, group_epoch=7, members=(member,))
+    report = group_as_it_is(FakeSource(replace(group, assignor="uniform")), "g")
+    assert "members own partitions that are not there, which are left out: t--1" in report.notes
+    assert play(report.data[0], 0).events
 
 
 def _restarted(**changes: Any) -> tuple[Simulation, str]:

@@ -9,7 +9,8 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.operation.decode.decode import decode
 from kgroup.operation.decode.selection import Selection
 from kgroup.operation.decode.statistics import Count, count_records
-from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_batches, read_records
+from kgroup.protocol.batch.batch import Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.source.log.segment_file import find_segments
 from tests.columnar.log_writer import Plain, batch, message_set
 from tests.operation.log_files import Log, commit, commit_key, end, tombstone, transaction

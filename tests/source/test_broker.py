@@ -353,6 +353,44 @@ def test_members_are_kept_in_the_order_in_which_the_coordinator_lists_them(
     assert [each.member_id for each in found.members] == ["6P--", "TMAY", "pib0"]
 
 
+def test_endpoints_of_streams_members_are_written_as_servers(broker: FakeBroker) -> None:
+    """An IPv6 address in brackets, as RFC 3986 has it: a port cannot be told from it without."""
+    texts = dict.fromkeys(("client_id", "client_host", "process_id"), "")
+    no_tasks: dict[str, Any] = {f"{kind}_tasks": [] for kind in ("active", "standby", "warmup")}
+    members: list[dict[str, Any]] = [
+        {
+            **texts,
+            "member_id": host,
+            "user_endpoint": {"host": host, "port": 8080},
+            "client_tags": [],
+            "assignment": no_tasks,
+            "target_assignment": no_tasks,
+        }
+        for host in ("2001:db8::7", "10.0.0.7", "totals.internal")
+    ]
+    listed = {"group_id": "g", "protocol_type": "streams", "group_type": "streams"}
+    broker.newest["ListGroups"] = 5
+    broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": [listed]}
+    broker.handlers["StreamsGroupDescribe"] = lambda _: {
+        "groups": [{"group_id": "g", "group_state": "Stable", "members": members}]
+    }
+    with Cluster(broker.bootstrap) as source:
+        found = source.read(None, QUICK).image.groups["g"]
+    assert {each.member_id: each.user_endpoint for each in found.members} == {
+        "2001:db8::7": "[2001:db8::7]:8080",
+        "10.0.0.7": "10.0.0.7:8080",
+        "totals.internal": "totals.internal:8080",
+    }
+
+
+def test_topics_whose_names_no_request_can_hold_are_not_there(broker: FakeBroker) -> None:
+    """The length of a string is an int16; a file of offsets may have any name."""
+    long, orders = ("é" * 16_384, 0), ("orders", 0)
+    with Cluster(broker.bootstrap) as source:
+        ranges = source.log_ranges({long, orders}).ranges
+    assert ranges == {long: LogRange(mark=OffsetMark.TOPIC_GONE), orders: LogRange(3, 9)}
+
+
 def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", "Dead")]}
     broker.handlers["OffsetFetch"] = lambda _: committed()

@@ -193,6 +193,60 @@ def test_what_does_not_fit(fields: dict[str, Any], text: str, tmp_path: Path) ->
     assert complaint(changed(tmp_path / "a", **fields)) == text
 
 
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        (
+            {"groups": [GROUP, {**GROUP, "generation_id": 1 << 31}]},
+            "$.groups[1].generation_id: expected a number up to 2147483647, found 2147483648",
+        ),
+        (
+            {"controller": -(1 << 31) - 1},
+            "$.controller: expected a number from -2147483648 on, found -2147483649",
+        ),
+        (
+            {"taken_ms": 1 << 63},
+            "$.taken_ms: expected a number up to 9223372036854775807, found 9223372036854775808",
+        ),
+        (
+            {"groups": [{**GROUP, "members": [{"member_id": "m" * 32_768}]}]},
+            "$.groups[0].members[0].member_id: expected a text of at most 32767 characters, found "
+            f'"{"m" * 59}…',
+        ),
+        (
+            {"topic_names": {"i": "t" * 32_768}},
+            "$.topic_names[...]: expected a text of at most 32767 characters, found "
+            f'{{"i": "{"t" * 53}…',
+        ),
+    ],
+)
+def test_what_no_message_of_kafka_can_hold(
+    fields: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    """Of its schemas: int32, int64, and strings, whose length is an int16."""
+    assert complaint(changed(tmp_path / "a", **fields)) == text
+
+
+def test_the_largest_that_messages_of_kafka_can_hold(tmp_path: Path) -> None:
+    """Nodes of ZooKeeper, and what is said of problems, are no strings of Kafka's."""
+    (group,) = SNAPSHOT.groups
+    text = "m" * 32_767
+    largest = replace(
+        SNAPSHOT,
+        groups=(
+            replace(
+                group,
+                generation_id=(1 << 31) - 1,
+                state_timestamp_ms=(1 << 63) - 1,
+                members=(Member(text, rebalance_timeout_ms=(1 << 31) - 1),),
+            ),
+        ),
+        notes=(text * 2,),
+        zookeeper=(SnapshotNode("/a", data=text * 2),),
+    )
+    assert read_snapshot(saved(largest, tmp_path / "a")) == largest
+
+
 def test_a_broken_regular_expression(tmp_path: Path) -> None:
     file = changed(tmp_path / "a", choice={"regex": "(", "group_ids": None})
     assert complaint(file).startswith("$.choice.regex: expected a regular expression; '('")

@@ -174,5 +174,5 @@ KAFKA_GO = ClientLibrary(
     client_id="{word}@{word} (github.com/segmentio/kafka-go)",
     is_determined=_is_determined,
     since={"0.4.51": "0.3.6"},
-    by_leader_rack=(assign_by_rack,),
+    assignors_by_rack=(assign_by_rack,),
 )

@@ -33,7 +33,6 @@ __all__ = [
     "hash_order",
     "map_order",
     "spread",
-    "string_hash",
     "topic_partition_hash",
     "uncrowded_size",
     "utf16",

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from kgroup.assignor.java.java_hash import string_hash
+from kgroup.model.offsets_partition import string_hash
 
 __all__ = ["case_class_hash", "champ_order", "immutable_order", "mutable_bucket", "mutable_order"]
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
-from kgroup.assignor.java.java_hash import JavaHashMap, string_hash, topic_partition_hash, utf16
+from kgroup.assignor.java.java_hash import JavaHashMap, topic_partition_hash, utf16
 from kgroup.assignor.sticky.claim import Claims, Racks
-from kgroup.model.offsets_partition import java_int
+from kgroup.model.offsets_partition import java_int, string_hash
 
 __all__ = ["Builder", "LiteralBuilder", "assign"]
 

@@ -19,8 +19,9 @@ from kgroup.assignor.base import (
     in_hash_order,
     with_metadata,
 )
-from kgroup.assignor.java.java_hash import hash_order, map_order, string_hash, topic_partition_hash
+from kgroup.assignor.java.java_hash import hash_order, map_order, topic_partition_hash
 from kgroup.assignor.sticky.general import Builder, LiteralBuilder
+from kgroup.model.offsets_partition import string_hash
 
 __all__ = ["assign"]
 

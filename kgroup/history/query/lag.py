@@ -34,10 +34,10 @@ class Lag:
 
     Attributes:
         time_ms: when the end was recorded; of a partition without such an end the time asked for.
-        committed_offset: that counted then; None: nothing was committed.
+        committed_offset: that counted then.
         commit_timestamp_ms: when it was committed.
         log_end_offset: None: no end is known.
-        lag: None where one of the two is not known.
+        lag: None likewise.
     """
 
     cluster: str
@@ -45,7 +45,7 @@ class Lag:
     topic: str
     partition: int
     time_ms: int
-    committed_offset: int | None
+    committed_offset: int
     log_end_offset: int | None
     lag: int | None
     commit_timestamp_ms: int | None

@@ -123,7 +123,7 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
             f"{leads.name})."
         )
     if _depends_on_racks(spec, leads):
-        name, by_rack = leads.name, CLIENTS[leads.name].by_rack
+        name, by_rack = leads.name, CLIENTS[leads.name].version_by_rack
         yield (
             "The group may get another assignment than this one: racks count where the leader is "
             f"of {name} {by_rack}, or of a later version with an option that nothing tells "
@@ -150,17 +150,18 @@ def _cause(spec: GroupSpec, leads: Software) -> str:
         return "it is not known how brokers will list new partitions"
     if CLIENTS[leads.name].is_same_without is not None:
         members = tuple(replace(each, unknown_id=False) for each in spec.members)
-        if is_determined(replace(spec, members=members, departed=())):
+        informed = replace(spec, members=members, departed=())
+        if informed != spec and is_determined(informed):
             return "a leader that has not led so far may not know all topics at first"
     for known, also in (spec, ""), (listed, ", nor how brokers will list new partitions"):
-        led = list(_led(known))
-        if len(led) > 1 and (known is spec or is_new) and all(map(_is_settled, led)):
+        led = list(_with_each_leader(known))
+        if len(led) > 1 and (known is spec or is_new) and all(map(_is_determined_or_fails, led)):
             return f"it is not known who leads (--leader ID tells){also}"
     return "chance may decide"
 
 
-def _is_settled(spec: GroupSpec) -> bool:
-    """Tell whether an assignment is determined, or that it fails."""
+def _is_determined_or_fails(spec: GroupSpec) -> bool:
+    """Tell whether it is certain what comes out: an assignment, or that there is none."""
     try:
         return is_determined(spec)
     except AssignorError:
@@ -172,7 +173,7 @@ def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
     library = CLIENTS.get(leads.name)
     if library is None or not any(member.rack for member in spec.members):
         return []
-    if library.strategies[leads.version][spec.strategy] not in library.by_leader_rack:
+    if library.strategies[leads.version][spec.strategy] not in library.assignors_by_rack:
         return []
     wanted = {name for member in spec.members for name in member.topics if name in spec.topics}
     return [
@@ -187,11 +188,11 @@ def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
 def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
     """Tell whether racks would make a difference if the leader's library went by them."""
     library = CLIENTS.get(leads.name)
-    if library is None or library.by_rack is None or leads.version != library.versions[0]:
+    if library is None or library.version_by_rack is None or leads.version != library.versions[0]:
         return False
     if not any(member.rack for member in spec.members):
         return False
-    by_rack = Software(library.name, library.by_rack)
+    by_rack = Software(library.name, library.version_by_rack)
     without = replace(spec, members=tuple(replace(each, rack=None) for each in spec.members))
     return _shares(spec, by_rack) != _shares(without, by_rack)
 
@@ -239,8 +240,11 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
         yield f"There are members of {', '.join(others)}{who} assigns."
 
 
-def _led(spec: GroupSpec) -> Iterator[GroupSpec]:
-    """Give a group as led by those who might, where that is not known: a few that differ."""
+def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
+    """Give a group with each leader that it may have, where none is known.
+
+    Of members that name the same topics only the first is taken, and `_LEADERS` at most.
+    """
     if spec.protocol == "classic" and spec.leader is None:
         who = {each.topics: each.member_id for each in reversed(spec.members_as_sent)}
         for leader_id in islice(who.values(), _LEADERS):
@@ -249,7 +253,7 @@ def _led(spec: GroupSpec) -> Iterator[GroupSpec]:
 
 def is_failure_open(spec: GroupSpec) -> bool:
     """Tell of a group whose leader is taken to fail whether it depends on who leads."""
-    return any(_shares(led, computed_as(led)) is not None for led in _led(spec))
+    return any(_shares(led, computed_as(led)) is not None for led in _with_each_leader(spec))
 
 
 def _consequence(spec: GroupSpec, leads: Software) -> str:

@@ -17,7 +17,7 @@ from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.client import asked_software, ruled_out
-from kgroup.operation.assign.spec import made_up_topic_id
+from kgroup.operation.assign.spec import MOST_PARTITIONS, made_up_topic_id
 from kgroup.operation.assign.zookeeper import (
     check_registrations,
     departed_consumers,
@@ -348,6 +348,13 @@ def _member(
     owned = member.assignment if protocol == "classic" else member.target_assignment
     if owned is None:
         owned = member.assignment
+    for each in owned or ():
+        if not 0 <= each.partition < MOST_PARTITIONS:  # clients write what they like
+            raise UnfitError(
+                f"group {group.group_id}: expected partitions from 0 to {MOST_PARTITIONS - 1}, "
+                f"found {each.partition} of {each.topic} with member {member.member_id}",
+                group_id=group.group_id,
+            )
     return MemberSpec(
         member_id=member.member_id,
         topics=tuple(dict.fromkeys([*(subscription.topics or ()), *matched])),

@@ -29,7 +29,15 @@ from kgroup.operation.assign.client import asked_software, later_note, software
 from kgroup.operation.assign.user_data import read_user_data
 from kgroup.operation.report import Report
 
-__all__ = ["SpecError", "as_asked", "check_strategy", "made_up_topic_id", "read_spec", "read_specs"]
+__all__ = [
+    "MOST_PARTITIONS",
+    "SpecError",
+    "as_asked",
+    "check_strategy",
+    "made_up_topic_id",
+    "read_spec",
+    "read_specs",
+]
 
 _T = TypeVar("_T")
 _Known = dict[tuple[str, ...], tuple[str, ...]]
@@ -43,7 +51,8 @@ _MEMBER_FIELDS = (
     "protocol_version", "subscription_generation", "user_data", "client",
 )  # fmt: skip
 _CONSUMER_FIELDS = ("member_id", "topics", "streams", "owned")
-_MOST_PARTITIONS = 10_000_000
+MOST_PARTITIONS = 10_000_000
+"""Of a topic, for which there is memory."""
 _MOST_STREAMS = 100_000
 _INT32 = range(-(1 << 31), 1 << 31)
 
@@ -215,7 +224,7 @@ def made_up_topic_id(name: str) -> bytes:
 
 def _topic(value: object, path: str) -> Topic:
     fields = _object(value, path, _TOPIC_FIELDS)
-    count = _number(fields.get("partitions"), f"{path}.partitions", range(_MOST_PARTITIONS + 1))
+    count = _number(fields.get("partitions"), f"{path}.partitions", range(MOST_PARTITIONS + 1))
     listed = _optional(fields, "listed", path, lambda value, at: _listed(value, at, count))
 
     def racks_of_each(name: str) -> list[Any] | None:

@@ -44,17 +44,7 @@ from kgroup.protocol.batch.batch_search import PREFIX_SIZE, BatchSearch
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.byte_window import ByteWindow
 
-__all__ = [
-    "MAX_BATCH_SIZE",
-    "MAX_UNCOMPRESSED",
-    "Damage",
-    "Effort",
-    "Record",
-    "RecordBatch",
-    "read_batches",
-    "read_file_batches",
-    "read_records",
-]
+__all__ = ["read_batches", "read_file_batches", "read_records"]
 
 _PREFIX = struct.Struct(">qiIB")
 _ZERO_PREFIX = bytes(PREFIX_SIZE)

@@ -16,7 +16,8 @@ from threading import Lock
 from typing import TypeVar
 
 from kgroup.model.record import TransactionStatus
-from kgroup.protocol.batch.record_batch import Record, RecordBatch, read_records
+from kgroup.protocol.batch.batch import Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_records
 
 __all__ = ["TransactionIndex", "markers_in", "once"]
 

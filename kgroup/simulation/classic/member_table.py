@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from kgroup.assignor.java.java_hash import JavaHashMap, spread, string_hash, utf16
+from kgroup.assignor.java.java_hash import JavaHashMap, spread, utf16
 from kgroup.assignor.java.scala_hash import champ_order, immutable_order, mutable_bucket
-from kgroup.model.offsets_partition import java_int
+from kgroup.model.offsets_partition import java_int, string_hash
 from kgroup.simulation.rules import JAVA, SCALA_2_13, STATIC_MEMBERS, Version
 
 __all__ = ["MemberTable", "leader_order", "member_table", "winner"]

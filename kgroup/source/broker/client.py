@@ -25,7 +25,7 @@ from kgroup.errors import BrokerError, KgroupError, ProblemKind
 from kgroup.interrupt import kept_signals
 from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
 from kgroup.model.group import server_text
-from kgroup.protocol.message.primitives import uuid_text
+from kgroup.protocol.message.primitives import no_string, uuid_text
 from kgroup.source.broker.answer_check import null_field
 from kgroup.source.broker.connection.connection_error import BROKEN, connection_error
 from kgroup.source.broker.connection.connection_manager import ConnectionManager, TooSlow
@@ -312,10 +312,10 @@ class BrokerClient:
                     raise
         return await self._ask(links[-1], kind, highest, fields)
 
-    async def any_version(self, kind: Any, highest: int | None = None) -> int | None:
+    async def any_version(self, kind: Any) -> int | None:
         """Tell the version of a request that the bootstrap server takes."""
         assert self._bootstrap_link is not None
-        return self._bootstrap_link.version(kind, highest)
+        return self._bootstrap_link.version(kind, None)
 
     async def _ask(
         self,
@@ -350,7 +350,9 @@ class BrokerClient:
         """
         # Before version 4 a request that names a topic may create it: all are asked for instead.
         version = await self.any_version(MetadataRequest)
-        wanted = None if topics is None else sorted(set(topics))
+        wanted = None
+        if topics is not None:  # by a name that no request can hold there is none
+            wanted = sorted(name for name in {*topics} if no_string(name) is None)
         if version is None or version < 4:
             named: Any = None if version or wanted is None or wanted else []
         else:

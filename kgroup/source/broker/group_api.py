@@ -24,6 +24,7 @@ from kgroup.model.group import (
     Subscription,
     Subtopology,
     Topology,
+    server_text,
 )
 from kgroup.model.offset import ShareOffset
 from kgroup.protocol.message.primitives import uuid_text
@@ -230,7 +231,7 @@ def _streams_group(answer: Any, coordinator: Broker | None) -> Group:
                 topology_epoch=member.topology_epoch,
                 process_id=member.process_id,
                 user_endpoint=(
-                    f"{member.user_endpoint.host}:{member.user_endpoint.port}"
+                    server_text(member.user_endpoint.host, member.user_endpoint.port)
                     if member.user_endpoint is not None
                     else None
                 ),

@@ -6,13 +6,16 @@ fit them. Fields that this version does not know are passed over; their order do
 
 import gzip
 import json
+import re
 import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import UnionType
+from typing import Annotated, Any, BinaryIO, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -28,6 +31,14 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_SIZE = 1 << 12
 LARGEST_SNAPSHOT = 1 << 30
 """Bytes of JSON that are read at most; a cluster of 50,000 groups has some hundred million."""
+
+_INT = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+_LONG = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_STRING = Annotated[str, msgspec.Meta(max_length=(1 << 15) - 1)]
+_LONGS = re.compile(r".*offset|(?!.*timeout).*_ms|lag|position|producer_id")
+"""Names of numbers that have 64 bits in Kafka; all others have 32."""
+_TEXTS = ("base64", "data", "notes", "reason")
+"""Names of texts that are no strings of Kafka's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +142,7 @@ def _decode(data: bytes) -> Snapshot:
     try:
         _check_head(_convert(data, _Head))
         snapshot: Snapshot = _convert(data, Snapshot)
+        _check_limits(data)
     except msgspec.ValidationError as error:
         raise InputError(json_fault(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -167,6 +179,39 @@ def _convert(data: bytes, into: Any) -> Any:
         except ValueError:  # it is no JSON either
             raise error from None
     return msgspec.convert(tree, into)
+
+
+def _check_limits(data: bytes) -> None:
+    """Look whether Kafka's messages can hold the numbers and strings, as simulations write them."""
+    try:
+        _convert(data, _limits(Snapshot))
+    except msgspec.ValidationError as error:
+        fault = json_fault(error)
+        found = json.loads(data)
+        for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", fault.partition(": ")[0]):
+            found = found[name or int(index)]
+        raise InputError(f"{fault}, found {_short(found)}") from None
+
+
+@cache
+def _limits(kind: Any, name: str = "") -> Any:
+    """Give a type of the model with the limits of its numbers and strings, and no field else.
+
+    Args:
+        kind: the type, that of a field or of what a field has several of.
+        name: of the field.
+    """
+    if kind is int:
+        return _LONG if _LONGS.fullmatch(name) else _INT
+    if kind is str and name not in _TEXTS:
+        return _STRING
+    if is_dataclass(kind):
+        limits = [(at, _limits(own, at), None) for at, own in get_type_hints(kind).items()]
+        return msgspec.defstruct("Limits", limits)
+    args = tuple(_limits(own, name) for own in get_args(kind))
+    if isinstance(kind, UnionType) or get_origin(kind) is Union:
+        return Union[args]  # noqa: UP007 -- of as many as there are
+    return get_origin(kind)[args] if args else kind
 
 
 def _check_head(head: _Head) -> None:

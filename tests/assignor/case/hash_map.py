@@ -11,7 +11,8 @@ from pathlib import Path
 from random import Random
 from string import ascii_letters
 
-from kgroup.assignor.java.java_hash import JavaHashMap, string_hash, utf16
+from kgroup.assignor.java.java_hash import JavaHashMap, utf16
+from kgroup.model.offsets_partition import string_hash
 
 __all__ = ["MAPS", "ORDERS", "MapCase", "Step", "own_order", "recorded_orders"]
 

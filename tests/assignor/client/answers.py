@@ -95,7 +95,7 @@ def history(model: Model, seed: int) -> Iterator[tuple[dict[str, Any], dict[str,
 
     Members own afterwards what kgroup says.
     """
-    by_rack = CLIENTS[model.library].by_rack == model.version
+    by_rack = CLIENTS[model.library].version_by_rack == model.version
     group = RandomGroup(seed, model.strategy, leaders_differ=by_rack)
     for _ in range(_ROUNDS):
         spec = group.spec | {"client": f"{model.library}@{model.version}"}

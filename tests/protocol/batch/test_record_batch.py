@@ -12,13 +12,8 @@ from hypothesis import strategies as st
 
 from kgroup.errors import ProblemKind
 from kgroup.protocol.batch import batch as limits
-from kgroup.protocol.batch.record_batch import (
-    Damage,
-    Record,
-    RecordBatch,
-    read_batches,
-    read_records,
-)
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches, read_records
 from tests.columnar import log_writer as log
 from tests.columnar.log_walk import SECOND, THIRD, as_record, only, records, walk, with_length
 from tests.columnar.log_writer import Plain

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.protocol.batch.record_batch import RecordBatch, read_batches
+from kgroup.protocol.batch.batch import RecordBatch
+from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
 from tests.columnar import log_writer as log
 from tests.columnar.log_writer import Plain

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kgroup.assignor.base import AssignorError, Subscriber, Topic, uses_racks
-from kgroup.assignor.java.java_hash import string_hash
 from kgroup.assignor.java.scala_hash import champ_order
+from kgroup.model.offsets_partition import string_hash
 
 __all__ = ["EligibleTopic", "crash", "eligible_topics", "in_order", "need_racks", "read"]
 

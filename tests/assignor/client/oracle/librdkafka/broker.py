@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kgroup.assignor.java.java_hash import string_hash
 from kgroup.assignor.java.scala_hash import champ_order
+from kgroup.model.offsets_partition import string_hash
 from tests.assignor.client.oracle.librdkafka.wire import (
     API_VERSIONS,
     VERSIONS,

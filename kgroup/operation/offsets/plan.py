@@ -7,6 +7,9 @@ carried out, the store writes a group's part only if what is committed is still 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import GONE, LogRange, OffsetMark
@@ -55,7 +58,7 @@ class Result(Word):
 
 
 @value_class
-class PlannedOffset:
+class PlannedOffset(Struct, frozen=True, gc=False):
     """What a plan does to one partition.
 
     Attributes:
@@ -97,25 +100,6 @@ class PlannedOffset:
         """Make the row of a group that has committed nothing."""
         nothing = (None, None, None, None)
         return cls(group_id, *nothing, *nothing, *nothing, result)
-
-    def ended(self, result: Result) -> "PlannedOffset":
-        """Say what became of it, in a third of the time that `dataclasses.replace` takes."""
-        return PlannedOffset(
-            self.group_id,
-            self.topic,
-            self.partition,
-            self.committed_offset,
-            self.target_offset,
-            self.skipped,
-            self.read_again,
-            self.bytes,
-            self.log_start_offset,
-            self.log_end_offset,
-            self.committed_ms,
-            self.target_ms,
-            self.mark,
-            result,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +143,7 @@ class OffsetPlan:
 
 
 @value_class
-class Target:
+class Target(Struct, frozen=True, gc=False):
     """What shall be committed for a partition.
 
     Attributes:
@@ -212,11 +196,11 @@ def make_plan(
             if row.result is Result.PLANNED:
                 keys = ((group_id, None, None), (group_id, *at)) if active else ()
                 if not active.isdisjoint(keys):
-                    row = row.ended(Result.REFUSED)
+                    row = replace(row, result=Result.REFUSED)
                     idle.discard(group_id)
                 elif after is not None and log.mark in GONE:
                     problems.append(gone(group_id, at, log.mark))
-                    row = row.ended(Result.REFUSED)
+                    row = replace(row, result=Result.REFUSED)
                 else:
                     of_group.append(OffsetChange(*at, before, after))
             rows.append(row)
@@ -257,7 +241,7 @@ def _row(
         skipped, read_again = (0, first - last) if first > last else (last - first, 0)
         if sizes and first != last and {first, last} == {log.start, log.end}:
             size = sizes.get(at)
-    return PlannedOffset(  # by position, as in `ended`: of hundreds of thousands
+    return PlannedOffset(  # by position: of hundreds of thousands
         group_id,
         at[0],
         at[1],
@@ -343,7 +327,7 @@ def carry_out(
         of_row = (row.group_id, row.topic, row.partition)
         keys = (of_row, (row.group_id, None, None), (None, None, None)) if ends else ()
         problem = next((ends[key] for key in keys if key in ends), None)
-        return row.ended(Result.DONE if problem is None else Result.of(problem))
+        return replace(row, result=Result.DONE if problem is None else Result.of(problem))
 
     rows = tuple(map(outcome, plan.rows))
     return Report(rows, (*plan.problems, *problems), plan.notes, verdict)

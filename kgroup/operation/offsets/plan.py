@@ -187,22 +187,24 @@ def make_plan(
     idle = {name for name, *_ in active if name is not None and targets.get(name)}
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
+    planned, unchanged = Result.PLANNED, Result.UNCHANGED
     for group_id in sorted(targets):
         now = {(each.topic, each.partition): each for each in committed.get(group_id, ())}
         of_group = []
         for at, target in sorted(targets[group_id].items()):
             before, after, log = now.get(at), target.offset, logs.get(at, _UNKNOWN)
-            row = _row(group_id, at, before, target, log, times, sizes)
-            if row.result is Result.PLANNED:
-                keys = ((group_id, None, None), (group_id, *at)) if active else ()
-                if not active.isdisjoint(keys):
-                    row = replace(row, result=Result.REFUSED)
+            result = unchanged
+            if not is_same(before, after):
+                if active and not active.isdisjoint(((group_id, None, None), (group_id, *at))):
+                    result = Result.REFUSED
                     idle.discard(group_id)
                 elif after is not None and log.mark in GONE:
                     problems.append(gone(group_id, at, log.mark))
-                    row = replace(row, result=Result.REFUSED)
+                    result = Result.REFUSED
                 else:
+                    result = planned
                     of_group.append(OffsetChange(*at, before, after))
+            row = _row(group_id, at, before, target, log, times, sizes, result)
             rows.append(row)
         if of_group:
             changes[group_id] = tuple(of_group)
@@ -232,6 +234,7 @@ def _row(
     log: LogRange,
     times: Mapping[tuple[str, int, int], int | None],
     sizes: Mapping[At, int],
+    result: Result,
 ) -> PlannedOffset:
     now = None if before is None else before.committed_offset
     then = None if target.offset is None else target.offset.committed_offset
@@ -255,7 +258,7 @@ def _row(
         times.get((*at, now)) if times and now is not None else None,
         times.get((*at, then)) if times and then is not None else None,
         target.mark or log.mark_of(then) or log.mark_of(now),
-        Result.UNCHANGED if is_same(before, target.offset) else Result.PLANNED,
+        result,
     )
 
 
@@ -319,17 +322,18 @@ def carry_out(
         problems = _carried_out(store, plan, on_done, cluster)
     except BrokerError as error:
         problems, verdict = (failed(error),), ExitStatus.FAILED
-    ends = {(each.group_id, each.topic, each.partition): each for each in problems}
+    ends = {(each.group_id, each.topic, each.partition): Result.of(each) for each in problems}
+    planned, done = Result.PLANNED, Result.DONE  # a look into an enum takes as long as a call
 
-    def outcome(row: PlannedOffset) -> PlannedOffset:
-        if row.result is not Result.PLANNED:
-            return row
+    def end(row: PlannedOffset) -> Result:
         of_row = (row.group_id, row.topic, row.partition)
-        keys = (of_row, (row.group_id, None, None), (None, None, None)) if ends else ()
-        problem = next((ends[key] for key in keys if key in ends), None)
-        return replace(row, result=Result.DONE if problem is None else Result.of(problem))
+        keys = (of_row, (row.group_id, None, None), (None, None, None))
+        return next((ends[key] for key in keys if key in ends), done)
 
-    rows = tuple(map(outcome, plan.rows))
+    rows = tuple(
+        replace(row, result=end(row) if ends else done) if row.result is planned else row
+        for row in plan.rows
+    )
     return Report(rows, (*plan.problems, *problems), plan.notes, verdict)
 
 

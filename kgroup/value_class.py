@@ -1,17 +1,21 @@
 """Values of which there are hundreds of thousands: dataclasses that do not change."""
 
-from dataclasses import dataclass
-from typing import TypeVar, dataclass_transform
+from dataclasses import make_dataclass
+from typing import TypeVar
+
+from msgspec import Struct
 
 __all__ = ["value_class"]
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Struct)
 
 
-@dataclass_transform(frozen_default=True)
 def value_class(cls: type[T]) -> type[T]:
-    """Make a dataclass with slots that type checkers take for a frozen one.
+    """Let a Struct pass for a dataclass: `replace`, `fields` and `asdict` take its values.
 
-    Frozen ones take six times as long to make, 0.5 s of the 2.5 s of an import of 100,000 offsets.
+    Structs are made, compared and written as JSON in a third of the time of dataclasses, and the
+    garbage collector leaves those without `gc` alone.
     """
-    return dataclass(slots=True, unsafe_hash=True)(cls)
+    named = make_dataclass(cls.__name__, cls.__struct_fields__, init=False, repr=False, eq=False)
+    cls.__dataclass_fields__ = named.__dataclass_fields__  # type: ignore[attr-defined]
+    return cls

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
+
 from kgroup.value_class import value_class
 
 __all__ = [
@@ -29,7 +31,7 @@ class CommitStore(StrEnum):
 
 
 @value_class
-class CommittedOffset:
+class CommittedOffset(Struct, frozen=True, gc=False):
     """The position that a group committed for one partition of a user's topic.
 
     Attributes:
@@ -56,7 +58,7 @@ class CommittedOffset:
 
 
 @value_class
-class StoredOffset:
+class StoredOffset(Struct, frozen=True, gc=False):
     """A commit as files and `kgroup offsets show` have it; attributes as in `CommittedOffset`.
 
     Attributes:
@@ -95,7 +97,7 @@ class StoreName:
 
 
 @value_class
-class OffsetChange:
+class OffsetChange(Struct, frozen=True, gc=False):
     """What shall be committed for one partition.
 
     Attributes:

@@ -21,7 +21,6 @@ from kgroup.model.pattern import Pattern
 from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import OffsetReading
 from kgroup.source.json_fault import json_fault
-from kgroup.value_class import value_class
 
 __all__ = ["LARGEST", "OffsetFile"]
 
@@ -38,8 +37,7 @@ _COMMAND = "offsets show"
 """Whose documents hold offsets; a plan's have the same fields, and mean another thing."""
 
 
-@value_class
-class _Row(StoredOffset):
+class _Row(StoredOffset, frozen=True, gc=False):
     """A row of JSON; a plan's has what shall be beside what is, and is no row of offsets."""
 
     target_offset: Any = msgspec.UNSET

@@ -101,7 +101,9 @@ def plan_copy(
     )
     names = {each.group_id for each in active}
     rows = tuple(
-        row.ended(Result.REFUSED) if row.group_id in names and row.result is Result.PLANNED else row
+        replace(row, result=Result.REFUSED)
+        if row.group_id in names and row.result is Result.PLANNED
+        else row
         for row in plan.rows
     )
     changes = {name: each for name, each in plan.changes.items() if name not in names}

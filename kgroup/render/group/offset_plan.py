@@ -3,16 +3,18 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from kgroup.operation.offsets.plan import PlannedOffset, Result
 from kgroup.render.cell import Kind, cell
-from kgroup.render.group.offsets import PLAN_COLUMNS, plan_sheet
-from kgroup.render.sheet import sheet_text, title_text
+from kgroup.render.group.offsets import PLAN_COLUMNS
+from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 __all__ = ["counted", "plan_text", "plan_totals", "record_totals"]
 
 _LEFT_OUT = frozenset({"group_id", "log_start_offset", "log_end_offset"})
 """What people are not shown in a plan's tables: it is in their titles, or `mark` says enough."""
+_SHOWN = tuple(column for column in PLAN_COLUMNS if column.name not in _LEFT_OUT)
 _OWN = frozenset({"partition", "committed_offset", "target_offset"})
 """Columns that stay in a plan's tables also where all rows have the same value."""
 
@@ -21,10 +23,9 @@ def plan_text(
     rows: Iterable[PlannedOffset], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
     """Write a plan for people, as table or one of `MARKUPS`: each group below its name."""
-    names = [column.name for column in PLAN_COLUMNS if column.name not in _LEFT_OUT]
-    for number, (group_id, own) in enumerate(groupby(rows, key=lambda row: row.group_id)):
+    for number, (group_id, own) in enumerate(groupby(rows, key=attrgetter("group_id"))):
         yield "\n" if number else ""
-        sheet, common = plan_sheet(own).select(names).without_blank().without_common(_OWN)
+        sheet, common = Sheet.of(_SHOWN, own).without_blank().without_common(_OWN)
         title = f"Group {cell(group_id, Kind.NAME)}"
         title = f"{title} (all: {', '.join(common)})" if common else title
         yield from title_text(title, form, level=2, terminal=terminal)

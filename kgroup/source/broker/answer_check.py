@@ -20,13 +20,14 @@ def only_asked(
     Raises:
         BrokerError: one was left out.
     """
-    for key in asked:
-        if key not in found:
-            who = "the cluster" if broker is None else f"broker {broker}"
-            name = key if isinstance(key, str) else f"{key[0]}-{key[1]}"
-            text = f"{who} answered {api} without {name}"
-            raise BrokerError(ProblemKind.UNUSABLE, text, broker, was_sent=True)
-    return {key: found[key] for key in asked}
+    try:
+        return {key: found[key] for key in asked}
+    except KeyError as error:
+        (key,) = error.args
+        who = "the cluster" if broker is None else f"broker {broker}"
+        name = key if isinstance(key, str) else f"{key[0]}-{key[1]}"
+        text = f"{who} answered {api} without {name}"
+        raise BrokerError(ProblemKind.UNUSABLE, text, broker, was_sent=True) from None
 
 
 def null_field(answer: Any, version: int) -> str | None:

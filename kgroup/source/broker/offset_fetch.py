@@ -141,9 +141,9 @@ def _offsets(answer: Any) -> tuple[CommittedOffset, ...] | Refusal:
     if answer.error_code:
         return Refusal(answer.error_code)
     offsets = []
-    for topic in answer.topics:
+    for topic in sorted(answer.topics, key=attrgetter("name")):
         name = topic.name
-        for each in topic.partitions:
+        for each in sorted(topic.partitions, key=attrgetter("partition_index")):
             if each.committed_offset >= 0:
                 epoch = each.committed_leader_epoch
                 offsets.append(
@@ -157,5 +157,4 @@ def _offsets(answer: Any) -> tuple[CommittedOffset, ...] | Refusal:
                 )
             elif each.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):  # none, says 0.8
                 return Refusal(each.error_code)
-    offsets.sort(key=attrgetter("topic", "partition"))
     return tuple(offsets)

@@ -80,7 +80,6 @@ def _column(
     column: Mapping[str, Any], dialect: str, mysql: Mapping[str, Any] | None, collation: str | None
 ) -> ColumnFacts:
     from sqlalchemy import CHAR, Numeric, String
-    from sqlalchemy.dialects.postgresql import CITEXT
 
     kind = column["type"]
     written = str(kind.compile()) if dialect == "sqlite" else type(kind).__name__
@@ -92,7 +91,7 @@ def _column(
         most = 2 ** (bits + bool(getattr(kind, "unsigned", False))) - 1
     elif isinstance(kind, Numeric) and dialect != "sqlite" and kind.asdecimal:
         most = 10 ** ((kind.precision or 1000) - (kind.scale or 0)) - 1
-    is_text = isinstance(kind, String) and not isinstance(kind, CHAR | CITEXT)
+    is_text = isinstance(kind, String) and not isinstance(kind, CHAR) and word != "CITEXT"
     length = kind.length if isinstance(kind, String) and dialect != "sqlite" else None
     facts = dict(mysql or {})
     return ColumnFacts(

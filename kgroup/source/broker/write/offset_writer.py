@@ -135,16 +135,18 @@ class _Writer:
     ) -> Outcome | list[OffsetChange]:
         """Decide what is still to be done for a group, or why nothing is."""
         changes = self._changes[group_id]
-        now = {place_of(each): each for each in offsets}
-        rest = list(changes)
-        if group_id in self._was_sent:
-            rest = remaining(changes, now)
+        rest, changed = list(changes), None
+        was_sent = group_id in self._was_sent
+        if was_sent or [each.before for each in changes] != list(offsets):
+            now = {place_of(each): each for each in offsets}
+            if was_sent:
+                rest = remaining(changes, now)
+            changed = conflict(rest, now)
         obstacle = self._obstacle(group, rest, deletes)
         if not rest:
             self._on_done(group_id)
             return Outcome()
         if obstacle is None:
-            changed = conflict(rest, now)
             if changed is None:
                 return [each for each in rest if each.after or each.before]
             obstacle = ProblemKind.CHANGED, changed
@@ -176,13 +178,11 @@ class _Writer:
         self, node: int, group_id: str, changes: list[OffsetChange]
     ) -> Outcome | Refusal:
         """Send what one group needs, in as few requests as may be, one after the other."""
-        problems = [problem for change in changes for problem in _unsendable(group_id, change)]
-        left_out = {(problem.topic, problem.partition) for problem in problems}
-        commits = [
-            change.after
-            for change in changes
-            if change.after is not None and place_of(change) not in left_out
-        ]
+        commits = [change.after for change in changes if change.after is not None]
+        problems = list(_unsendable(group_id, commits))
+        if problems:
+            left_out = {(problem.topic, problem.partition) for problem in problems}
+            commits = [each for each in commits if place_of(each) not in left_out]
         deletions = [place_of(change) for change in changes if change.after is None]
         done: set[At] = set()
         self._was_sent.add(group_id)
@@ -228,32 +228,34 @@ class _Writer:
         return Outcome(tuple(problems))
 
 
-def _unsendable(group_id: str, change: OffsetChange) -> Iterator[Problem]:
-    """Tell of a commit that no request can have; the others of its group need not wait for it."""
-    if change.after is None:
-        return
-    for what, text in (("topic", change.topic), ("metadata", change.after.metadata or "")):
-        if (reason := no_string(text)) is not None:
-            yield Problem(
-                ProblemKind.UNSUPPORTED,
-                f"The {what} cannot be sent: {reason}.",
-                group_id=group_id,
-                topic=change.topic,
-                partition=change.partition,
-            )
-            return
+def _unsendable(group_id: str, commits: Offsets) -> Iterator[Problem]:
+    """Tell of commits that no request can have; the others of the group need not wait for them."""
+    texts = {each.topic for each in commits}.union(each.metadata or "" for each in commits)
+    reasons = {text: reason for text in texts if (reason := no_string(text)) is not None}
+    for each in commits if reasons else ():
+        for what, text in (("topic", each.topic), ("metadata", each.metadata or "")):
+            if text in reasons:
+                yield Problem(
+                    ProblemKind.UNSUPPORTED,
+                    f"The {what} cannot be sent: {reasons[text]}.",
+                    group_id=group_id,
+                    topic=each.topic,
+                    partition=each.partition,
+                )
+                break
 
 
 def _problems(
     group_id: str, codes: Mapping[At, int], operation: str, problems: list[Problem], done: set[At]
 ) -> int | None:
     """Sort out an answer; return the code that is of the whole group, None without."""
-    for (topic, partition), code in codes.items():
-        if not code:
-            done.add((topic, partition))
-        elif code in OF_PARTITIONS:
+    failed = {at: code for at, code in codes.items() if code}
+    done.update(codes)
+    done.difference_update(failed)
+    for (topic, partition), code in failed.items():
+        if code in OF_PARTITIONS:
             kind, reason = refused(code, operation)
             problems.append(
                 Problem(kind, reason, group_id=group_id, topic=topic, partition=partition)
             )
-    return next((code for code in codes.values() if code and code not in OF_PARTITIONS), None)
+    return next((code for code in failed.values() if code not in OF_PARTITIONS), None)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_IMODE, S_IWUSR
 
 from kgroup.errors import InputError, UsageError
 
@@ -18,7 +19,8 @@ _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def atomic_file(path: Path) -> Iterator[Path]:
     """Give a file to write to, which takes the place of `path` when the context ends well.
 
-    A file that exists is replaced then, and kept as it was otherwise. A link is followed.
+    A file that exists is replaced then, by one with its permissions, and kept as it was otherwise.
+    A link is followed.
 
     Raises:
         UsageError: `path` is something else than a file (a device, say).
@@ -33,6 +35,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         unfinished.touch()
+        if path.exists():  # who may not read the one need not be let read the other
+            unfinished.chmod(S_IMODE(path.stat().st_mode) | S_IWUSR)
     except OSError as error:
         raise InputError(f"{name}: {error.strerror or error}", path=str(name)) from None
     try:

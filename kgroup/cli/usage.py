@@ -51,6 +51,8 @@ def _hint(option: str, ctx: click.Context) -> str | None:
     if option in ("--list", "--describe"):
         return f"Did you mean {_HABITS[option]}?"
     if ctx.parent is None:
+        if near_names(option, [each for own in ctx.command.params for each in own.opts]):
+            return None  # click asks whether that was meant
         return f"Options stand behind the command: kgroup COMMAND {option}"
     parameters = {parameter.name: parameter for parameter in ctx.command.params}
     known = {name for parameter in parameters.values() for name in parameter.opts}

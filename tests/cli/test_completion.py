@@ -167,6 +167,16 @@ def test_install_where_it_is_not_clear_how(
     assert str(theirs) in result.err
 
 
+@pytest.mark.parametrize("line", ["bash x", "bash x y z", "--install fish x"])
+def test_words_that_no_shell_hands_over(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    result = cli("completion", *line.split())
+    assert (result.status, result.out, list(tmp_path.iterdir())) == (2, "", [])
+    assert "unexpected extra argument (x)" in result.err
+
+
 def test_install_on_a_disk_that_gets_full(tmp_path: Path) -> None:
     """A shell must not find half a line in its file."""
     file = tmp_path / ".bashrc"

@@ -20,7 +20,7 @@ def test_a_full_disk_leaves_the_batches_before(
     def fail(*args: object, **options: object) -> None:
         raise OSError(ENOSPC, "", str(tmp_path / "part"))
 
-    def ask(config: ClientConfig, cluster: str | None) -> LiveSource:
+    def ask(config: ClientConfig, cluster: str | None, timeout_s: float) -> LiveSource:
         return LiveSource("c", {}, {}, (), config)
 
     monkeypatch.setattr(live_source, "ask_live", ask)

@@ -130,6 +130,7 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
         ("help describe", "Did you mean kgroup describe --help?"),
         ("zk help owners", "Did you mean kgroup zk owners --help?"),
         ("--bootstrap-server b", "Options stand behind the command: kgroup COMMAND"),
+        ("--verion", "No such option '--verion'. Did you mean '--version'?"),
         (
             "describe -dash",
             "An id that begins with a dash stands behind two: kgroup describe -- -ID",

@@ -159,6 +159,18 @@ def test_the_same_bytes_each_time(
     assert json.loads(plain)["taken_ms"] == 1_700_000_000_004
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o660, 0o400])
+def test_a_file_that_is_replaced_lets_nobody_else_read_it(
+    cli: Cli, tmp_path: Path, mode: int
+) -> None:
+    file = tmp_path / "s.json"
+    file.touch()
+    file.chmod(mode)
+    assert cli("snapshot", "--sample", "--all", "-f", file).status == 0
+    assert file.read_bytes().startswith(b"{")
+    assert file.stat().st_mode & 0o777 == mode | 0o200
+
+
 def test_a_file_is_replaced_only_by_a_whole_one(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

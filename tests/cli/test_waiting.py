@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -104,6 +105,19 @@ def test_the_only_broker_is_given_most_of_the_time(cli: Cli, silent: str, is_onl
         if part > least:  # else a busy machine did not come so far before most of it was over
             break
     assert part > least
+
+
+def test_a_warehouse_is_not_built_by_a_longer_wait(cli: Cli, silent: str, tmp_path: Path) -> None:
+    for timeout_s in TIMEOUTS_S:
+        words = ("history", "build", "--to", tmp_path / "w", "-b", silent, "--timeout", timeout_s)
+        result = cli(*words)
+        assert (result.status, list(tmp_path.iterdir())) == (1, [])
+        waited = re.search(r"did not answer within (\d+\.\d) s", result.err)
+        assert waited or "in time" in result.err
+        if waited:
+            break
+    assert waited
+    assert float(waited[1]) <= timeout_s
 
 
 @pytest.mark.parametrize("step", ["SaslHandshake", "SaslAuthenticate"])

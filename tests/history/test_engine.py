@@ -4,7 +4,9 @@ from datetime import date
 from pathlib import Path
 from signal import SIGINT, SIGTERM, signal
 from threading import Timer
+from typing import Any
 
+import duckdb
 import pytest
 
 from kgroup.errors import InputError, KgroupError, UsageError
@@ -206,3 +208,21 @@ def test_a_query_is_broken_off_by_a_signal(signum: int, kind: type[BaseException
             query(engine)
     finally:
         signal(signum, before)
+
+
+def test_a_signal_that_comes_while_an_engine_is_made_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is raised in the middle of DuckDB's import ends in an abort of the process."""
+    ended = []
+
+    def connect(*arguments: Any, connect: Any = duckdb.connect, **options: Any) -> Any:
+        os.kill(os.getpid(), SIGINT)
+        found = connect(*arguments, **options)
+        ended.append(found)
+        return found
+
+    monkeypatch.setattr("duckdb.connect", connect)
+    with pytest.raises(KeyboardInterrupt):
+        DuckEngine({})
+    assert len(ended) == 1

@@ -15,6 +15,9 @@ from kgroup.errors import ExitStatus
 
 __all__ = ["command"]
 
+_OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
+"""What its script hands over."""
+
 
 @click.command(
     "completion",
@@ -48,6 +51,8 @@ def command(shell: str | None, typed: Sequence[str], installs: bool) -> ExitStat
     if shell not in SHELLS:
         found = f"; $SHELL is {shell}" if shell else ""
         raise click.UsageError(f"which shell? Name one of {', '.join(SHELLS)}{found}")
+    if typed and (installs or (shell == "bash" and len(typed) != len(_OF_BASH))):
+        raise click.UsageError(f"Got unexpected extra argument ({typed[0]})")
     if installs:
         from kgroup.cli.shell.install import install
 
@@ -67,8 +72,8 @@ def _answer(shell: str, typed: Sequence[str]) -> Iterator[str]:
 
     Args:
         shell: of `SHELLS`.
-        typed: what its script hands over: for bash the line up to the cursor and
-            ``$COMP_WORDBREAKS``, for the others the words behind the program.
+        typed: what its script hands over: for bash see `_OF_BASH`, for the others the words
+            behind the program.
     """
     from click.shell_completion import ShellComplete
 

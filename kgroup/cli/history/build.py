@@ -104,7 +104,9 @@ def command(
         if locations:
             build_from = build_from_files(locations, cluster)
         else:
-            build_from = build_from_cluster(connection.client_config(), cluster)
+            build_from = build_from_cluster(
+                connection.client_config(), cluster, connection.timeout_s
+            )
         with (
             explain_write_errors(root),
             write_warehouse(root) as writer,

@@ -59,7 +59,7 @@ def command(
 
     check_installed()
     config = connection.client_config()
-    name = ask_live(config, cluster).cluster  # Spark takes long to start: it has to be there
+    name = ask_live(config, cluster, connection.timeout_s).cluster  # Spark takes long to start
     with (
         explain_write_errors(root, "The tables have what the batches before have written."),
         spark_session(spark.master, spark.settings, only_tasks=True) as session,

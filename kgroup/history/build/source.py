@@ -77,21 +77,22 @@ def _name_of(file: Path, cluster: str | None) -> str:
     return cluster
 
 
-def build_from_cluster(config: ClientConfig, cluster: str | None) -> BuildFrom:
+def build_from_cluster(config: ClientConfig, cluster: str | None, timeout_s: float) -> BuildFrom:
     """Ask a cluster, so that one that does not answer leaves no new warehouse behind.
 
     Args:
         config: how to connect.
         cluster: name to give it; None: its id.
+        timeout_s: see `ask_live`.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.
         InputError: the cluster has no id, or a file of the configuration cannot be read.
     """
-    ask_live(config, cluster)
+    ask_live(config, cluster, timeout_s)
 
     def build_from(build: Build) -> Report[ClusterReport]:
-        build.read_live(ask_live(config, cluster))  # until now others may have read on
+        build.read_live(ask_live(config, cluster, timeout_s))  # until now others may have read on
         report = build.commit()
         return replace(report, notes=(*report.notes, *_summaries(report, "partition")))
 

@@ -64,19 +64,22 @@ class LiveSource:
         return splits
 
 
-def ask_live(config: ClientConfig, cluster: str | None = None) -> LiveSource:
+def ask_live(
+    config: ClientConfig, cluster: str | None = None, timeout_s: float = 10.0
+) -> LiveSource:
     """Ask a cluster what its `__consumer_offsets` has.
 
     Args:
         config: how to connect.
         cluster: name to give it; by default its id.
+        timeout_s: seconds without an answer from any broker after which it is given up.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.
         InputError: the cluster has no id (before Kafka 0.10.1), or a file of the configuration
             cannot be read.
     """
-    with opened(config, timeout_s=10.0) as topic:
+    with opened(config, timeout_s) as topic:
         client = topic.client
         view = client.run(client.metadata, None)
         name = cluster or view.cluster_id

@@ -93,16 +93,19 @@ class DuckEngine:
             name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
         }
         self._paths = [path for paths in own.values() for path in paths]
-        self._connection = _connect()
-        with self._errors():
-            for table in TABLES.values():
-                if own[table.name]:
-                    self._connection.execute(_view(table, own[table.name]))
-                else:
-                    self._connection.register(table.name, table_schema(table).empty_table())
-            self._connection.execute(f"SET allowed_paths = {_list(self._paths)}")
-            self._connection.execute("SET enable_external_access = false")
-            self._connection.execute("SET lock_configuration = true")
+        with kept_signals() as kept:  # what is raised inside DuckDB may end in an abort
+            self._connection = _connect()
+            with self._errors():
+                for table in TABLES.values():
+                    if own[table.name]:
+                        self._connection.execute(_view(table, own[table.name]))
+                    else:
+                        self._connection.register(table.name, table_schema(table).empty_table())
+                self._connection.execute(f"SET allowed_paths = {_list(self._paths)}")
+                self._connection.execute("SET enable_external_access = false")
+                self._connection.execute("SET lock_configuration = true")
+        if kept:
+            raise kept[0]
 
     def __enter__(self) -> DuckEngine:
         return self
@@ -116,11 +119,13 @@ class DuckEngine:
 
         check_texts(sql, *parameters)
         with self._errors():
-            statements = self._connection.extract_statements(sql)
-            if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                raise UsageError("expected one query: SELECT ..., WITH ... or DESCRIBE a table")
             with kept_signals(self._connection.interrupt) as kept:
                 try:
+                    statements = self._connection.extract_statements(sql)
+                    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+                        raise UsageError(
+                            "expected one query: SELECT ..., WITH ... or DESCRIBE a table"
+                        )
                     answer = self._connection.sql(sql, params=list(parameters)).to_arrow_table()
                 except duckdb.InterruptException:
                     if not kept:

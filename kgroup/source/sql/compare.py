@@ -58,8 +58,8 @@ def work_of(
             problems.append(Problem(ProblemKind.CHANGED, reason, group_id))
             continue
         for change in ordered:
-            topic, partition = at = change.topic, change.partition
-            key = {"group_id": group_id, "topic": topic, "partition": partition}
+            at = place_of(change)
+            key = {"group_id": group_id, "topic": change.topic, "partition": change.partition}
             if change.after is None:
                 if change.before is None:  # a claim without an offset stays
                     continue
@@ -68,7 +68,7 @@ def work_of(
                 else:
                     deleted.append(key)
             elif change.after != change.before:
-                is_there = at in stored or (found.claimed and (group_id, *at) in found.claimed)
+                is_there = at in stored or (group_id, *at) in found.claimed
                 (updated if is_there else inserted).append(
                     key | _values(change.after, facts, now_ms)
                 )
@@ -76,8 +76,6 @@ def work_of(
 
 
 def _check_once(group_id: str, ordered: Sequence[OffsetChange]) -> None:
-    if len({(each.topic, each.partition) for each in ordered}) == len(ordered):
-        return
     for one, other in pairwise(ordered):
         if place_of(one) == place_of(other):
             raise InputError(

@@ -26,8 +26,7 @@ def remaining(
 
 def conflict(changes: Iterable[OffsetChange], now: Mapping[At, CommittedOffset]) -> str | None:
     """Say how what is committed now differs from what was when changes were planned."""
-    others = ((each, now.get((each.topic, each.partition))) for each in changes)
-    texts = [each.conflict(other) for each, other in others if other != each.before]
+    texts = [each.conflict(now.get(place_of(each))) for each in changes]
     found = [text for text in texts if text is not None]
     if not found:
         return None

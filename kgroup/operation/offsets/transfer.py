@@ -60,7 +60,7 @@ def plan_transfer(
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
             topic, partition = at = each.topic, each.partition
-            if not topics or is_chosen(at, topics):
+            if is_chosen(at, topics):
                 epoch = each.leader_epoch if leader_epochs else None
                 text = each.metadata if metadata else None
                 when = each.commit_timestamp_ms

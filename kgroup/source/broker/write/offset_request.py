@@ -5,7 +5,7 @@ A commit is that of an administrator: of no member and no generation, as Kafka's
 members. The coordinator writes the offsets of one request as one batch: all of them, or none.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from kafka.protocol.consumer.group import OffsetCommitRequest, OffsetDeleteRequest
@@ -46,14 +46,9 @@ class _Partition(Struct, gc=False):
 
 
 def requests_of(
-    group_id: str, offsets: Collection[CommittedOffset]
-) -> Iterator[Collection[CommittedOffset]]:
+    group_id: str, offsets: Iterable[CommittedOffset]
+) -> Iterator[list[CommittedOffset]]:
     """Divide offsets of a group into what one request may have: mostly there is one."""
-    longest = max((len(each.topic) + len(each.metadata or "") for each in offsets), default=0)
-    most = _RECORD + 4 * (len(group_id) + longest)  # a character takes four bytes at most
-    if 0 < len(offsets) <= min(PARTITIONS_PER_REQUEST, RECORDS_PER_REQUEST // most):
-        yield offsets
-        return
     part: list[CommittedOffset] = []
     size = 0
     for offset in offsets:

@@ -59,7 +59,8 @@ def command(
 
     check_installed()
     config = connection.client_config()
-    name = ask_live(config, cluster, connection.timeout_s).cluster  # Spark takes long to start
+    # before Spark, which takes long to start
+    name = ask_live(config, cluster, connection.timeout_s).cluster
     with (
         explain_write_errors(root, "The tables have what the batches before have written."),
         spark_session(spark.master, spark.settings, only_tasks=True) as session,

@@ -277,6 +277,22 @@ def test_changes_leave_generations_alone(server: SqlServer, table: str, default:
     assert rows(server, table) == [("g", "t", 0, 6, 7), ("g", "t", 1, None, 7)]
 
 
+@pytest.mark.parametrize("kind", ["CITEXT", "CHAR"])
+def test_texts_that_are_not_held_as_they_are(
+    postgresql_server: PostgreSql, table: str, kind: str
+) -> None:
+    """The one compares without regard to case, the other fills up with blanks."""
+    postgresql_server.run("CREATE EXTENSION IF NOT EXISTS citext")
+    postgresql_server.run(
+        f"CREATE TABLE {table} (group_id {kind}, topic VARCHAR(99), partition INT, "
+        '"offset" BIGINT, UNIQUE (group_id, topic, partition))'
+    )
+    store = SqlOffsetStore(postgresql_server.url(), TableLayout(table))
+    with failing(ProblemKind.UNREADABLE, f"column group_id to hold texts as they are .*{kind}"):
+        store.write_offsets({"g": new({("t", 0): 1})})
+    assert rows(postgresql_server, table) == []
+
+
 def test_a_collation_that_takes_ids_for_one(mariadb_server: MariaDb, table: str) -> None:
     mariadb_server.run(
         f"CREATE TABLE {table} (group_id VARCHAR(99), topic VARCHAR(99), `partition` INT, "

@@ -25,6 +25,9 @@ TASKS = 2
 PARTITIONS = 6
 BEAT_MS = 1_000
 CONFIG = {
+    # Tasks start at the same moment: without a delay it is chance whether the first of them is
+    # given all partitions before the second has joined.
+    "group.initial.rebalance.delay.ms": "1000",
     "group.consumer.heartbeat.interval.ms": str(BEAT_MS),
     "group.consumer.min.heartbeat.interval.ms": str(BEAT_MS),
 }

@@ -90,8 +90,10 @@ def command(
             count = len(plan.data)
             execution.ask(
                 partial(sheet_text, sheet.without_blank(), "table", headers=True),
-                f"Remove {count} member{'' if count == 1 else 's'} of group {group} in "
-                f"{found.store_name}?",
+                lambda: (
+                    f"Remove {count} member{'' if count == 1 else 's'} of group {group} in "
+                    f"{found.store_name}?"
+                ),
             )
             with telling_of_interrupts(lambda: _INTERRUPTED):
                 report = carry_out_removal(found, plan, reason)

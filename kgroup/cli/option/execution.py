@@ -107,7 +107,7 @@ class Execution:
         plan_sheet(()).select(output.columns)  # a wrong one is told before anything is changed
         warn_notes(plan.notes)  # of another cluster's file, say
         text = partial(plan_text, plan.rows, "table", headers=True)
-        self.ask(text, _question(plan, store.store_name))
+        self.ask(text, lambda: _question(plan, store.store_name))
         saved = file = None
         if before := plan.backup:
             file = self._save(before, store.store_name)
@@ -131,12 +131,12 @@ class Execution:
         with telling_results(report):
             return _show(command, report, output)
 
-    def ask(self, plan: "Callable[..., Iterable[str]]", question: str) -> None:
+    def ask(self, plan: "Callable[..., Iterable[str]]", question: Callable[[], str]) -> None:
         """Show a plan and ask whether to do it, on a terminal.
 
         Args:
             plan: writes it, for a `terminal`.
-            question: with its mark.
+            question: gives it, with its mark.
 
         Raises:
             UsageError: nobody would see the question.
@@ -154,7 +154,7 @@ class Execution:
         for block in plan(terminal=True):
             click.echo(block, nl=False, err=True)
         # Not by click, which writes a blank to standard output before it reads.
-        click.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)
+        click.echo(f"{harmless(question())} [y/N] ", nl=False, err=True)
         try:
             answer = sys.stdin.buffer.readline()
         except KeyboardInterrupt:

@@ -7,9 +7,9 @@ Kafka's CSV has offsets and nothing else of them; JSON has all. Also read is wha
 import re
 import sys
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from kgroup.model.pattern import Pattern
 from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import OffsetReading
 from kgroup.source.json_fault import json_fault
+from kgroup.source.offset_change import At
 
 __all__ = ["LARGEST", "OffsetFile"]
 
@@ -79,33 +80,30 @@ class OffsetFile:
         """
         names = None if group_ids is None and regex is None else set(group_ids or ())
         only = next(iter(names)) if names is not None and len(names) == 1 else None
-        offsets: dict[str, list[CommittedOffset]] = {}
-        absent: dict[str, list[tuple[str, int]]] = {}
         with self._named_errors():
             rows, saved_from = _read(self._contents(), only)
-            for row in _each_once(rows):
-                wanted = names is None or row.group_id in names
-                if not wanted and (regex is None or not regex.fullmatch(row.group_id)):
-                    continue
-                if row.committed_offset is None:
-                    absent.setdefault(row.group_id, []).append((row.topic, row.partition))
-                    continue
-                offset = CommittedOffset(
-                    row.topic,
-                    row.partition,
-                    row.committed_offset,
-                    row.leader_epoch,
-                    row.metadata,
-                    row.commit_timestamp_ms,
-                )
-                offsets.setdefault(row.group_id, []).append(offset)
-        for of_group in offsets.values():
-            of_group.sort(key=attrgetter("topic", "partition"))
-        return OffsetReading(
-            {group_id: tuple(offsets[group_id]) for group_id in sorted(offsets)},
-            absent={group_id: tuple(sorted(absent[group_id])) for group_id in sorted(absent)},
-            saved_from=saved_from,
-        )
+            groups = _by_group(rows)
+        offsets: dict[str, tuple[CommittedOffset, ...]] = {}
+        absent: dict[str, tuple[At, ...]] = {}
+        for group_id in sorted(groups):
+            if names is None or group_id in names or (regex and regex.fullmatch(group_id)):
+                of_group = sorted(groups[group_id].items())
+                if there := tuple(
+                    CommittedOffset(
+                        row.topic,
+                        row.partition,
+                        row.committed_offset,
+                        row.leader_epoch,
+                        row.metadata,
+                        row.commit_timestamp_ms,
+                    )
+                    for _, (row, _) in of_group
+                    if row.committed_offset is not None
+                ):
+                    offsets[group_id] = there
+                if none := tuple(at for at, (row, _) in of_group if row.committed_offset is None):
+                    absent[group_id] = none
+        return OffsetReading(offsets, absent=absent, saved_from=saved_from)
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -143,18 +141,19 @@ _Rows = Iterator[tuple[str, StoredOffset]]
 """Offsets, each with its place."""
 
 
-def _each_once(rows: _Rows) -> Iterator[StoredOffset]:
-    """Give all rows; the same partition twice is an error."""
-    seen: dict[tuple[str, str, int], str] = {}
+def _by_group(rows: _Rows) -> dict[str, dict[At, tuple[StoredOffset, str]]]:
+    """Give rows and their places by group and partition; the same one twice is an error."""
+    groups: defaultdict[str, dict[At, tuple[StoredOffset, str]]] = defaultdict(dict)
     for where, row in rows:
-        at = (row.group_id, row.topic, row.partition)
-        if at in seen:
+        at = row.topic, row.partition
+        of_group = groups[row.group_id]
+        if at in of_group:
             raise InputError(
                 f"{where}: expected each partition once, found {row.topic}-{row.partition} "
-                f"of group {row.group_id!r} again, which is at {seen[at]}"
+                f"of group {row.group_id!r} again, which is at {of_group[at][1]}"
             )
-        seen[at] = where
-        yield row
+        of_group[at] = row, where
+    return groups
 
 
 def _read(text: str, group_id: str | None) -> tuple[_Rows, StoreName | None]:

@@ -3,9 +3,11 @@
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from msgspec import structs
+
 from kgroup.errors import ProblemKind
 from kgroup.model.log_range import LogReading
-from kgroup.model.offset import CommittedOffset, StoreName
+from kgroup.model.offset import StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
@@ -53,19 +55,17 @@ def plan_transfer(
     found = reading.offsets or reading.absent or reading.problems
     nothing = () if found else (Problem(ProblemKind.NOT_FOUND, "There is no offset to take."),)
     # What a store has no place for, it would never be found to have.
-    metadata = not isinstance(store, WritableOffsetStore) or store.keeps_metadata
-    leader_epochs &= not isinstance(store, WritableOffsetStore) or store.keeps_leader_epochs
+    unkept: dict[str, None] = {} if leader_epochs else {"leader_epoch": None}
+    if isinstance(store, WritableOffsetStore):
+        unkept |= {} if store.keeps_metadata else {"metadata": None}
+        unkept |= {} if store.keeps_leader_epochs else {"leader_epoch": None}
     targets: dict[str, dict[At, Target]] = {}
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(new_id or group_id, {})
         for each in offsets:
-            topic, partition = at = each.topic, each.partition
+            at = each.topic, each.partition
             if is_chosen(at, topics):
-                epoch = each.leader_epoch if leader_epochs else None
-                text = each.metadata if metadata else None
-                when = each.commit_timestamp_ms
-                offset = CommittedOffset(topic, partition, each.committed_offset, epoch, text, when)
-                of_group[at] = Target(offset)
+                of_group[at] = Target(structs.replace(each, **unkept) if unkept else each)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(new_id or group_id, {})
         of_group.update({at: Target(None) for at in ats if is_chosen(at, topics)})

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -732,6 +735,23 @@ def test_the_database_of_the_environment_or_a_profile(
     monkeypatch.setenv("KGROUP_CONFIG", str(tmp_path / "config.toml"))
     assert cli(*line, "--sql", "profile", "-C", "p").out == expected
     assert cli("offsets", "diff", "sql", "sample", "--all", "-C", "p").status == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [("offsets", "show", "--all"), ("plan", "external-offsets", "order-service", "--sample")],
+)
+def test_a_database_is_waited_for_as_long_as_is_said(
+    cli: Cli, database: str, line: tuple[str, ...]
+) -> None:
+    """Also where no cluster is named; 10 s are what the documentation says for the default."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        started = time.monotonic()
+        result = cli(*line, "--sql", database, "--timeout", 0.1)
+        waited_s = time.monotonic() - started
+    assert (result.status, "locked for longer than --timeout" in result.err) == (1, True)
+    assert waited_s < 9
 
 
 def test_a_goal_that_needs_the_log_needs_a_cluster(cli: Cli, database: str) -> None:

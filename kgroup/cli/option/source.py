@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import PATH, log_dir_options
-from kgroup.cli.option.connection import Connection, connection_options
+from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection, connection_options
 
 if TYPE_CHECKING:
     from kgroup.model.snapshot import Origin
@@ -39,12 +39,14 @@ class Source:
         connection: to a cluster, None without.
         snapshot: file of a snapshot, None without.
         zookeeper: address of ZooKeeper, None without; `connection` says how to connect then.
+        timeout_s: `--timeout`, also without a connection: of a database beside.
     """
 
     paths: tuple[Path, ...] = ()
     connection: Connection | None = None
     snapshot: Path | None = None
     zookeeper: "ZookeeperAddress | None" = None
+    timeout_s: float = field(default=DEFAULT_TIMEOUT_S, compare=False)
 
     @property
     def is_named(self) -> bool:
@@ -174,6 +176,7 @@ def source_options(
             **rest: Any,
         ) -> Any:
             source = _source(paths, snapshot, zookeeper, connection, required)
+            source = replace(source, timeout_s=connection.timeout_s)
             return command(source=source, **rest)
 
         decorated: Callable[..., Any] = with_source

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import ID, PATH, add_options, parsed
-from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection
+from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.parameter import parse_topics
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
@@ -45,8 +45,6 @@ __all__ = [
 
 _KINDS = ("kafka", "zookeeper", "sql", "log-dir", "snapshot", "file")
 """What a store's name may begin with where two are named."""
-
-_NO_CONNECTION = Connection(None, None, (), None, DEFAULT_TIMEOUT_S)
 
 PROFILE = "profile"
 """What stands for the URL of a database where the environment or a profile has it."""
@@ -173,7 +171,7 @@ class Store:
                 "table [profiles.NAME.sql]"
             )
         layout = renamed(settings.layout, self.names.table, self.names.columns)
-        timeout_s = DEFAULT_TIMEOUT_S if connection is None else connection.timeout_s
+        timeout_s = (connection or self.source).timeout_s
         return SqlOffsetStore(settings.url, layout, timeout_s=timeout_s, creates=self.names.creates)
 
 
@@ -312,14 +310,15 @@ def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Stor
             raise missing_source()
         return Store(source)
     if text == "sql" or (sql is not None and text.startswith("sql:")):
-        return Store(Source(connection=source.connection), sql or PROFILE, names=names)
-    return parse_store(text, source.connection or _NO_CONNECTION, names)
+        return Store(source, sql or PROFILE, names=names)
+    connection = source.connection or Connection(None, None, (), None, source.timeout_s)
+    return parse_store(text, connection, names)
 
 
 def planned_table(source: Source, sql: str | None, names: SqlNames) -> "SqlOffsetStore":
     """Give the table of a plan, which is empty where there is none; errors as of `open_table`."""
     names = replace(names, creates=True)
-    return Store(Source(connection=source.connection), names=names).open_table(sql or PROFILE)
+    return Store(source, names=names).open_table(sql or PROFILE)
 
 
 def planned_copy(sql: str | None, names: SqlNames) -> "OffsetCopy":

@@ -155,6 +155,29 @@ def test_parquet(cli: Cli, log: Log, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("content", "options", "status", "reason"),
+    [
+        (b"no segment", (), 1, "not-a-segment"),
+        (batch([commit(0, "g")])[:-1] + b"\xff", (), 1, "not-a-segment"),
+        (batch([commit(0, "g")]), ("--group", "nosuch"), 3, "not-found"),
+    ],
+)
+def test_parquet_is_kept_where_nothing_is_read(
+    cli: Cli, tmp_path: Path, content: bytes, options: tuple[str, ...], status: int, reason: str
+) -> None:
+    """As files of `kgroup offsets export` and `kgroup snapshot` are."""
+    source, file = tmp_path / "00000000000000000000.log", tmp_path / "out.parquet"
+    source.write_bytes(content)
+    file.write_text("what was there")
+    result = cli("decode-offsets", source, "--parquet", file, *options)
+    assert (result.status, file.read_text()) == (status, "what was there")
+    told, error = result.err.splitlines()
+    assert reason in told
+    assert error == f"kgroup: error: nothing to write; {file} is not written"
+    assert set(tmp_path.iterdir()) == {source, file}
+
+
 def test_parquet_with_chosen_columns(cli: Cli, log: Log, tmp_path: Path) -> None:
     file = tmp_path / "out.parquet"
     command = ("decode-offsets", log.root, "--parquet", file, "--columns")

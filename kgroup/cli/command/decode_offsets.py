@@ -1,9 +1,9 @@
 """`kgroup decode-offsets`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -23,13 +23,17 @@ from kgroup.cli.option.record_source import LiveChoice, file_records, live_recor
 from kgroup.cli.output.context import documented, is_terminal, naming, show, warn, warn_of, write
 from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, InputError, NotFoundError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kgroup.operation.decode.decode import Decoding
     from kgroup.render.record.record import Rows
 
 __all__ = ["command"]
+
+T = TypeVar("T")
 
 LEFTOVERS = ("deleted", "cleaned", "swap")
 _NEEDS_AN_END = ("latest", "as_of", "stats", "parquet", "until")
@@ -309,7 +313,18 @@ def _show_rows(
     *,
     is_endless: bool,
 ) -> None:
-    _write(decoding.map, decoding.problems, parquet, output, is_endless=is_endless)
+    def rows_of_file(function: "Callable[[pa.RecordBatch], T]") -> "Iterator[T]":
+        """Give all rows; where there is nothing to be read, an error keeps the file there is."""
+        yield from decoding.map(function)
+        status = decoding.exit_status
+        if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
+            progress.finish()
+            warn_of(decoding.problems())
+            error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
+            raise error(f"nothing to write; {parquet} is not written")
+
+    rows = decoding.map if parquet is None else rows_of_file
+    _write(rows, decoding.problems, parquet, output, is_endless=is_endless)
     progress.finish()
     warn_of(() if is_endless else decoding.problems())
 

@@ -1,12 +1,16 @@
-"""Signals that come while something runs that loses what their handlers raise."""
+"""Signals that come while something runs that loses what their handlers raise, or holds them up."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from signal import SIGINT, SIGTERM, getsignal, signal
 from threading import current_thread, main_thread
 from types import FrameType
+from typing import TypeVar
 
-__all__ = ["kept_signals"]
+__all__ = ["interruptible", "kept_signals"]
+
+T = TypeVar("T")
 
 Handler = Callable[[int, FrameType | None], object]
 
@@ -16,8 +20,8 @@ def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseE
     """Give a list of what the handlers of SIGINT and SIGTERM raise, instead of raising it.
 
     kafka-python's loop takes whatever is raised inside one of its tasks for that task's own error,
-    so that Ctrl-C would now and then end a task instead of the program. LLVM's calls of Python
-    functions print it and go on. Who asks for the list looks into it as soon as it can.
+    so that Ctrl-C would now and then end a task instead of the program. Who asks for the list looks
+    into it as soon as it can.
 
     Args:
         wake: called with each signal, so that an event loop does not wait any longer.
@@ -46,3 +50,17 @@ def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseE
     finally:
         for number, handler in before.items():
             signal(number, handler)
+
+
+def interruptible(work: Callable[[], T]) -> T:
+    """Do something that is long in a library, and wait for it so that signals are heeded at once.
+
+    Their handlers run in the main thread, and not before a call of a library returns there; what
+    they raise inside LLVM's calls of Python functions is lost. So another thread does the work. It
+    goes on with it where a signal ends the wait.
+    """
+    pool = ThreadPoolExecutor(1)
+    try:
+        return pool.submit(work).result()
+    finally:
+        pool.shutdown(wait=False)

@@ -201,7 +201,7 @@ class LogReader:
         if self._batches is not None:
             for segment in log.segments:
                 with suppress(OSError):  # which is said where its records are read
-                    for scan in scan_batches(segment.path):
+                    for scan in scan_batches(segment.path, on_compile=self._on_compile):
                         self._batches += scan.batches
                         self._batch_bytes += scan.bytes
 

@@ -12,14 +12,14 @@ import ctypes
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 from zlib import crc32
 
-from kgroup.interrupt import kept_signals
+from kgroup.interrupt import interruptible
 from kgroup.kernel.code_key import COMPILERS, code_key
 
 if TYPE_CHECKING:
@@ -230,10 +230,7 @@ def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
     for name, (module, count) in functions.items():
         function = getattr(import_module(f"{__package__}.{module}"), name)
         arguments = (types.int64,) * count
-        with kept_signals() as interrupts:
-            function.compile(types.int64(*arguments))
-        for interrupt in interrupts:
-            raise interrupt
+        interruptible(partial(function.compile, types.int64(*arguments)))
         linked.link_in(llvm.parse_assembly(function.inspect_llvm(arguments)))
         inner = function.overloads[arguments].fndesc.llvm_func_name
         linked.link_in(llvm.parse_assembly(_entry(name, inner, count)))
@@ -243,8 +240,8 @@ def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
         if not value.is_declaration and value.name not in entries:
             value.linkage = "internal"
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
-    builder.getModulePassManager().run(linked, builder)
-    code: bytes = machine.emit_object(linked)
+    interruptible(partial(builder.getModulePassManager().run, linked, builder))
+    code: bytes = interruptible(partial(machine.emit_object, linked))
     return code
 
 

@@ -1,11 +1,13 @@
 import struct
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kgroup.columnar import input_size
 from kgroup.columnar.chunk_size import SIZES
+from kgroup.kernel import compiled
 from kgroup.operation.decode.decode import decode
 from kgroup.operation.decode.selection import Selection
 from kgroup.operation.decode.statistics import Count, count_records
@@ -143,6 +145,26 @@ def test_as_many_batches_of_one_kind_as_of_another(
         ("lz4", 2),
         ("zstd", 2),
     ]
+
+
+def test_whatever_compiles_first_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+
+    def load(on_compile: Callable[[], None] | None = None) -> compiled.Functions:
+        assert on_compile is not None
+        on_compile()
+        return loaded
+
+    loaded = compiled.load()
+    monkeypatch.setattr(compiled, "load", load)
+    monkeypatch.setattr(input_size, "LARGE", 0)
+    log = Log(tmp_path)
+    log.add(0, batch([commit(0, "g")]))
+    decoding = decode(
+        log.segments(), Selection(), with_batches=True, on_compile=lambda: said.append("compiling")
+    )
+    assert len(count_records(decoding).data) == 3
+    assert set(said) == {"compiling"}
 
 
 def test_counts_of_many_rows_add_up_over_batches(

@@ -143,10 +143,15 @@ def _end(status: int) -> NoReturn:
 
 
 def _open_standard_streams() -> None:
-    """Stand in for streams that the caller has closed, so that no file takes their numbers."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    """Stand in for streams that the caller has closed, so that no file takes their numbers.
+
+    What is written to standard output then fails, as a descriptor to read from is none to write to.
+    """
+    read, write = os.O_RDONLY, os.O_WRONLY
+    for name, mode, flags in (("stdin", "r", read), ("stdout", "w", read), ("stderr", "w", write)):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, until the process ends
+            stream = open(os.open(os.devnull, flags), mode)  # noqa: SIM115, until the process ends
+            setattr(sys, name, stream)
 
 
 def status_of(args: Sequence[str]) -> int:

@@ -116,17 +116,21 @@ def test_no_room_for_a_copy_of_standard_input_is_an_error(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("closed", "args", "status", "shown"),
     [
-        (">&-", "list --sample", 0, ""),
+        (">&-", "list --sample", 1, ""),
+        (">&-", "offsets export --sample --all -f -", 1, ""),
+        (">&-", "--help", 1, ""),
         ("2>&-", "list --no-such-option", 2, ""),
         ("<&-", "decode-offsets - -o jsonl", 0, ""),
         ("<&-", "coordinator g -o tsv --columns group_id", 0, "group_id\ng\n"),
-        (">&- 2>&- <&-", "decode-offsets --sample", 0, ""),
+        (">&- 2>&- <&-", "decode-offsets --sample", 1, ""),
     ],
 )
 def test_closed_standard_streams(closed: str, args: str, status: int, shown: str) -> None:
+    """What is written to a closed standard output is lost, an error as of `ls >&-` of coreutils."""
     shell = f"'{sys.executable}' -m kgroup {args} {closed}"
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=TIMEOUT_S)
     assert (done.returncode, done.stdout) == (status, shown)
+    assert ("standard output: Bad file descriptor" in done.stderr) == (closed == ">&-")
     assert "Traceback" not in done.stderr
     assert "bug" not in done.stderr
 

@@ -69,6 +69,26 @@ def test_nagios_has_an_error_in_one_line_without_figures(cli: Cli, tmp_path: Pat
     assert result.out.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["--sample", "--no-such-option"],
+        ["--sample", "--limit", "old=1h"],
+        ["--sample", "--prometheus"],
+        ["--sample", "-o", "csv"],
+        ["--zookeeper", ":"],
+        ["--sample", "--interval"],
+    ],
+)
+def test_nagios_takes_nothing_for_critical_that_makes_no_sense(cli: Cli, args: list[str]) -> None:
+    """3 is UNKNOWN in the guidelines for plugins of Nagios: "invalid command line arguments"."""
+    result = cli("check", "--nagios", *args)
+    assert (result.status, result.err) == (3, "")
+    assert result.out.startswith("KGROUP UNKNOWN - ")
+    assert result.out.count("\n") == 1
+
+
 def test_prometheus(cli: Cli) -> None:
     result = cli("check", "--sample", "ledger", "--prometheus")
     assert result.status == 5
@@ -101,8 +121,7 @@ def test_rules(cli: Cli) -> None:
         ["--sample", "--limit", "old-commit"],
         ["--sample", "--limit", "old=1h"],
         ["--sample", "--limit", "uneven=x"],
-        ["--sample", "--nagios", "--prometheus"],
-        ["--sample", "--nagios", "-o", "json"],
+        ["--sample", "--prometheus", "-o", "json"],
         ["--sample", "--all", "ledger"],
         ["--snapshot", "no.json", "--interval", "5"],
         ["--sample", "--cluster", "prod"],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,6 +37,7 @@ from kgroup.cli.output.context import (
 )
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_rules
+from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
 from kgroup.model.pattern import Pattern
 
@@ -70,8 +71,43 @@ def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
     return limits
 
 
+class _Plugin(click.Command):
+    """With --nagios, whatever keeps it from looking is told as a plugin tells it."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Understand the command line."""
+        with _unknown(is_plugin="--nagios" in args):
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _unknown(is_plugin=ctx.params["nagios"]):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _unknown(*, is_plugin: bool) -> Iterator[None]:
+    try:
+        yield
+    except (KgroupError, click.UsageError) as error:
+        if not is_plugin:
+            raise
+        from kgroup.render.group.finding import PLUGIN_UNKNOWN, plugin_line
+
+        said = usage_message(error) if isinstance(error, click.UsageError) else str(error)
+        status = _tell_plugin([plugin_line(f"KGROUP UNKNOWN - {said}")], PLUGIN_UNKNOWN)
+        raise click.exceptions.Exit(status) from None
+
+
 @click.command(
     "check",
+    cls=_Plugin,
     epilog=examples(
         "kgroup check --sample",
         "kgroup check --rules",
@@ -198,38 +234,26 @@ def command(
 
     pause = None if interval_s is None else partial(time.sleep, interval_s)
     source = source.that_has(groups)
-    try:
-        known = (
-            frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
+    known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
+    request = Request(
+        groups,
+        regex,
+        rules,
+        with_limits(Limits(), [*_profile_limits(source), *limits]),
+        Severity(fail_on),
+        known,
+        strategy,
+        log_budget,
+    )
+    with (
+        documented("check", output),
+        _past(warehouse, cluster) as look_back,
+        source.open(of_silence=not groups, in_rounds=pause is not None) as found,
+    ):
+        is_log = bool(source.paths)
+        audit = check(
+            found, request, lambda: None if is_log else source.instant_ms(found), pause, look_back
         )
-        request = Request(
-            groups,
-            regex,
-            rules,
-            with_limits(Limits(), [*_profile_limits(source), *limits]),
-            Severity(fail_on),
-            known,
-            strategy,
-            log_budget,
-        )
-        with (
-            documented("check", output),
-            _past(warehouse, cluster) as look_back,
-            source.open(of_silence=not groups, in_rounds=pause is not None) as found,
-        ):
-            is_log = bool(source.paths)
-            audit = check(
-                found,
-                request,
-                lambda: None if is_log else source.instant_ms(found),
-                pause,
-                look_back,
-            )
-    except KgroupError as error:
-        if not nagios:
-            raise
-        line = render.plugin_line(f"KGROUP UNKNOWN - {error}")
-        return _tell_plugin([line], render.PLUGIN_UNKNOWN)
     report = audit.report
     if not nagios and not prometheus:
         return show("check", report, output, render.finding_sheet, render.findings_text)

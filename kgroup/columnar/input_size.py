@@ -1,16 +1,17 @@
 """Whether compiled code is to be used: for what is so large that it is faster, loading included.
 
-Where it cannot be had (the extra `fast`), the reference decoder reads what is large, too.
+Where it cannot be had (the extra `fast` is missing, or broken), the reference decoder reads what is
+large, too.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
 
-from kgroup.kernel.compiled import are_kept, is_installed, is_loaded
+from kgroup.kernel.compiled import are_kept, is_installed, is_loaded, why_unusable
 from kgroup.protocol.batch.batch import LOG_OVERHEAD
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 
-__all__ = ["LARGE", "can_compile", "is_large", "was_missed"]
+__all__ = ["LARGE", "can_compile", "is_large", "why_missed"]
 
 LARGE = 8 << 20
 """Bytes of files, where the code has to be compiled first."""
@@ -21,20 +22,21 @@ _LARGE_IF_LOADED = 1 << 15
 _MANY = 1 << 16
 """Records that the headers in a smaller file claim: compressed ones may be a million."""
 _SMALLEST_BATCH = 26
-_missed: list[bool] = []
-"""Not empty once compiled code was wanted, and could not be had."""
+_missed: list[str] = []
+"""Not empty once compiled code was wanted, and could not be had: why."""
 
 
 def can_compile() -> bool:
-    """Tell whether compiled code can be had for something large; where not, keep it in mind."""
-    if not is_installed():
-        _missed.append(True)
-    return is_installed()
+    """Tell whether compiled code can be had for something large; where not, keep in mind why."""
+    why = why_unusable() if is_installed() else "pip install 'kgroup[fast]'"
+    if why is not None:
+        _missed.append(why)
+    return why is None
 
 
-def was_missed() -> bool:
-    """Tell whether something large was read without compiled code, as it cannot be had."""
-    return bool(_missed)
+def why_missed() -> str | None:
+    """Say why something large was read without compiled code; None where nothing was."""
+    return _missed[-1] if _missed else None
 
 
 def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:

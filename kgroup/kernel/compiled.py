@@ -12,7 +12,9 @@ import ctypes
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache, partial
+from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Lock
@@ -37,6 +39,7 @@ __all__ = [
     "load",
     "user_cache_path",
     "why_unkept",
+    "why_unusable",
 ]
 
 _FUNCTIONS = {
@@ -108,7 +111,23 @@ def is_installed() -> bool:
 
 def are_kept() -> bool:
     """Tell whether the functions were compiled before, so that loading them takes little."""
-    return os.path.exists(user_cache_path())  # not where that may not be known
+    with suppress(OSError, ImportError):  # see `why_unusable`
+        return os.path.exists(user_cache_path())  # not where that may not be known
+    return False
+
+
+@cache
+def why_unusable() -> str | None:
+    """Say why the packages that are there cannot be loaded, as far as needed; None where they can.
+
+    A file of theirs may be missing or damaged, or be no match for others.
+    """
+    try:
+        if not os.path.exists(user_cache_path()):
+            import_module("numba")
+    except (OSError, ImportError) as error:
+        return f"the compiler cannot be loaded: {error}"
+    return None
 
 
 def _processor() -> tuple[str, str]:
@@ -220,8 +239,6 @@ def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
     Args:
         functions: by name the module of each, in this package, and the number of its arguments.
     """
-    from importlib import import_module
-
     import llvmlite.binding as llvm
     from numba import types
 

@@ -1,5 +1,6 @@
 """Without the extra `fast` the reference decoder reads large inputs too, and it is said once."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,21 +16,34 @@ NOTE = (
 )
 
 
-def without_compiler(*args: object) -> "subprocess.CompletedProcess[str]":
-    """Run a command line for which every input is large, where no compiler is installed."""
+def without_compiler(
+    *args: object, broken: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command line for which every input is large, where no compiler is installed.
+
+    Args:
+        args: the command line.
+        broken: folder of one that is installed and cannot be loaded; None: there is none.
+    """
+    is_missing = "input_size.is_installed = lambda: False\n" if broken is None else ""
     code = (
         "import sys\n"
         "from kgroup.cli.main import status_of\n"
         "from kgroup.columnar import input_size\n"
         "from kgroup.history.build import task\n"
         "input_size.LARGE = task.COMPILED_BYTES = 0\n"
-        "input_size.is_installed = lambda: False\n"
+        f"{is_missing}"
         "status = status_of(sys.argv[1:])\n"
-        "assert not {'llvmlite', 'numba'} & sys.modules.keys()\n"
+        f"assert {broken is not None} or not {{'llvmlite', 'numba'}} & sys.modules.keys()\n"
         "sys.exit(status)\n"
     )
     command = [sys.executable, "-c", code, *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    environment = dict(os.environ)
+    if broken is not None:
+        folders = (str(broken), environment.get("PYTHONPATH"))
+        environment["PYTHONPATH"] = os.pathsep.join(folder for folder in folders if folder)
+        environment["XDG_CACHE_HOME"] = str(broken)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +60,25 @@ def test_the_same_is_read(cli: Cli, line: str) -> None:
     done = without_compiler(*line.split())
     assert (done.returncode, done.stdout) == (0, expected.out)
     assert done.stderr == expected.err + NOTE
+
+
+@pytest.mark.parametrize(
+    ("package", "error"),
+    [("llvmlite", 'OSError("no library")'), ("numba", 'ImportError("no library")')],
+)
+def test_a_compiler_that_cannot_be_loaded_is_none(
+    cli: Cli, tmp_path: Path, package: str, error: str
+) -> None:
+    """It was taken for a log that cannot be read, or for a bug."""
+    folder = tmp_path / package
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f"raise {error}")
+    (folder / "_version.py").write_text("")
+    line = ["decode-offsets", "--sample", "--stats"]
+    done = without_compiler(*line, broken=tmp_path)
+    assert (done.returncode, done.stdout) == (0, cli(*line).out)
+    why = "the compiler cannot be loaded: no library"
+    assert done.stderr == NOTE.replace("pip install 'kgroup[fast]'", why)
 
 
 def test_a_warehouse_is_built(cli: Cli, tmp_path: Path) -> None:

@@ -63,10 +63,10 @@ class Progress:
             )
 
         sizes = sys.modules.get("kgroup.columnar.input_size")
-        if sizes is not None and sizes.was_missed():
+        if sizes is not None and (why := sizes.why_missed()):
             warn(
                 "note: a large input was read without compiled code, which is many times as fast: "
-                "pip install 'kgroup[fast]'"
+                f"{why}"
             )
 
     def clear(self) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from kgroup.errors import InputError, KgroupError
+from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.fact_file import WrittenFile
 from kgroup.history.warehouse.table import TABLES
@@ -305,6 +305,19 @@ def test_the_coverage_of_each_partition_counts(tmp_path: Path) -> None:
         assert found.coverage("east", 8) == other
         partition = found.state("east").partitions[7]
     assert (partition.seen, partition.live_end, partition.derived_end) == ((SEEN,), 12, 4)
+
+
+@pytest.mark.parametrize("name", [b"w\xff", b"p\xff/w"])
+def test_a_path_that_is_not_utf_8_is_refused_before_anything_is_made(
+    tmp_path: Path, name: bytes
+) -> None:
+    """DuckDB and pyarrow take paths for UTF-8."""
+    with (
+        pytest.raises(UsageError, match=r"\udcff.*: expected a folder whose path is UTF-8"),
+        write_warehouse(tmp_path / os.fsdecode(name)),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_manifest_names_no_replaced_files_that_are_gone(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kgroup.errors import BusyError, InputError
+from kgroup.errors import BusyError, InputError, UsageError
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.fact_file import WrittenFile, cluster_folder
 from kgroup.history.warehouse.table import TABLES
@@ -334,9 +334,16 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
     Raises:
         BusyError: another process changes it.
         InputError: there is something else.
+        UsageError: its path is not UTF-8, as who writes and reads the files takes it to be.
         OSError: it cannot be written.
     """
     own = root / _OWN
+    try:
+        str(own.absolute()).encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{own.absolute().parent}: expected a folder whose path is UTF-8; choose another one"
+        ) from None
     if not own.is_dir() and _what_is(root) not in _FREE:
         raise InputError(
             f"{root}: expected a warehouse, an empty folder or the name of a new one; found "

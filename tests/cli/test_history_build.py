@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -42,6 +43,21 @@ def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
     assert "0 segments read, 8 had nothing new" in again.err
     one = cli("history", "build", "--from", SAMPLE / "__consumer_offsets-2", "--to", tmp_path / "o")
     assert "1 segment read, 0 had nothing new" in one.err
+
+
+def test_a_log_directory_whose_name_is_not_utf_8(cli: Cli, tmp_path: Path) -> None:
+    """What tells its name in a document, and in the table of damage, is UTF-8 all the same."""
+    place = tmp_path / os.fsdecode(b"log\xff") / "__consumer_offsets-2"
+    shutil.copytree(SAMPLE / place.name, place)
+    (segment,) = place.glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:-1])
+    line = ("--from", place, "--cluster", "c", "--to", tmp_path / "w", "-o", "json")
+    result = cli("history", "build", *line)
+    assert result.status == 4, result.err
+    shown = f"{tmp_path}/log\\xff/{place.name}/{segment.name}"
+    assert [error["path"] for error in json.loads(result.out)["errors"]] == [shown]
+    asked = ("--warehouse", tmp_path / "w", "-o", "csv", "--no-headers", "SELECT path FROM damage")
+    assert cli("history", "sql", *asked).out == f"{shown}\n"
 
 
 @pytest.mark.slow

@@ -181,8 +181,9 @@ class _Directory:
     path: Path
 
     def name(self, path: Path) -> str:
-        """Give what to call a file, or the directory, in messages."""
-        return str(path) if self.files is None else self.files.name(path)
+        """Give what to call a file, or the directory, in messages and tables, which are UTF-8."""
+        text = str(path) if self.files is None else self.files.name(path)
+        return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
     def cluster_id(self) -> str | None:
         path = self.path / META_PROPERTIES

@@ -101,6 +101,7 @@ def refused(text: str) -> str:
         ),
         ('version = "5.0"\n' + MEMBER, "line 1: version: expected a version from 1.1 to 4.3.1"),
         ('version = "1"\n' + MEMBER, "line 1: version: expected a version such as 2.8.2"),
+        ('version = "2.²"\n' + MEMBER, "line 1: version: expected a version such as 2.8.2"),
         (
             'version = "2.2"\n' + MEMBER + 'group.instance.id = "i"',
             "line 7: member 1 group.instance.id: expected version 2.3 or later",
@@ -432,6 +433,7 @@ def test_defaults_on_zookeeper_are_those_of_0_8_2() -> None:
         ('topics = "payments"', "topics of [topics] (orders), found 'payments'"),
         ('topics = "orders:0"', "with streams"),
         ('topics = "orders:10000"', "with streams"),
+        ('topics = "orders:²"', "with streams"),
         ('whitelist = "("', "line 7: member 1 whitelist: '(' is no regular expression: "),
         ('topics = "orders"\nconsumer.id = "a/b"', "consumer.id: expected letters"),
         ('topics = "orders"\n[[step]]\nat = 1\ndo = "add_topic"\ntopic = "a/b"', "a/b"),

@@ -61,7 +61,8 @@ def read_version(table: Table, default: Version) -> Version:
         return default
     text = table.text("version")
     parts = text.split(".")
-    if not all(part.isdigit() and len(part) < 4 for part in parts) or not 2 <= len(parts) <= 3:
+    is_number = text.isascii() and all(part.isdigit() and len(part) < 4 for part in parts)
+    if not is_number or not 2 <= len(parts) <= 3:
         raise table.error("version", "a version such as 2.8.2", text)
     version = tuple(map(int, parts))
     if not (1, 1) <= version <= NEWEST:

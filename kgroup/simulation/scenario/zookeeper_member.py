@@ -147,7 +147,8 @@ def _registration(table: Table) -> Registration:
     streams = {}
     for text in table.texts("topics"):
         topic, _, number = text.partition(":")
-        if number and not (number.isdigit() and 1 <= int(number[:5]) <= _MOST_STREAMS):
+        is_number = number.isascii() and number.isdigit()
+        if number and not (is_number and 1 <= int(number[:5]) <= _MOST_STREAMS):
             raise table.error("topics", f"a topic, or one with streams: {topic}:4", text)
         streams[topic] = int(number) if number else count
     return Registration(streams)

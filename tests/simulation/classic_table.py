@@ -30,7 +30,7 @@ __all__ = ["GROUP", "NEW", "OLD", "VERSIONS", "Table", "make_join", "stable"]
 
 GROUP = "g"
 OLD: Version = (1, 1, 1)
-NEW: Version = (4, 3, 1)
+NEW: Version = (4, 0)
 VERSIONS: tuple[Version, ...] = (OLD, (2, 8, 2), (3, 9, 2), NEW)
 
 

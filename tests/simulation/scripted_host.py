@@ -32,6 +32,8 @@ class ScriptedHost:
         self.sent: list[tuple[AnyRequest, Callable[[Any], None]]] = []
         self.told: list[tuple[str, tuple[TopicPartition, ...]]] = []
         self.searches = 0
+        self.lookups = 0
+        """How often the client has asked which topics there are."""
         self.broker: int | None = 1
         self.failure: str | None = None
 
@@ -49,6 +51,7 @@ class ScriptedHost:
         self.clock.after(1, lambda: on_found(self.broker))
 
     def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
+        self.lookups += 1
         self.clock.after(1, lambda: on_known(self.topics))
 
     # what it tells the program

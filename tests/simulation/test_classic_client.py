@@ -118,6 +118,17 @@ def test_without_coordinator_it_reads_on_when_the_timeout_of_poll_is_over() -> N
     assert here.polls == [True, False, True]  # it is found in time
 
 
+def test_topics_are_looked_for_once_at_a_time() -> None:
+    """`DefaultMetadataUpdater.hasFetchInProgress`; the next time `metadata.max.age.ms` later."""
+    here = ClassicHost()
+    here.client.poll()
+    here.client.poll()
+    here.run()
+    assert here.lookups == 1
+    here.run(CONFIG.metadata_max_age_ms)
+    assert here.lookups == 2
+
+
 def test_who_was_removed_between_sync_group_and_poll_joins_as_a_new_member() -> None:
     here = ClassicHost(COOPERATIVE).stable(*orders(0))
     here.client.request_rejoin()
@@ -426,6 +437,25 @@ def test_before_it_joins_it_tries_to_commit_for_the_rebalance_timeout() -> None:
     assert here.clock.now_ms - begin_ms in range(1_000, 1_250)
     assert here.told == [("revoked", orders(0))]
     assert "JoinGroup" in here.waiting
+
+
+@pytest.mark.parametrize(("early_ms", "tries_again"), [(1, True), (0, False)])
+def test_without_coordinator_it_gives_up_in_time_and_joins_when_there_is_one(
+    early_ms: int, tries_again: bool
+) -> None:
+    """`Timer.isExpired`: "currentTimeMs >= deadlineMs"; `sendJoinGroupRequest` fails at first."""
+    here = ClassicHost(replace(CONFIG, max_poll_interval_ms=1_000)).stable(*orders(0))
+    until_ms = here.clock.now_ms + 1_000
+    prepare(here)
+    here.clock.run(until_ms - early_ms)
+    here.commit(ErrorCode.NOT_COORDINATOR)
+    assert here.told == ([] if tries_again else [("revoked", orders(0))])
+    assert "JoinGroup" not in here.waiting
+    here.run(CONFIG.retry_backoff_ms)
+    assert ("OffsetCommit" in here.waiting, "JoinGroup" in here.waiting) == (
+        tries_again,
+        not tries_again,
+    )
 
 
 @pytest.mark.parametrize(

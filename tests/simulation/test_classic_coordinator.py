@@ -10,7 +10,15 @@ import pytest
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.group_coordinator import GroupCoordinator
-from kgroup.simulation.message import DeleteGroup, JoinAnswer, LeaveGroup, LeavingMember
+from kgroup.simulation.message import (
+    CommittedPartition,
+    DeleteGroup,
+    Heartbeat,
+    JoinAnswer,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+)
 from kgroup.simulation.rules import Settings, Version
 from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, make_join, stable
 
@@ -124,16 +132,74 @@ def test_who_does_not_fit_is_refused(table: Table, given: dict[str, Any], code: 
 
 def test_member_id_is_required_since_2_2() -> None:
     """KIP-394."""
-    table = Table(NEW)
+    table = Table((2, 2))
     answer = table.ask(make_join("a"))
     assert isinstance(answer, JoinAnswer)
     assert (answer.error, answer.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "a-1")
     assert table.state() is GroupState.EMPTY
-    old = Table(OLD)
+    old = Table((2, 1))
     request = make_join("a")
     old.send(request)
     old.clock.run(0)
     assert old.join_answer(request).error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [((2, 1), ErrorCode.UNKNOWN_MEMBER_ID), ((2, 2), ErrorCode.INVALID_GROUP_ID)],
+)
+def test_a_group_without_a_name(version: Version, code: ErrorCode) -> None:
+    """KIP-289, in 2.2: `GroupCoordinator.isValidGroupId`."""
+    table = Table(version)
+    assert table.ask(Heartbeat("", 1, "a")).error is code
+    left = table.ask(LeaveGroup("", (LeavingMember("a"),)))
+    assert code in (left.error, *(each for _, each in left.members))
+
+
+@pytest.mark.parametrize(("version", "types"), [((3, 9, 2), []), (NEW, ["GroupMetadata"])])
+def test_a_new_group_is_written_since_4_0(version: Version, types: list[str]) -> None:
+    """`classicGroupJoinToClassicGroup`: `newEmptyGroupMetadataRecord` "if the group is new"."""
+    table = Table(version)
+    table.ask(make_join("a"))
+    assert [type_ for type_, _, _ in table.written] == types
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [((2, 8, 2), ErrorCode.NONE), ((3, 0), ErrorCode.UNKNOWN_MEMBER_ID)]
+)
+def test_a_member_that_names_an_unknown_instance(version: Version, code: ErrorCode) -> None:
+    """`isStaticMemberFenced` before 3.0, `validateCurrentMember` since."""
+    table = Table(version)
+    assert table.beat(stable(table), "i") is code
+
+
+def test_a_static_member_that_does_not_join_in_time_stays_since_2_3() -> None:
+    """KIP-345: until its session ends."""
+    table = Table((2, 3))
+    a = table.joined("a", instance_id="i", session_timeout_ms=90_000)
+    table.sync(a)
+    waiting = table.join("b")
+    table.clock.run(60_000)
+    b = table.join_answer(waiting)
+    assert (b.leader_id, len(b.members)) == (b.member_id, 2)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (OLD, ErrorCode.UNKNOWN_MEMBER_ID),
+        ((2, 0), ErrorCode.REBALANCE_IN_PROGRESS),
+        ((3, 9, 2), ErrorCode.REBALANCE_IN_PROGRESS),
+        (NEW, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+)
+def test_who_syncs_while_the_coordinator_loads(version: Version, code: ErrorCode) -> None:
+    """`handleSyncGroup`: "the coordinator is loading, ... start over at JoinGroup" (2.0 to 3.9)."""
+    table = Table(version)
+    a = stable(table)
+    table.coordinator.resign()
+    table.coordinator.elect(table.log, 1_000)
+    assert table.sync(a).error is code
 
 
 def test_an_id_that_does_not_join_is_forgotten() -> None:
@@ -184,7 +250,7 @@ def test_static_member_comes_back_without_a_rebalance() -> None:
 @pytest.mark.parametrize(("version", "skips"), [(8, False), (9, True)])
 def test_a_static_leader_that_comes_back_assigns_nothing(version: int, *, skips: bool) -> None:
     """KIP-814: `SkipAssignment` of JoinGroup 9; older ones are told that its old id leads."""
-    table = Table(NEW)
+    table = Table((3, 2))
     a = table.joined("a", instance_id="i")
     table.sync(a, **{a.member_id: b"all"})
     back = table.joined("a", instance_id="i", version=version)
@@ -194,8 +260,8 @@ def test_a_static_leader_that_comes_back_assigns_nothing(version: int, *, skips:
 
 
 def test_group_max_size() -> None:
-    """KIP-389."""
-    table = Table(NEW, max_size=1)
+    """KIP-389, in 2.2."""
+    table = Table((2, 2), max_size=1)
     stable(table)
     assert table.joined("b").error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
@@ -232,6 +298,23 @@ def test_commits_are_fenced(table: Table) -> None:
     assert table.join_answer(again).generation_id == a.generation_id + 1
     assert table.commit(a.generation_id + 1, a.member_id) is ErrorCode.REBALANCE_IN_PROGRESS
     assert table.committed() == 10
+
+
+@pytest.mark.parametrize(
+    ("version", "request_version", "code"),
+    [
+        ((3, 9, 2), 9, ErrorCode.ILLEGAL_GENERATION),
+        (NEW, 8, ErrorCode.ILLEGAL_GENERATION),
+        (NEW, 9, ErrorCode.GROUP_ID_NOT_FOUND),
+    ],
+)
+def test_commits_of_a_generation_of_no_group(
+    version: Version, request_version: int, code: ErrorCode
+) -> None:
+    """`OffsetMetadataManager.validateOffsetCommit`, `handleCommitOffsets` before 4.0."""
+    offsets = {("t", 0): CommittedPartition(7)}
+    answer = Table(version).ask(OffsetCommit(GROUP, offsets, 1, "a", version=request_version))
+    assert answer.errors == {("t", 0): code}
 
 
 def test_offsets_of_an_empty_group_expire_after_the_retention() -> None:
@@ -293,7 +376,7 @@ def test_the_initial_delay_ends_when_the_rebalance_timeout_is_over() -> None:
     assert len(table.join_answers()) == 4
 
 
-@pytest.mark.parametrize("version", [OLD, (2, 8, 2), NEW])
+@pytest.mark.parametrize("version", [OLD, (2, 2), NEW])
 def test_a_new_member_that_waits_is_removed_after_five_minutes(version: Version) -> None:
     """`NewMemberJoinTimeoutMs`, KAFKA-7610; before 2.2 a member that waits stays."""
     table = Table(version)
@@ -310,7 +393,7 @@ def test_a_new_member_that_waits_is_removed_after_five_minutes(version: Version)
     assert removed_ms == (None if version == OLD else 300_000)
 
 
-@pytest.mark.parametrize("version", [(2, 8, 2), NEW])
+@pytest.mark.parametrize("version", [(2, 2), NEW])
 def test_a_group_that_is_too_large_when_it_is_loaded_rebalances(version: Version) -> None:
     """`onGroupLoaded`: "Freshly-loaded group is over capacity"."""
     for max_size, state in ((1, GroupState.PREPARING_REBALANCE), (2, GroupState.STABLE)):

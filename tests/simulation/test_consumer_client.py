@@ -381,3 +381,19 @@ def test_a_commit_of_an_older_epoch_is_tried_again() -> None:
     here.run(CONFIG.retry_backoff_ms)
     here.answer(CommitAnswer(dict.fromkeys(orders(0, 1), ErrorCode.NONE)))
     assert ("revoked", orders(1)) in here.told
+
+
+@pytest.mark.parametrize(("early_ms", "told"), [(1, []), (0, [("revoked", orders(1))])])
+def test_a_commit_is_tried_again_for_the_rebalance_timeout(early_ms: int, told: object) -> None:
+    """`TimedRequestState.isExpired`: "currentTimeMs >= deadlineMs"."""
+    here = Coordinator().joined(0, 1)
+    here.run(INTERVAL_MS)
+    here.assign(1, 0)
+    until_ms = here.clock.now_ms + CONFIG.max_poll_interval_ms
+    here.poll()
+    here.told.clear()
+    here.run(1_000)
+    here.poll()  # or it would be too slow, too
+    here.clock.run(until_ms - early_ms)
+    here.answer(CommitAnswer(dict.fromkeys(orders(0, 1), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
+    assert here.told == told

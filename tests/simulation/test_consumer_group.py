@@ -18,10 +18,12 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_value, encode_value
 from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
+from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH, ConsumerHeartbeatAnswer
 from kgroup.simulation.consumer.reconciliation import TABLE
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import ConsumerSettings
+from kgroup.simulation.consumer.subscription_count import SubscriptionCount
 from kgroup.simulation.consumer.validation import Refusal
 from tests.simulation.consumer_world import GROUP, ConsumerWorld, foo, image, topic_id
 
@@ -441,6 +443,16 @@ def test_expressions_are_looked_at_again_when_they_are_old() -> None:
         made.beat("A", made.group.members["A"].epoch)
         made.clock.run(now_ms)
         assert made.group.regexes["foo.*"].topics == topics
+
+
+def test_who_names_topics_beside_an_expression_subscribes_to_something_else() -> None:
+    """`ConsumerGroup.subscriptionType`: homogeneous without names, and one expression a topic."""
+    counts = SubscriptionCount()
+    counts.replace(None, ConsumerMember("A", regex="foo"))
+    counts.match(["foo"], 1)
+    assert counts.is_homogeneous(1)
+    counts.replace(None, ConsumerMember("B", topics=frozenset({"foo"}), regex="foo"))
+    assert not counts.is_homogeneous(2)
 
 
 def test_an_expression_goes_with_its_last_member() -> None:

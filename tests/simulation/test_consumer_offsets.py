@@ -77,6 +77,7 @@ def test_what_is_too_large_is_not_looked_at_further() -> None:
     assert commit(made, 2, "A", 5, metadata=large) is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert commit(made, 2, "Z", 5, metadata=large) is ErrorCode.UNKNOWN_MEMBER_ID
     assert fetched(made) == set()
+    assert commit(made, 2, "A", 0, metadata=large[1:]) is ErrorCode.NONE
 
 
 def test_outsiders_commit_only_while_the_group_is_empty() -> None:

@@ -21,12 +21,19 @@ from tests.broker.raw_client import as_version_has_it
 from tests.simulation.world import Sim
 
 PLAYS = [(version, kind) for version in VERSIONS for kind in DELAYS]
+FIRST = [
+    *[(version, "patient") for version in ("2.0", "2.8.1", "3.3", "4.0")],
+    *[(version, "prompt") for version in ("2.2", "2.3", "2.4", "2.6", "4.0")],
+]
+"""The first versions of rules, with plays that meet them."""
 
 
-def replayed(version: str, kind: str) -> Iterator[tuple[Sim, str, dict[str, Any]]]:
+def replayed(
+    version: str, kind: str, simulated: str | None = None
+) -> Iterator[tuple[Sim, str, dict[str, Any]]]:
     """Play each recorded play again; give the world, the group and the act after each act."""
     for acts in read_plays(version, kind):
-        sim = Sim(settings(version, DELAYS[kind]))
+        sim = Sim(settings(simulated or version, DELAYS[kind]))
         group_id = next(act["request"]["group_id"] for act in acts if act["request"])
         places: dict[int, tuple[int, int]] = {}
         requests = []
@@ -55,6 +62,19 @@ def test_answers_and_states(version: str, kind: str) -> None:
         assert described(sim, group_id, version) == act["state"], act["request"]
         count += len(act["answers"])
     assert count > 200
+
+
+@pytest.mark.parametrize(("version", "kind"), FIRST)
+def test_a_rule_holds_from_its_first_version_on(version: str, kind: str) -> None:
+    """2.2 and 2.2.0 are one version of Kafka, whatever a broker of 3.9.2 was asked."""
+    first, second = (
+        [
+            (act["simulated"], described(sim, group_id, version), list(sim.removals))
+            for sim, group_id, act in replayed("3.9.2", kind, each)
+        ]
+        for each in (version, f"{version}.0")
+    )
+    assert first == second
 
 
 def described(sim: Sim, group_id: str, version: str) -> Any:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from kgroup.model.zookeeper import SubscriptionPattern
-from kgroup.simulation.zookeeper.config import ZookeeperConfig
+from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig
+from kgroup.simulation.zookeeper.connector import Connector
 from kgroup.simulation.zookeeper.registration import Registration
-from tests.simulation.zookeeper.world import World, orders
+from tests.simulation.zookeeper.world import BASE, World, orders
 
 
 def test_a_consumer_registers_and_owns() -> None:
@@ -53,6 +55,15 @@ def test_auto_commit() -> None:
     found = {name: int(text) for name, text in world.nodes("offsets", "orders").items()}
     assert found.keys() == {"0", "1", "2", "3"}
     assert all(40 <= offset <= 50 for offset in found.values())  # ten a second
+
+
+def test_who_was_in_the_group_before_commits_by_itself_too() -> None:
+    world = World()
+    config = replace(BASE, auto_commit_interval_ms=5_000)
+    registered = Registered("g_a-0", dict.fromkeys(orders(0, 1, 2, 3), 0), {})
+    Connector("a", config, 50, world.cluster, {}, registered)
+    world.run(5_100)
+    assert world.nodes("offsets", "orders").keys() == {"0", "1", "2", "3"}
 
 
 def test_auto_commits_do_not_come_later_and_later() -> None:

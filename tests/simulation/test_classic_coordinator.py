@@ -216,14 +216,10 @@ def test_an_id_that_does_not_join_is_forgotten() -> None:
     assert table.joined("b", given.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_initial_delay_is_longer_while_members_come() -> None:
+@pytest.mark.parametrize("version", [(3, 9, 2), NEW])
+def test_initial_delay_is_longer_while_members_come(version: Version) -> None:
     """`group.initial.rebalance.delay.ms` (KIP-134): at most the rebalance timeout in all."""
-    table = Table(NEW)
-    table.coordinator = type(table.coordinator)(
-        Settings(NEW, initial_rebalance_delay_ms=3_000), table
-    )
-    table.coordinator.elect(table.log, 0)
-    table.clock.run(0)
+    table = Table(version, initial_rebalance_delay_ms=3_000)
     first = table.join("a")
     for count, now_ms in enumerate((2_000, 5_000, 8_000)):
         table.clock.run(now_ms)
@@ -363,10 +359,7 @@ def test_fail_over(table: Table) -> None:
 
 def test_the_initial_delay_ends_when_the_rebalance_timeout_is_over() -> None:
     """`InitialDelayedJoin`: each time that somebody comes, less of the timeout is left."""
-    table = Table(NEW)
-    table.coordinator = GroupCoordinator(Settings(NEW, initial_rebalance_delay_ms=3_000), table)
-    table.coordinator.elect(table.log, 0)
-    table.clock.run(0)
+    table = Table(NEW, initial_rebalance_delay_ms=3_000)
     for now_ms, client in ((0, "a"), (2_000, "b"), (4_000, "c"), (4_900, "d")):
         table.clock.run(now_ms)
         table.join(client, rebalance_timeout_ms=5_000)
@@ -374,6 +367,40 @@ def test_the_initial_delay_ends_when_the_rebalance_timeout_is_over() -> None:
     assert table.join_answers() == {}
     table.clock.run(5_000)
     assert len(table.join_answers()) == 4
+
+
+@pytest.mark.parametrize(("version", "joined_ms"), [((3, 9, 2), 6_000), (NEW, 9_000)])
+def test_the_initial_delay_of_a_group_that_others_have_left(
+    version: Version, joined_ms: int
+) -> None:
+    """Who comes prolongs it: "generationId == 0" in 3.9, "previousState() == EMPTY" in 4.0."""
+    table = Table(version, initial_rebalance_delay_ms=3_000)
+    request = table.join("a")
+    table.clock.run(3_000)
+    a = table.join_answer(request)
+    table.ask(LeaveGroup(GROUP, (LeavingMember(a.member_id),)))
+    table.join("b")
+    table.clock.run(5_000)
+    table.join("c")
+    table.clock.run(joined_ms - 1)
+    assert table.join_answers() == {}
+    table.clock.run(joined_ms)
+    assert len(table.join_answers()) == 2
+
+
+@pytest.mark.parametrize(("version", "joined_ms"), [((3, 9, 2), 5_000 + 8_000), (NEW, 6_000)])
+def test_an_id_that_is_forgotten_may_end_the_initial_delay(
+    version: Version, joined_ms: int
+) -> None:
+    """`removePendingMemberAndUpdateClassicGroup` of 4.0; `InitialDelayedJoin` before waits on."""
+    table = Table(version, initial_rebalance_delay_ms=8_000)
+    table.ask(make_join("a", session_timeout_ms=6_000))
+    table.clock.run(5_000)
+    table.join("b")
+    table.clock.run(joined_ms - 1)
+    assert table.join_answers() == {}
+    table.clock.run(joined_ms)
+    assert len(table.join_answers()) == 1
 
 
 @pytest.mark.parametrize("version", [OLD, (2, 2), NEW])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kgroup.simulation import rules
+from kgroup.simulation.client.config import ClientConfig
 
 
 def test_rules_came_with_their_proposals() -> None:
@@ -18,3 +21,25 @@ def test_rules_came_with_their_proposals() -> None:
     assert rules.SKIPPED_ASSIGNMENT == (3, 2)
     assert rules.GENERATION_SENT == (3, 4)
     assert rules.JAVA == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "join_version", "subscription_version"),
+    [
+        ((2, 1), 2, 0),
+        ((2, 2), 4, 0),
+        ((2, 3), 5, 0),
+        ((2, 4), 5, 1),
+        ((3, 1), 5, 1),
+        ((3, 2), 9, 1),
+        ((3, 4), 9, 3),
+    ],
+)
+def test_messages_of_clients_changed_with_proposals(
+    version: rules.Version, join_version: int, subscription_version: int
+) -> None:
+    """JoinGroup with KIP-394, 345 and 814, what the leader is told with KIP-429, 792 and 881."""
+    config = ClientConfig("g", "c", ("orders",), version=version)
+    assert config.join_version == join_version
+    assert config.subscription_version == subscription_version
+    assert config.assigns_as == ("4.3.1" if version >= (2, 4) else "1.1.1")

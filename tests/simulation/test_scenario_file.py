@@ -286,12 +286,17 @@ def test_defaults_are_those_of_kafka_4_3_1() -> None:
 
 @pytest.mark.parametrize(
     ("version", "max_session_ms", "retention_minutes"),
-    [("1.1.1", 300_000, 1_440), ("2.8.2", 1_800_000, 10_080), ("4.3.1", 1_800_000, 10_080)],
+    [
+        ("1.1.1", 300_000, 1_440),
+        ("2.0", 300_000, 10_080),
+        ("2.3", 1_800_000, 10_080),
+        ("4.3.1", 1_800_000, 10_080),
+    ],
 )
 def test_defaults_of_brokers_are_those_of_the_version(
     version: str, max_session_ms: int, retention_minutes: int
 ) -> None:
-    """As `kafka.server.Defaults` of 1.1.1 and 2.8.2, and `GroupCoordinatorConfig` of 4.3.1."""
+    """As `kafka.server.Defaults` and `GroupCoordinatorConfig` say since KIP-186 and KIP-345."""
     found = read(f'version = "{version}"\n{MEMBER}').settings
     assert (found.min_session_timeout_ms, found.max_session_timeout_ms) == (6_000, max_session_ms)
     assert (found.initial_rebalance_delay_ms, found.offset_metadata_max_size) == (3_000, 4_096)
@@ -311,6 +316,20 @@ def test_what_a_scenario_does_not_say_is_as_its_fields_are_described() -> None:
     assert reader.config.registration.subscription == {"orders": 1}
     for plan_on_zookeeper in (reader, ConnectorPlan(reader.config)):
         assert plan_on_zookeeper.processing_ms == 50
+
+
+@pytest.mark.parametrize(
+    ("version", "setting"),
+    [
+        ("2.3", 'group.instance.id = "i"'),
+        ("2.4", 'partition.assignment.strategy = "cooperative-sticky"'),
+        ("4.3", 'group.protocol = "consumer"'),
+        ("4.3", '[brokers]\ngroup.consumer.heartbeat.interval.ms = "3s"'),
+    ],
+)
+def test_a_setting_may_be_used_in_its_first_version(version: str, setting: str) -> None:
+    """KIP-345 and KIP-429; the consumer protocol of 4.3 is the one that is simulated."""
+    assert read(f'version = "{version}"\n{MEMBER}{setting}').members.keys() == {"a"}
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 3), ("count = 1", 1), ("count = 1000", 1000)])

@@ -324,7 +324,7 @@ class _Reader:
             if position == end:
                 return first
             # the members of this chain share its fate: go on behind them
-            position = max(position if position < end else last, first) + 1
+            position = (position if position < end else last) + 1
         return end
 
     def _next_trusted(self, start: int, stop: int | None) -> int:

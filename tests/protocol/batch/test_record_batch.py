@@ -393,3 +393,17 @@ def test_message_fields_that_contradict_its_size(magic: int, rest: bytes, words:
     assert isinstance(damage, Damage)
     assert damage.kind == "bad-record"
     assert words in damage.reason
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_batch_that_is_cut_is_told_from_one_whose_header_is(magic: int) -> None:
+    """Magic, by which batches are told apart, is the 17th byte of every format."""
+    plain = [Plain(7, 1000, b"k", b"v")]
+    data = log.batch(plain) if magic == 2 else log.message_set(plain, magic=magic)
+    for size, words in (
+        (16, "a batch header, found only 16 bytes"),
+        (17, f"a batch of {len(data)} bytes, found 17 to the end"),
+    ):
+        (damage,) = read_batches(data[:size])
+        assert isinstance(damage, Damage)
+        assert (damage.kind, damage.reason) == (ProblemKind.TORN_TAIL, f"Expected {words}.")

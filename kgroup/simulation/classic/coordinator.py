@@ -258,9 +258,7 @@ class ClassicCoordinator(ClassicGroups):
             is_new=self._version >= rules.MEMBER_ID_REQUIRED,
         )
         if group.state is GroupState.PREPARING_REBALANCE and (
-            group.previous_state is GroupState.EMPTY
-            if self._version >= rules.JAVA
-            else group.generation_id == 0
+            group.is_initial if self._version >= rules.JAVA else group.generation_id == 0
         ):
             group.has_new_member = True
         group.add(member)

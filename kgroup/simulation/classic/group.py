@@ -126,12 +126,11 @@ class ClassicGroup:
 
     Attributes:
         state: with `state_timestamp_ms`, when it came to it.
-        previous_state: before the last transition.
         leader_id: who assigns: the first that joined, and when it goes, the first in the order of
             the coordinator's table.
         pending_joins: ids that were given out and have not joined, with what forgets them.
         pending_syncs: members of this generation that have not synced.
-        is_initial: its members are waited for since it was empty, for the initial delay.
+        is_initial: its members were waited for, last, since it was empty, for the initial delay.
         has_new_member: one has joined in that delay, which is longer for it.
         subscribed_topics: what consumers of this generation read; None where nobody can tell.
         joining: how many members have joined and wait for the others.
@@ -141,7 +140,6 @@ class ClassicGroup:
     def __init__(self, group_id: str, version: Version, now_ms: int, watch: Watch) -> None:
         self.group_id = group_id
         self.state = GroupState.EMPTY
-        self.previous_state = GroupState.DEAD
         self.state_timestamp_ms: int | None = now_ms
         self.protocol_type: str | None = None
         self.protocol: str | None = None
@@ -276,7 +274,7 @@ class ClassicGroup:
 
     def become(self, state: GroupState, now_ms: int, cause: Cause | None = None) -> None:
         """Move to another state, one that may follow."""
-        self.previous_state, self.state = self.state, self.state.to(state)
+        self.state = self.state.to(state)
         self.state_timestamp_ms = now_ms
         self._watch.moved(self, cause)
 

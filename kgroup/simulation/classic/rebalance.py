@@ -125,7 +125,6 @@ class ClassicRebalance:
         if has_static and len(group) and not group.elect_joined_leader():
             self._wait_for_joins(group)
             return
-        group.is_initial = False
         group.begin_generation(self._clock.now_ms)
         if group.state is GroupState.EMPTY:
             self.write(group, {})

@@ -397,3 +397,14 @@ def test_a_commit_is_tried_again_for_the_rebalance_timeout(early_ms: int, told: 
     here.clock.run(until_ms - early_ms)
     here.answer(CommitAnswer(dict.fromkeys(orders(0, 1), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)))
     assert here.told == told
+
+
+def test_a_commit_without_coordinator_fails_and_one_is_looked_for() -> None:
+    """`CoordinatorRequestManager.poll`, whenever it knows none."""
+    here = Coordinator().joined(0)
+    here.client.coordinator = None
+    searches = here.searches
+    codes: list[ErrorCode] = []
+    here.client.commit(here.positions(), codes.append)
+    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert here.searches == searches + 1

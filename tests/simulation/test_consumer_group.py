@@ -445,6 +445,14 @@ def test_expressions_are_looked_at_again_when_they_are_old() -> None:
         assert made.group.regexes["foo.*"].topics == topics
 
 
+def test_a_topic_that_is_deleted_is_given_up() -> None:
+    """`onMetadataUpdate`: the group looks at its topics with the next heartbeat."""
+    made = ConsumerWorld(RANGE, image({"foo": 2, "bar": 1}))
+    assert len(made.join("A", "foo", "bar").assignment or ()) == 3
+    made.coordinator.update_topics(image({"foo": 2}))
+    assert made.beat("A", 2).assignment == foo(0, 1)
+
+
 def test_who_names_topics_beside_an_expression_subscribes_to_something_else() -> None:
     """`ConsumerGroup.subscriptionType`: homogeneous without names, and one expression a topic."""
     counts = SubscriptionCount()

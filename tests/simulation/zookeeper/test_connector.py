@@ -308,6 +308,19 @@ def test_who_ends_behind_a_short_pause_leaves_at_once() -> None:
     assert world.events("session expired") == []
 
 
+def test_a_cut_that_is_over_is_not_told_again() -> None:
+    world = World()
+    consumer = world.start("a")
+    world.run(1_000)
+    consumer.cut(1_000)
+    world.run(2_000)
+    consumer.pause()
+    world.run(100)
+    consumer.resume()
+    world.run(100)
+    assert [each.time_ms for each in world.events("connected again")] == [2_000]
+
+
 @pytest.mark.parametrize("pause_ms", [0, 15_000, 40_000])
 def test_the_last_of_several_cuts_counts(pause_ms: int) -> None:
     """A process that stands still is there when it goes on, and its connection may be."""

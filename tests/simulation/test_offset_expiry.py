@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from kgroup.assignor.spec import MemberSpec
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.message import CommittedPartition, LeaveGroup, LeavingMember, OffsetCommit
+from kgroup.simulation.message import (
+    CommittedPartition,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    Protocol,
+)
 from kgroup.simulation.rules import Version
 from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
-from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, stable
+from kgroup.simulation.subscription import encode_subscription
+from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, make_join, stable
 
 RETENTION_MS = 100
 
@@ -45,6 +54,23 @@ def test_of_a_group_it_expires_a_retention_after_the_last_member(version: Versio
     assert table.committed() == 7
     table.clock.run(500 + RETENTION_MS)
     assert table.committed() is None
+
+
+@pytest.mark.parametrize(("version", "is_kept"), [((2, 7), True), ((2, 8), False)])
+def test_of_a_topic_that_a_stable_group_does_not_read(version: Version, is_kept: bool) -> None:
+    """`removeExpiredOffsets`: "if subscribedTopics.isDefined && is(Stable)", since 2.8."""
+    table = table_of(version)
+    subscription = encode_subscription(MemberSpec("a", ("u",)), "range")
+    request = replace(make_join("a"), protocols=(Protocol("range", subscription),))
+    request = replace(request, member_id=table.ask(request).member_id)
+    table.send(request)
+    table.clock.run(0)
+    a = table.join_answer(request)
+    assert table.commit(a.generation_id, a.member_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    table.sync(a)
+    assert table.commit(a.generation_id, a.member_id) is ErrorCode.NONE
+    table.clock.run(RETENTION_MS)
+    assert (table.committed() is not None) is is_kept
 
 
 @pytest.mark.parametrize("version", VERSIONS)

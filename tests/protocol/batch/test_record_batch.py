@@ -97,6 +97,19 @@ def test_header_of_v2() -> None:
     )
 
 
+@pytest.mark.parametrize("codec", log.CODECS)
+def test_attributes_are_bits_of_their_own(codec: str) -> None:
+    """As the protocol guide has them: codec 0 to 2, timestamp, transaction, control, horizon."""
+    bits = (0x08, 0x10, 0x20, 0x40)
+    for absent in bits:
+        batch = only(log.batch([*TWO], codec=codec, flags=sum(bits) - absent))
+        is_append = batch.timestamp_type == "log_append"
+        has_horizon = batch.delete_horizon_ms is not None
+        said = (is_append, batch.is_transactional, batch.is_control, has_horizon)
+        assert said == tuple(bit != absent for bit in bits)
+        assert batch.compression == codec
+
+
 def test_unknown_is_none() -> None:
     batch = only(log.batch([Plain(7)], leader_epoch=-1))
     assert batch.base_timestamp_ms is None
@@ -304,6 +317,7 @@ def test_unknown_codecs(magic: int) -> None:
         (damage,) = read_records(batch)
         assert isinstance(damage, Damage)
         assert damage.kind == "bad-compression"
+        assert f"found {'unknown' if magic == 2 else f'codec {codec}'}." in damage.reason
 
 
 @pytest.mark.parametrize("codec", log.CODECS[1:])
@@ -345,6 +359,7 @@ WRONG_INSIDE = {
     "compressed again": (wrapper(GOOD) + LAST, [9], "compressed once more"),
     "format 2": (SECOND + LAST, [9], "format 0 or 1"),
     "cut header": (GOOD + LAST + LAST[:7], [8, 9], "header of 12 bytes, found 7"),
+    "no message": (GOOD + LAST + LAST[:12], [8, 9], "found 0 left"),
     "cut message": (GOOD + LAST + LAST[:20], [8, 9], "found 8 left"),
     "short length": (GOOD + LAST + with_length(LAST, 5), [8, 9], "size of 5"),
     "only a cut one": (GOOD[:20], [], "found 8 left"),

@@ -18,6 +18,7 @@ from kgroup.simulation.message import (
     LeaveGroup,
     LeavingMember,
     OffsetCommit,
+    OffsetDelete,
 )
 from kgroup.simulation.rules import Settings, Version
 from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, make_join, stable
@@ -276,6 +277,20 @@ def test_a_group_that_had_no_generation_is_removed_without_a_record_before_4_0(
         "OffsetCommit",
         *removed,
     ]
+
+
+@pytest.mark.parametrize(
+    ("protocol_type", "code"),
+    [("connect", ErrorCode.NON_EMPTY_GROUP), ("consumer", ErrorCode.NONE)],
+)
+def test_offsets_of_others_than_consumers_are_not_deleted_while_they_are_there(
+    table: Table, protocol_type: str, code: ErrorCode
+) -> None:
+    """KIP-496."""
+    table.commit(-1)
+    table.joined("a", protocol_type=protocol_type)
+    assert table.ask(OffsetDelete(GROUP, (("t", 0),))).error is code
+    assert table.ask(OffsetDelete("other", (("t", 0),))).error is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_commits_are_fenced(table: Table) -> None:

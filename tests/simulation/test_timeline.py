@@ -194,3 +194,4 @@ def test_commits_that_are_refused_are_counted_by_their_error() -> None:
         f'{step}at = "30s"\n' + "".join(f'{step}at = "{at}s"\ngeneration = 99\n' for at in (40, 50))
     )
     assert found.refused_commits == {"ILLEGAL_GENERATION": 2}
+    assert "not sent" not in {each.answer for each in found.events}

@@ -163,6 +163,8 @@ def test_offsets_are_decimal() -> None:
     for text in ("", " 1", "1\n", "1_0", "1.0", "٣", *beyond):
         with pytest.raises(ValueError, match="decimal number of the offset"):
             decoder.decode_offset(node(text), "g", "t", "0")
+    with pytest.raises(ValueError, match="expected an offset, found a node without data"):
+        decoder.decode_offset(node(None), "g", "t", "0")
 
 
 PLAIN = Endpoint("PLAINTEXT", "PLAINTEXT", "h", 9092)

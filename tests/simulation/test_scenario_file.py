@@ -337,6 +337,11 @@ def test_brokers_are_three_unless_it_is_said_how_many(text: str, count: int) -> 
     assert read(f"{MEMBER}[brokers]\n{text}").brokers == count
 
 
+@pytest.mark.parametrize("rate", [0, 0.5])
+def test_records_may_come_slowly_or_not_at_all(rate: float) -> None:
+    assert read(f"rate = {rate}\n{MEMBER}").rate == rate
+
+
 def test_fields_are_told_apart() -> None:
     """Every field that is refused as unknown names the one that was meant."""
     for table in ("member", "step"):

@@ -39,6 +39,7 @@ def test_where_members_commit_is_read_from_their_settings(cli: Cli, tmp_path: Pa
     [
         ("group.id=other\n", 2, "expected group.id stock-sync, found other"),
         ("offsets.storage=disk\n", 2, "offsets.storage: expected zookeeper or kafka, found 'disk'"),
+        ("#\ngroup.id=a\0\n", 2, ".properties:2: expected text, found a NUL byte"),
         ("a=\\u12\n", 2, "expected four hexadecimal digits after \\u"),
         (None, 1, "consumer.properties"),
     ],
@@ -52,6 +53,20 @@ def test_settings_that_are_none(
     found = cli(*COMMITS, "stock-sync", "--consumer-config", str(path))
     assert (found.status, found.out) == (status, "")
     assert message in found.err
+
+
+def test_a_setting_that_no_consumer_has_is_told(cli: Cli, tmp_path: Path) -> None:
+    """Kafka 0.8.2's `VerifiableProperties.verify` warns of it: "Property … is not valid"."""
+    path = tmp_path / "consumer.properties"
+    path.write_text("group.id=stock-sync\nrebalance.backof.ms=100\nx=1\n")
+    found = cli(*COMMITS, "stock-sync", "--consumer-config", str(path))
+    assert found.status == 0
+    assert (
+        f"note: rebalance.backof.ms ({path}:2) is no setting of consumers of Kafka 0.8; "
+        "they pass it over; did you mean 'rebalance.backoff.ms'" in found.err
+    )
+    assert f"note: x ({path}:3) is no setting" in found.err
+    assert "note: group.id" not in found.err
 
 
 def test_groups_elsewhere_than_in_zookeeper(cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from kgroup.cli.option.parameter import parse_duration, parse_some_time
 from kgroup.cli.option.source import Source, sample_cluster
 from kgroup.cli.output.context import documented, flush, show, warn_notes, warn_of, write
 from kgroup.cli.output.form import Output
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, near_names
 
 if TYPE_CHECKING:
     from kgroup.operation.plan.plan import Plan
@@ -103,19 +104,24 @@ DIAGRAM_OPTION = click.option(
 )
 
 
-def _consumer_config(path: Path | None) -> Mapping[str, str]:
-    """Read settings of a group's members; none where there is no file.
+def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
+    """Read settings of a group's members, with notes on those that none of theirs is.
 
     Raises:
         InputError: the file cannot be read.
         UsageError: it is malformed.
     """
-    if path is None:
-        return {}
-    from kgroup.source.config.client_setting import JAVA_BLANK
+    from kgroup.operation.plan.zookeeper.setting import BECOMES
     from kgroup.source.config.properties_file import read_properties
 
-    return {each.key: each.value.strip(JAVA_BLANK) for each in read_properties(path)}
+    settings = read_properties(path)
+    notes = [
+        f"{each.where} is no setting of consumers of Kafka 0.8; they pass it over"
+        f"{near_names(each.key, BECOMES)}"
+        for each in settings
+        if each.key not in BECOMES
+    ]
+    return {each.key: each.value for each in settings}, notes
 
 
 def write_plans(
@@ -188,8 +194,9 @@ def write_old_plans(
         from kgroup.operation.plan.zookeeper.group import plan_old
 
         address = None if source.zookeeper is None else str(source.zookeeper)
-        settings = _consumer_config(consumer_config)
+        settings, notes = ({}, []) if consumer_config is None else _consumer_config(consumer_config)
         with sample_cluster(source) as cluster:
-            return plan_old(opened, groups, settings, address, make, cluster)
+            report = plan_old(opened, groups, settings, address, make, cluster)
+        return replace(report, notes=(*notes, *report.notes))
 
     return write_plans(command, source, groups, made, output, diagram=diagram)

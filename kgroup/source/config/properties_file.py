@@ -36,9 +36,14 @@ def read_properties(path: Path, origin: str = "") -> list[Setting]:
 
     Raises:
         InputError: it cannot be read, or is too large.
-        UsageError: it has a malformed escape.
+        UsageError: it has a malformed escape, or is no text.
     """
     data = read_user_file(path, f"{origin}{path}")
+    if b"\0" in data:
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        raise UsageError(
+            f"{origin}{path}:{line}: expected text, found a NUL byte; is it the right file?"
+        )
     settings = []
     for line, key, value in parse_properties(data.decode("latin-1"), f"{origin}{path}"):
         settings.append(Setting(key, value, f"{origin}{path}:{line}"))

@@ -256,10 +256,16 @@ class BrokerError(KgroupError):
 def near_names(name: str, names: Iterable[str]) -> str:
     """Ask, as the end of a sentence, whether names like one that is not there were meant.
 
+    Capitals and small letters are alike.
+
     Returns:
         Nothing where there are none.
     """
     from difflib import get_close_matches
 
-    close = [repr(each) for each in get_close_matches(name, list(names))]
+    by_letters: dict[str, list[str]] = {}
+    for each in names:
+        by_letters.setdefault(each.lower(), []).append(repr(each))
+    alike = get_close_matches(name.lower(), by_letters)
+    close = [each for letters in alike for each in by_letters[letters]]
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -36,6 +36,13 @@ def usage_message(error: click.UsageError) -> str:
         hint = _hint(error.option_name, error.ctx)
         if hint:
             return f"No such option {error.option_name!r}. {hint}"
+        word = error.option_name.lstrip("-")  # dashes alone make short options alike
+        alike = [
+            each
+            for each in error.possibilities or ()
+            if each.startswith(error.option_name) or near_names(word, [each.lstrip("-")])
+        ]
+        error = click.NoSuchOption(error.option_name, possibilities=alike)
     message = error.format_message().replace("a valid integer range", "a whole number")
     if isinstance(error, click.MissingParameter):  # click lists choices a line each
         return re.sub(r"\s+", " ", message)

@@ -214,6 +214,15 @@ def test_wrong_usage(cli: Cli, arguments: str, text: str) -> None:
     assert (result.status, text in result.err) == (2, True), result.err
 
 
+def test_a_misspelt_topic_is_asked_about(cli: Cli) -> None:
+    line = ["offsets", "reset", "--sample", "invoice-batch", "--to-earliest", "--topic"]
+    result = cli(*line, "payment")
+    assert (result.status, result.out) == (3, "")
+    assert "payment: Nothing is committed for this topic, and it is not known here" in result.err
+    assert result.err.endswith("; did you mean 'payments'?\n")
+    assert cli(*line, "x").err.endswith("is not known here.\n")
+
+
 def test_files_that_are_none(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "bad.csv"
     path.write_text("g,t,0,1\ng,t,x,1\n")

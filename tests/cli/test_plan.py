@@ -321,6 +321,13 @@ def test_who_misspells_a_name_is_asked_which_was_meant(
     assert f"; did you mean {meant}" in found.err
 
 
+def test_a_misspelt_assignor_of_brokers_is_asked_about(cli: Cli) -> None:
+    """Brokers may have others; by default they have uniform and range (KIP-848)."""
+    line = ("plan", "consumer-protocol", "order-service", "--sample", "--assignor")
+    assert "cluster tells; did you mean 'uniform'?" in cli(*line, "unform").out
+    assert "did you mean" not in cli(*line, "range").out
+
+
 def test_notes_name_their_groups_where_they_are_not_of_all(cli: Cli) -> None:
     note = "this source does not tell how many partitions topics have"
     # Nothing is to be simulated of a group that nobody is in.

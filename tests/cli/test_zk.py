@@ -271,6 +271,19 @@ def test_a_group_that_is_not_in_zookeeper(cli: Cli, command: str) -> None:
     assert "in Kafka); did you mean 'stock-sync'?" in result.err
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/consumrs/stock-sync", "There is no such node; did you mean 'consumers'?"),
+        ("/consumers/stok-sync/ids", "There is no such node; did you mean 'stock-sync'?"),
+        ("/xyz", "There is no such node."),
+    ],
+)
+def test_a_node_that_is_not_there(cli: Cli, path: str, text: str) -> None:
+    result = cli("zk", "tree", path, "--sample")
+    assert (result.status, result.err) == (3, f"kgroup: {path}: not-found: {text}\n")
+
+
 @pytest.mark.parametrize("command", list(COMMANDS))
 def test_the_help_offers_only_sources_that_have_nodes(cli: Cli, command: str) -> None:
     text = cli("zk", command, "--help").out

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, near_names
 from kgroup.model.instant import duration_ms
 from kgroup.operation.check.look import Limits
 from kgroup.operation.check.rule import Rule
@@ -40,7 +40,9 @@ def parse_limit(name: str, text: str) -> tuple[str, float]:
         ValueError: there is none of that name, or the value is no such thing.
     """
     if name not in LIMITS:
-        raise ValueError(f"expected one of {', '.join(LIMITS)}, found {name!r}")
+        raise ValueError(
+            f"expected one of {', '.join(LIMITS)}, found {name!r}{near_names(name, LIMITS)}"
+        )
     field = LIMITS[name]
     if field.endswith("_ms"):
         value = duration_ms(text)

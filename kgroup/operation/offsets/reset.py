@@ -7,7 +7,7 @@ which takes the end where no record is as late as a time, and the nearest offset
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kgroup.errors import ProblemKind, UsageError
+from kgroup.errors import ProblemKind, UsageError, near_names
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark
 from kgroup.model.next_record import Position
@@ -180,9 +180,8 @@ def _chosen(
         if group_id not in unknown
     }
     topics = {group_id: _topics(ats, selection) for group_id, ats in committed.items()}
-    counted = _partitions(
-        cluster, {name for own in topics.values() for name in own or ()}, problems
-    )
+    named = {name for own in topics.values() for name in own or ()}
+    counted = _partitions(cluster, named, _committed_topics(committed), problems)
     chosen: dict[str, set[At]] = {}
     for group_id, own in committed.items():
         names = topics[group_id]
@@ -217,7 +216,8 @@ def _missing(
     missing = [
         Problem(
             ProblemKind.NOT_FOUND,
-            f"{topic}: Nothing is committed for this topic, and it is not known here.",
+            f"{topic}: Nothing is committed for this topic, and it is not known here"
+            f"{near_names(topic, _committed_topics(committed)) or '.'}",
             topic=topic,
         )
         for topic in selection.topics
@@ -247,8 +247,15 @@ def _topics(committed: Collection[At], selection: Selection) -> frozenset[str] |
     return read
 
 
+def _committed_topics(committed: Mapping[str, Collection[At]]) -> list[str]:
+    return sorted({topic for ats in committed.values() for topic, _ in ats})
+
+
 def _partitions(
-    cluster: GroupSource | None, topics: Collection[str], problems: list[Problem]
+    cluster: GroupSource | None,
+    topics: Collection[str],
+    committed: Collection[str],
+    problems: list[Problem],
 ) -> Mapping[str, Collection[int]]:
     """Tell the partitions of topics; those that do not exist are problems."""
     if not topics or not isinstance(cluster, ClusterSource):
@@ -258,7 +265,8 @@ def _partitions(
         if topic not in found or not found[topic].partitions:
             error = found[topic].error if topic in found else None
             is_absent = error in (None, "UNKNOWN_TOPIC_OR_PARTITION")
-            text = "The topic does not exist." if is_absent else f"The cluster says {error}."
+            text = f"The topic does not exist{near_names(topic, committed) or '.'}"
+            text = text if is_absent else f"The cluster says {error}."
             problems.append(Problem(ProblemKind.NOT_FOUND, f"{topic}: {text}", topic=topic))
     return {topic: sorted(each.partitions) for topic, each in found.items()}
 

@@ -1,11 +1,11 @@
 """What only ZooKeeper has: registrations of consumers, owner nodes, and the tree itself."""
 
 from base64 import b64encode
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kgroup.errors import ProblemKind, UsageError
+from kgroup.errors import ProblemKind, UsageError, near_names
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import (
     GroupNodes,
@@ -257,8 +257,20 @@ def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -
         if depth is None or len(path_parts(node.path)) - len(top) <= depth
     )
     if not rows and not problems:
-        problems = (Problem(ProblemKind.NOT_FOUND, "There is no such node.", path=root),)
+        text = f"There is no such node{_near_nodes(source, top) or '.'}"
+        problems = (Problem(ProblemKind.NOT_FOUND, text, path=root),)
     return Report(rows, problems)
+
+
+def _near_nodes(source: NodeSource, top: Sequence[str]) -> str:
+    """Ask whether a node like the first of a path that is not there was meant."""
+    for at, name in enumerate(top):
+        above = tuple(top[:at])
+        found = map(path_parts, source.subtree("/" + "/".join(above), 1).nodes)
+        names = {path[at] for path in found if len(path) > at and path[:at] == above}
+        if name not in names:
+            return near_names(name, sorted(names))
+    return ""
 
 
 def _lies_in(path: str | None, root: str) -> bool:

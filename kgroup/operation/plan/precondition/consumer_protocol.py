@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kgroup.assignor.strategy import strategies
+from kgroup.errors import near_names
 from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.operation.plan.assignor import STRATEGY, one_by_one
 from kgroup.operation.plan.connect import settable
@@ -179,7 +181,9 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
     check = change.brokers.ask("group.consumer.assignors")
     if known is None:
         text = f"The broker has the assignor {wanted}." if wanted else "The broker assigns."
-        return Precondition(code, text, Verdict.UNKNOWN, change.brokers.why, check)
+        usual = strategies("consumer")
+        meant = "" if wanted is None or wanted in usual else near_names(wanted, usual)
+        return Precondition(code, text, Verdict.UNKNOWN, f"{change.brokers.why}{meant}", check)
     found = f"group.consumer.assignors is {', '.join(known)} on {change.brokers.name}"
     if wanted is None:
         text = f"The broker assigns, by {change.default}{_in_the_place_of(change)}."
@@ -193,7 +197,7 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
         return Precondition(code, text, Verdict.UNKNOWN, found, check)
     check = (
         f"Choose one of {', '.join(known)} with --assignor; members that ask for another one "
-        "are answered UNSUPPORTED_ASSIGNOR."
+        f"are answered UNSUPPORTED_ASSIGNOR{near_names(wanted, known) or '.'}"
     )
     return Precondition(code, text, Verdict.REFUTED, found, check)
 

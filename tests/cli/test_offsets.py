@@ -214,6 +214,12 @@ def test_wrong_usage(cli: Cli, arguments: str, text: str) -> None:
     assert (result.status, text in result.err) == (2, True), result.err
 
 
+def test_a_group_that_neither_store_has_is_told_once(cli: Cli) -> None:
+    result = cli("offsets", "diff", "sample", "sample", "--group", "nope")
+    assert result.status == 3
+    assert result.err == "kgroup: group 'nope': not-found: The group does not exist.\n"
+
+
 def test_a_misspelt_topic_is_asked_about(cli: Cli) -> None:
     line = ["offsets", "reset", "--sample", "invoice-batch", "--to-earliest", "--topic"]
     result = cli(*line, "payment")

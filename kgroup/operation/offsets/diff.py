@@ -89,7 +89,8 @@ def diff_offsets(
         known.append({at: record.timestamp_ms for at, record in reading.records.items()})
     rows = tuple(_difference(at, a.get(at), b.get(at), *known) for at in differing)
     missing = {each.group_id for each in problems} - {row.group_id for row in rows}
-    problems = tuple(each for each in problems if each.group_id is None or each.group_id in missing)
+    told = [each for each in problems if each.group_id is None or each.group_id in missing]
+    problems = tuple(dict.fromkeys(told))  # what both stores say is said once
     verdict = ExitStatus.PROBLEM if rows else outcome((*a, *b), problems)
     is_same = verdict is ExitStatus.DONE and bool(a)
     same = (f"no offset differs, of {len(a)} partitions",) if is_same else ()

@@ -13,6 +13,7 @@ _SENTENCES = (
     (r"^Expected str of length <= (.*)", r"expected a text of at most \1 characters"),
     (r"^Invalid enum value ", "expected a word that is known, found "),
     (r"^Object missing required field (.*)", r"expected a field \1, found none"),
+    (r"^JSON is malformed: expected (.*) \(", r"expected JSON, found no \1 ("),
     (r"^JSON is malformed: ", "expected JSON, found "),
     (r"^Input data was truncated", "expected more, found the end of the file"),
 )

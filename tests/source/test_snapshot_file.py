@@ -288,6 +288,8 @@ def test_schema_versions(version: Any, text: str, tmp_path: Path) -> None:
             b'{"command":"list","schema_version":1,"data":[],"errors":[]}',
             '$.command: expected "snapshot", found "list"; kgroup snapshot writes such files',
         ),
+        (b'{"a" 1}', "expected JSON, found no ':' (byte 5)"),
+        (b'{"a": 1 2}', "expected JSON, found no ',' or '}' (byte 8)"),
         (b"{]", "expected JSON, found object keys must be strings (byte 1)"),
         (
             b'{"command":"\\ud800","b":"\\uzzzz"}',

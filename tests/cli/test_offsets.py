@@ -214,6 +214,13 @@ def test_wrong_usage(cli: Cli, arguments: str, text: str) -> None:
     assert (result.status, text in result.err) == (2, True), result.err
 
 
+def test_a_reason_of_the_system_has_no_number(cli: Cli) -> None:
+    """PyMySQL says "Can't connect to … ([Errno 111] Connection refused)", with its own 2003."""
+    result = cli("offsets", "show", "--sql", "mysql://127.0.0.1:1/x", "g")
+    assert result.status == 1
+    assert "on '127.0.0.1' (Connection refused) (2003)" in result.err
+
+
 def test_a_group_that_neither_store_has_is_told_once(cli: Cli) -> None:
     result = cli("offsets", "diff", "sample", "sample", "--group", "nope")
     assert result.status == 3

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from pathlib import Path
+from shutil import rmtree
 from threading import Thread
 from typing import Any
 
@@ -220,6 +221,14 @@ def test_a_plan_that_nobody_can_write_to(cli: Cli, saved: Path, tmp_path: Path) 
     writer.join()
     assert "payment-service: step 1 is done" in found.out
     assert "who was there could not be noted" in found.err
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    (gone / "plan.json").write_text(text)
+    with (gone / "plan.json").open() as file:
+        rmtree(gone)
+        path = f"/proc/self/fd/{file.fileno()}"
+        found = ended(cli, 0, "plan", "verify", path, "--step", "1", "--sample")
+    assert f"note: {path}: No such file or directory: who was there could" in found.err
 
 
 _ASKING = re.compile(

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow.fs import FileSelector, LocalFileSystem
 
 from kgroup.history.build.task import Task, Work, run_task
 from kgroup.history.input.location import FileRange, OffsetRange
+from kgroup.history.input.remote import first_line
 from kgroup.history.input.segment_source import find_sources
 from kgroup.history.input.split import Split
 from kgroup.history.warehouse.coverage import Coverage
@@ -26,6 +28,13 @@ SETTINGS = {
         "oauthbearer.OAuthBearerLoginModule", 'unsecuredLoginStringClaim_sub="kgroup"'
     ),
 }
+
+
+def test_what_pyarrow_says_has_no_number(tmp_path: Path) -> None:
+    """Python puts "[Errno 2]" before what pyarrow says of a folder that is not there."""
+    with pytest.raises(FileNotFoundError) as caught:
+        LocalFileSystem().get_file_info(FileSelector(str(tmp_path / "none")))
+    assert first_line(caught.value).startswith("Cannot list directory")
 
 
 def test_a_place_that_only_others_can_reach(tmp_path: Path) -> None:

@@ -130,7 +130,8 @@ def note_members(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> N
     try:
         note_in_plan_file(path, file, note)
     except (OSError, InputError, UsageError) as error:
+        reason = f"{path}: {error.strerror}" if isinstance(error, OSError) else error
         warn(
-            f"note: {error}: who was there could not be noted; the next step cannot be told from "
+            f"note: {reason}: who was there could not be noted; the next step cannot be told from "
             "this one by the members' ids"
         )

@@ -193,8 +193,8 @@ class Change:
 
     def add_unreadable(self, source: SegmentSource, error: OSError) -> None:
         """Take note of a segment that cannot be read."""
-        reason = error.strerror or first_line(error)
-        self.damage.append(unreadable_row(source.name, source.offsets_partition, reason))
+        row = unreadable_row(source.name, source.offsets_partition, first_line(error))
+        self.damage.append(row)
 
     def mixture(self) -> str | None:
         """Tell of logs of different topics in one cluster, as far as ids of topics show it."""

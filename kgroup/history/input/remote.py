@@ -46,7 +46,7 @@ def is_uri(location: str) -> bool:
 
 def first_line(error: Exception) -> str:
     """Give what an error says; pyarrow's go on for pages."""
-    return str(error).partition("\n")[0]
+    return str(getattr(error, "strerror", None) or error).partition("\n")[0]
 
 
 @lru_cache(maxsize=16)

@@ -191,7 +191,8 @@ class EndpointToken:
             response = connection.getresponse()
             data = response.read(1 << 20)
         except (OSError, HTTPException, UnicodeError) as error:  # the last of a host's name
-            raise self._error("an answer", f"{type(error).__name__}: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise self._error("an answer", f"{type(error).__name__}: {reason}") from None
         finally:
             connection.close()
         try:

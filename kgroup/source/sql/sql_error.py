@@ -1,5 +1,6 @@
 """What went wrong in a database, as kgroup's errors: without tracebacks and secrets."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -151,5 +152,5 @@ def _meaning(error: Any) -> _Meaning:
 def _text(error: Any) -> str:
     """Give what a driver says; PyMySQL gives a number and a sentence."""
     if isinstance(getattr(error, "args", None), tuple) and len(error.args) == 2:
-        return f"{error.args[1]} ({error.args[0]})"
+        return re.sub(r"\[Errno -?\d+\] ", "", f"{error.args[1]} ({error.args[0]})")
     return str(error) or type(error).__name__

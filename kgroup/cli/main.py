@@ -220,6 +220,8 @@ def _describe_os_error(error: OSError) -> str:
         f.f_code is click.echo.__code__ for f, _ in walk_tb(error.__traceback__)
     ):
         name = "standard output"  # of help, which click writes
+    elif name is None and isinstance(error, FileNotFoundError):
+        name = "the current folder"  # was deleted; all else that is not there is named
     file = f"{name}: " if name is not None else ""
     return f"{file}{error.strerror or error}"
 

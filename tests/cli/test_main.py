@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from signal import SIGINT
 
 import click
@@ -153,6 +154,7 @@ def test_an_option_without_its_value(cli: Cli, words: str, command: str) -> None
         ("coordinator g --offsets-partitions many", "'many' is not a whole number."),
         ("list --log-dir=", "expected a path, found an empty text"),
         ("list -b b:1 --timeout nan", "expected seconds, more than 0, found 'nan'"),
+        ("list -b b:1 --timeout 1e300", "more than 0 and at most 1,000,000, found '1e300'"),
         ("list -b b:1 --timeout 1s", "expected seconds, more than 0, found '1s'"),
     ],
 )
@@ -283,6 +285,20 @@ def test_a_second_interrupt_does_not_break_off_what_the_first_one_closes(
     at_s += 1.0
     with pytest.raises(KeyboardInterrupt):
         press(SIGINT, None)
+
+
+@pytest.mark.parametrize(
+    "words", ["snapshot --sample --all -f x.json", "offsets export --sample --all -f x.json"]
+)
+def test_a_current_folder_that_was_deleted(
+    cli: Cli, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cli(*words.split()).err.endswith(
+        "kgroup: error: the current folder: No such file or directory\n"
+    )
 
 
 @pytest.mark.parametrize(

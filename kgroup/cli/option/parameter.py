@@ -79,14 +79,15 @@ def parse_seconds(text: str) -> float:
     """Read a length of time.
 
     Raises:
-        ValueError: it is no number above 0, or endless.
+        ValueError: it is no number above 0, or one above `LONGEST_S`.
     """
     try:
         seconds = float(text)
     except ValueError:
         seconds = nan
     if not 0 < seconds <= LONGEST_S:
-        raise ValueError(f"expected seconds, more than 0, found {text!r}")
+        limit = f" and at most {LONGEST_S:,.0f}" if seconds > LONGEST_S else ""
+        raise ValueError(f"expected seconds, more than 0{limit}, found {text!r}")
     return seconds
 
 

@@ -43,6 +43,22 @@ def test_a_line_that_is_written_over_and_taken_away(monkeypatch: pytest.MonkeyPa
     assert terminal.getvalue() == before
 
 
+@pytest.mark.parametrize(
+    ("done", "size", "text"),
+    [
+        (0, 700, "read 0 of 700 bytes"),
+        (2048, 10_300, "read 2 of 10 KiB"),
+        (3 << 20, 5 << 30, "read 3 of 5,120 MiB"),
+    ],
+)
+def test_bytes_of_large_and_small_inputs(
+    monkeypatch: pytest.MonkeyPatch, done: int, size: int, text: str
+) -> None:
+    terminal = on_terminal(monkeypatch)
+    Progress(writes_rows=True).show_bytes(done, size)
+    assert terminal.getvalue() == f"\r\x1b[K{text}"
+
+
 def test_nothing_for_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     monkeypatch.setattr(progress, "FIRST_S", 1000.0)
@@ -82,7 +98,7 @@ def test_nothing_between_the_rounds_of_a_watch(
 
     monkeypatch.setattr(watch._Lines, "wait", wait)
     status_of(["describe", "--sample", "order-service", *words])
-    assert ("MiB" in terminal.getvalue()) is is_shown
+    assert ("KiB" in terminal.getvalue()) is is_shown
 
 
 def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:

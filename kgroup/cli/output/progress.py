@@ -33,7 +33,8 @@ class Progress:
 
     def show_bytes(self, done: int, size: int) -> None:
         """Show how many of the bytes that there are have been read, if it is time to."""
-        self._show(f"read {done >> 20:,} of {size >> 20:,} MiB")
+        shift, unit = _unit(size)
+        self._show(f"read {done >> shift:,} of {size >> shift:,} {unit}")
 
     def show_share(self, done: int, size: int, unit: str) -> None:
         """Show how much of what there is has been read, if it is time to."""
@@ -44,7 +45,8 @@ class Progress:
 
     def show_copied(self, topic: "LiveLog") -> None:
         """Show how much of a live topic has been fetched, if it is time to."""
-        self._show(f"fetched {topic.bytes_copied >> 20:,} MiB")
+        shift, unit = _unit(topic.bytes_copied)
+        self._show(f"fetched {topic.bytes_copied >> shift:,} {unit}")
 
     def on_compile(self) -> None:
         """Say why the first run takes longer."""
@@ -84,3 +86,8 @@ class Progress:
     def _write(self, text: str) -> None:
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()
+
+
+def _unit(size: int) -> tuple[int, str]:
+    """Give the unit in which a number of bytes is some, and how far to shift it for that."""
+    return (20, "MiB") if size >= 1 << 20 else (10, "KiB") if size >= 1 << 10 else (0, "bytes")

@@ -134,8 +134,10 @@ def test_install(
     monkeypatch.setenv(variable, str(tmp_path / "own"))
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
     path = tmp_path / "own" / file
+    if variable == "HOME":
+        (tmp_path / "own").mkdir()
     if shell != "fish":
-        path.parent.mkdir()
+        path.parent.mkdir(exist_ok=True)
         path.write_text(
             "# source <(kgroup completion bash)\n# kgroup completion zsh\nalias k=kgroup"
         )
@@ -165,6 +167,18 @@ def test_install_where_it_is_not_clear_how(
     result = cli("completion", "--install", "fish")
     assert (result.status, theirs.read_text()) == (1, "complete -c kgroup -a mine\n")
     assert str(theirs) in result.err
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_install_without_a_home_folder(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: str
+) -> None:
+    for name in ("ZDOTDIR", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home := tmp_path / "none"))
+    result = cli("completion", "--install", shell)
+    text = f"kgroup: error: {home}: expected your home folder ($HOME), found none\n"
+    assert (result.status, result.err, home.exists()) == (1, text, False)
 
 
 @pytest.mark.parametrize("line", ["bash x", "bash x y z", "--install fish x"])

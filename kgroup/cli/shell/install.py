@@ -26,19 +26,25 @@ def install(shell: str) -> str:
         shell: of `SHELLS`.
 
     Raises:
-        InputError: a file of that name is there that kgroup has not made.
+        InputError: a file of that name is there that kgroup has not made, or no home folder is.
         OSError: it cannot be read or written.
     """
     if shell == "fish":
         return _install_file(_folder("XDG_CONFIG_HOME", ".config") / "fish/completions/kgroup.fish")
     if shell == "zsh":
         return _add_line(_folder("ZDOTDIR", "") / ".zshrc", shell, _ZSH_SYSTEM)
-    return _add_line(Path.home() / ".bashrc", shell)
+    return _add_line(_home() / ".bashrc", shell)
 
 
 def _folder(variable: str, default: str) -> Path:
     """Give the folder that the environment names, or one in the user's own."""
-    return Path(os.environ.get(variable) or Path.home() / default)
+    return Path(os.environ.get(variable) or _home() / default)
+
+
+def _home() -> Path:
+    if not (home := Path.home()).is_dir():
+        raise InputError(f"{home}: expected your home folder ($HOME), found none", path=str(home))
+    return home
 
 
 def _add_line(path: Path, shell: str, before: str = "") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from string import ascii_letters, digits
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import rfc3339, visible
@@ -62,17 +63,34 @@ def picture_text(
         line = _line(of_row, letters, since, until, cells)
         yield f"{short:{room}} |{line}\n"
     begin, end = rfc3339(since), rfc3339(until)
-    yield f"{'':{room}}  {begin}{end:>{max(len(end) + 1, cells - len(begin))}}\n\n"
+    if len(begin) + len(end) < cells:
+        yield f"{'':{room}}  {begin}{end:>{cells - len(begin)}}\n\n"
+    else:
+        yield f"{'':{room}}  {begin}\n{'':{room}}  {end:>{cells}}\n\n"
     if len(rows) > MOST_ROWS:
         more = ("more partition or task is", "more partitions or tasks are")
         yield f"{counted(len(rows) - MOST_ROWS, *more)} not shown.\n"
     known = {each.member_id: each for each in timed}
     for name, letter in letters.items():
         host = visible(known[name].client_host or "-")
-        yield f"{letter}  {visible(name)}  {host}\n"[: max(20, width)].rstrip("\n") + "\n"
+        yield _folded(f"{visible(name)}  {host}", width, f"{letter}  ")
     if len(names) > MOST_MEMBERS:
         yield f"{_OTHER}  {counted(len(names) - MOST_MEMBERS, 'more member')}\n"
-    yield f"{_NOBODY}  nobody; {_SEVERAL}  several at once\n"
+    yield _folded(f"nobody; {_SEVERAL}  several at once", width, f"{_NOBODY}  ")
+
+
+def _folded(text: str, width: int, head: str) -> str:
+    """Write a text behind a head, on as many lines as it takes."""
+    return (
+        fill(
+            text,
+            max(20, width),
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+            break_on_hyphens=False,
+        )
+        + "\n"
+    )
 
 
 def _line(

@@ -209,7 +209,8 @@ def forecast(
     """Play moves one after another.
 
     Chance decides how much of what was read is not committed yet when a partition moves. So small
-    groups are played several times, and what is read again is the most that came of it.
+    groups are played several times, and what is read again is the most that came of it. Those that
+    become large, as a topic gets partitions, are not.
 
     Args:
         scenario: the group as it is.
@@ -220,7 +221,9 @@ def forecast(
         The steps with their numbers and what each costs, and what all cost together.
     """
     count = len(scenario.members) + len(scenario.connectors)
-    size = count * sum(scenario.topics.values())
+    topics = dict(scenario.topics)
+    topics |= {each.topic: each.count for move in moves for each in move.steps if each.topic}
+    size = count * sum(topics.values())
     courses = max(1, min(_COURSES, _SMALL // max(size, 1)))
     steps, totals = zip(
         *(_played(scenario, moves, replace(habits, seed=habits.seed + n)) for n in range(courses)),

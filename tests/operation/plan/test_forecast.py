@@ -99,6 +99,16 @@ def test_what_is_read_again_is_the_most_of_several_courses() -> None:
     assert max(told) == max(told[0], told[-1])
 
 
+def test_a_group_that_becomes_large_is_played_once() -> None:
+    """Here a seed tells of its own course only: some between two tell more than these."""
+    scenario = running(group_of("abc", each=4, strategy="cooperative-sticky")).scenario
+    grow = Step(0, Action.ADD_PARTITIONS, topic="t", count=251)
+    restart = rolling_restart(NOT_PLANNED, scenario, scenario.members, Habits())
+    moves = [Move(NOT_PLANNED, (grow,), 1_000), restart]
+    told = [forecast(scenario, moves, Habits(seed=seed))[1].read_again for seed in range(9, 18)]
+    assert max(told) > max(told[0], told[-1])
+
+
 def test_a_group_that_starts_waits_as_long_as_its_coordinator_says() -> None:
     """For `group.initial.rebalance.delay.ms`: an empty group waits for others so long at least."""
     stops = []

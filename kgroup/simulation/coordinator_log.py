@@ -35,19 +35,13 @@ class CoordinatorLog:
 
     def __init__(self) -> None:
         self.end_offset = 0
-        self._records: dict[tuple[object, ...], DecodedRecord] = {}
+        self._records: dict[tuple[object, ...], tuple[int, int, str, Data, Data]] = {}
 
     def __iter__(self) -> Iterator[DecodedRecord]:
-        return iter(self._records.values())
-
-    def append(self, type_: str, key: Data, value: Data | None, now_ms: int) -> None:
-        """Append a record; without a value it is a tombstone, which is cleaned away at once."""
-        place = (type_, *key.values())
-        self._records.pop(place, None)
-        if value is not None:
-            self._records[place] = DecodedRecord(
+        for offset, now_ms, type_, key, value in self._records.values():
+            yield DecodedRecord(
                 partition=None,
-                offset=self.end_offset,
+                offset=offset,
                 timestamp_ms=now_ms,
                 timestamp_type="create",
                 leader_epoch=None,
@@ -58,6 +52,13 @@ class CoordinatorLog:
                 key={"type": _KEY_NUMBERS[type_], "data": key},
                 value={"version": None, "data": value},
             )
+
+    def append(self, type_: str, key: Data, value: Data | None, now_ms: int) -> None:
+        """Append a record; without a value it is a tombstone, which is cleaned away at once."""
+        place = (type_, *key.values())
+        self._records.pop(place, None)
+        if value is not None:
+            self._records[place] = (self.end_offset, now_ms, type_, key, value)
         self.end_offset += 1
 
     def groups(self) -> dict[str, Group]:

@@ -76,8 +76,9 @@ class OffsetManager:
 
     def is_too_large(self, committed: CommittedPartition) -> bool:
         """Tell whether the metadata of a commit is longer than the broker takes."""
-        size = len(utf16(committed.metadata or "")) // 2
-        return size > self._settings.offset_metadata_max_size
+        if not committed.metadata:
+            return False
+        return len(utf16(committed.metadata)) // 2 > self._settings.offset_metadata_max_size
 
     def _commit(
         self, group_id: str, partition: TopicPartition, committed: CommittedPartition

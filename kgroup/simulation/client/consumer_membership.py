@@ -369,7 +369,8 @@ class ConsumerClient:
             self._acknowledge(assignment)
             return
         new = tuple(sorted((names[topic_id] or "", number) for topic_id, number in known))
-        revoked = tuple(each for each in self.owned if each not in set(new))
+        kept = set(new)
+        revoked = tuple(each for each in self.owned if each not in kept)
         self._is_reconciling, self._has_rejoined = True, False
         self._application.pausing(revoked)
         until_ms = self._clock.now_ms + self.config.max_poll_interval_ms
@@ -406,9 +407,9 @@ class ConsumerClient:
         revoked: tuple[TopicPartition, ...],
     ) -> None:
         def revoke() -> None:
-            gone = tuple(each for each in revoked if each in self.owned)
-            self.owned = tuple(each for each in self.owned if each not in gone)
-            self._application.revoked(gone)
+            owned, given_up = set(self.owned), set(revoked)
+            self.owned = tuple(each for each in self.owned if each not in given_up)
+            self._application.revoked(tuple(each for each in revoked if each in owned))
             if not self._aborts():
                 self._in_poll(lambda: self._assign(assignment, new))
 

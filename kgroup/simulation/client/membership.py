@@ -456,12 +456,13 @@ class ClassicClient(GroupMember):
         before, self.owned = self.owned, tuple(sorted(set(assigned)))
         assert self._protocol is not None
         self._remembered[self._protocol] = (assigned, self.generation_id)
-        if revoked := tuple(each for each in before if each not in set(assigned)):
+        had, now = set(before), set(assigned)
+        if revoked := tuple(each for each in before if each not in now):
             self._rejoin_needed = True
             self._application.revoked(revoked)
         self._is_joining = False
         self._needs_prepare = True
-        self._application.assigned(tuple(each for each in self.owned if each not in set(before)))
+        self._application.assigned(tuple(each for each in self.owned if each not in had))
         self._continue()
 
     def close(self) -> None:

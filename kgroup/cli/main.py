@@ -120,6 +120,8 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(GARBAGE_THRESHOLD)
     # numpy's library for matrices, which nothing here needs, starts threads that spin for a while.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Where TERM is not set nobody knows a terminal: not `watch`, and no more the library of tables.
+    os.environ["TERM"] = os.environ.get("TERM") or "dumb"
     leave_out_pandas()
     _open_standard_streams()
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, UsageError
 from kgroup.model.offset import CommittedOffset, StoredOffset, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.protocol.kafka_csv import read_kafka_csv
@@ -121,6 +121,10 @@ class OffsetFile:
 
     def _contents(self) -> str:
         if self._path == _STDIN:
+            if sys.stdin.isatty():
+                raise UsageError(
+                    "standard input is a terminal; pipe or redirect a file of offsets into it"
+                )
             data = sys.stdin.buffer.read(LARGEST + 1)
         else:
             with self._path.open("rb") as file:

@@ -247,7 +247,7 @@ def test_damage_in_standard_input_has_a_place_without_the_name_of_a_temporary_fi
     assert done.err.startswith(f"kgroup: -, byte {len(data)}: ")
 
 
-def on_terminal(*args: str, columns: int, **environment: str) -> str:
+def on_terminal(*args: str, columns: int, typed: bytes = b"", **environment: str) -> str:
     """Run on a terminal so many characters wide; give what it wrote, without any progress."""
     parent, child = pty.openpty()
     process = subprocess.Popen(
@@ -258,6 +258,7 @@ def on_terminal(*args: str, columns: int, **environment: str) -> str:
         env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns), **environment},
     )
     os.close(child)
+    os.write(parent, typed)
     parts = []
     while True:
         try:
@@ -288,9 +289,33 @@ def test_no_colour_where_none_is_wanted() -> None:
     assert "\x1b[32m" not in text
 
 
-def test_standard_input_must_not_be_a_terminal() -> None:
-    text = on_terminal("decode-offsets", "-", columns=80)
-    assert "kgroup: error: standard input is a terminal" in text
+@pytest.mark.parametrize("term", ["", "dumb"])
+def test_no_style_on_a_terminal_that_has_none(term: str) -> None:
+    """As terminfo(5) has it: "dumb" can do nothing, and where TERM is not set nothing is known."""
+    text = on_terminal("list", "--sample", columns=100, TERM=term)
+    assert "Stable" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("decode-offsets -", "a segment"),
+        ("list --snapshot -", "a snapshot"),
+        ("offsets import --sample -", "a file of offsets"),
+    ],
+)
+def test_standard_input_must_not_be_a_terminal(line: str, what: str) -> None:
+    text = on_terminal(*line.split(), columns=80)
+    assert f"standard input is a terminal; pipe or redirect {what} into it" in text
+
+
+@pytest.mark.parametrize("line", ["simulate -", "assign --dry-run --spec -"])
+def test_what_is_to_be_typed_is_asked_for(line: str) -> None:
+    """4, end of transmission, ends what is typed, as termios(3) has it (VEOF)."""
+    text = on_terminal(*line.split(), columns=80, typed=b"x\n\x04")
+    assert "kgroup: note: reading from the terminal, up to Ctrl-D\n" in text
+    assert "kgroup: " in text.partition("Ctrl-D")[2]
 
 
 def test_an_id_is_utf8_whatever_the_locale() -> None:

@@ -1,6 +1,5 @@
 """`kgroup simulate`."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.input_file import STDIN
+from kgroup.cli.option.input_file import STDIN, standard_input
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import (
@@ -198,7 +197,7 @@ def _read(scenario: str) -> tuple[str, str]:
     path = Path(scenario)
     try:
         if path == STDIN:
-            data = sys.stdin.buffer.read(_LARGEST_SCENARIO + 1)
+            data = standard_input().read(_LARGEST_SCENARIO + 1)
         else:
             with path.open("rb") as file:
                 data = file.read(_LARGEST_SCENARIO + 1)

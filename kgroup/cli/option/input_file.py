@@ -6,17 +6,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
+from typing import BinaryIO
 
 import click
 
-from kgroup.cli.output.context import naming
+from kgroup.cli.output.context import naming, warn
 from kgroup.errors import InputError
 
-__all__ = ["LARGEST", "STDIN", "input_files", "read_whole"]
+__all__ = ["LARGEST", "STDIN", "input_files", "read_whole", "standard_input"]
 
 STDIN = Path("-")
 LARGEST = 1 << 30
 """Bytes of a file that is read as a whole; specs of a million members have some 100 million."""
+
+
+def standard_input() -> BinaryIO:
+    """Give standard input; where somebody is to type it, tell."""
+    if sys.stdin.isatty():
+        warn("note: reading from the terminal, up to Ctrl-D")
+    return sys.stdin.buffer
 
 
 def read_whole(path: Path) -> bytes:
@@ -26,7 +34,7 @@ def read_whole(path: Path) -> bytes:
         InputError: it cannot be read, or is larger than `LARGEST` bytes.
     """
     try:
-        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
+        with nullcontext(standard_input()) if path == STDIN else path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None

@@ -19,7 +19,7 @@ from typing import Annotated, Any, BinaryIO, Union, get_args, get_origin, get_ty
 
 import msgspec
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, UsageError
 from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
 from kgroup.source.json_fault import json_fault
@@ -54,9 +54,14 @@ def read_snapshot(path: Path) -> Snapshot:
 
     Raises:
         InputError: it is none, or is damaged, or is of a newer version.
+        UsageError: standard input is a terminal.
     """
     try:
         if path == _STDIN:
+            if sys.stdin.isatty():
+                raise UsageError(
+                    "standard input is a terminal; pipe or redirect a snapshot into it"
+                )
             return _decode(_contents(sys.stdin.buffer))
         with path.open("rb") as file:
             return _decode(_contents(file))

@@ -218,6 +218,16 @@ def test_what_does_not_fit(fields: dict[str, Any], text: str, tmp_path: Path) ->
             "$.topic_names[...]: expected a text of at most 32767 characters, found "
             f'{{"i": "{"t" * 53}…',
         ),
+        (
+            {"groups": [{**GROUP, "members": [{"member_id": "€" * 10_923}]}]},
+            "$.groups[0].members[0].member_id: expected a text of at most 32767 bytes of UTF-8, "
+            f'found "{"€" * 59}…',
+        ),
+        (
+            {"topic_names": {"é" * 16_384: "t"}},
+            "$.topic_names[...]: expected a text of at most 32767 bytes of UTF-8, found "
+            f'"{"é" * 59}…',
+        ),
     ],
 )
 def test_what_no_message_of_kafka_can_hold(
@@ -227,10 +237,13 @@ def test_what_no_message_of_kafka_can_hold(
     assert complaint(changed(tmp_path / "a", **fields)) == text
 
 
-def test_the_largest_that_messages_of_kafka_can_hold(tmp_path: Path) -> None:
-    """Nodes of ZooKeeper, and what is said of problems, are no strings of Kafka's."""
+@pytest.mark.parametrize("text", ["m" * 32_767, "é" * 16_383 + "m", "😀" * 8_191 + "mmm"])
+def test_the_largest_that_messages_of_kafka_can_hold(tmp_path: Path, text: str) -> None:
+    """UTF-8 has two bytes for é, three for € and four for 😀.
+
+    Nodes of ZooKeeper, and what is said of problems, are no strings of Kafka's.
+    """
     (group,) = SNAPSHOT.groups
-    text = "m" * 32_767
     largest = replace(
         SNAPSHOT,
         groups=(

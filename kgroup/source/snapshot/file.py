@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from io import BytesIO
@@ -34,7 +34,9 @@ LARGEST_SNAPSHOT = 1 << 30
 
 _INT = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 _LONG = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-_STRING = Annotated[str, msgspec.Meta(max_length=(1 << 15) - 1)]
+_MOST = (1 << 15) - 1
+"""Bytes of UTF-8 that a string of Kafka's has at most, and so characters."""
+_STRING = Annotated[str, msgspec.Meta(max_length=_MOST)]
 _LONGS = re.compile(r".*offset|(?!.*timeout).*_ms|lag|position|producer_id")
 """Names of numbers that have 64 bits in Kafka; all others have 32."""
 _TEXTS = ("base64", "data", "notes", "reason")
@@ -189,13 +191,42 @@ def _convert(data: bytes, into: Any) -> Any:
 def _check_limits(data: bytes) -> None:
     """Look whether Kafka's messages can hold the numbers and strings, as simulations write them."""
     try:
-        _convert(data, _limits(Snapshot))
+        read = _convert(data, _limits(Snapshot))
     except msgspec.ValidationError as error:
         fault = json_fault(error)
         found = json.loads(data)
         for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", fault.partition(": ")[0]):
             found = found[name or int(index)]
         raise InputError(f"{fault}, found {_short(found)}") from None
+    # characters that are not ASCII have more bytes, and perhaps stand there as escapes
+    is_plain = data.isascii() and b"\\u" not in data
+    if not is_plain and (long := _long_text(read)):
+        path, text = long
+        what = f"expected a text of at most {_MOST} bytes of UTF-8, found {_short(text)}"
+        raise InputError(f"${path}: {what}")
+
+
+def _long_text(found: Any, name: str = "") -> tuple[str, str] | None:
+    """Find a text of which Kafka's messages cannot hold the bytes: where it is, and the text.
+
+    Args:
+        found: what `_limits` has a type for.
+        name: of the field.
+    """
+    if isinstance(found, str):
+        is_long = name not in _TEXTS and len(found.encode(errors="surrogatepass")) > _MOST
+        return ("", found) if is_long else None
+    parts: Iterable[tuple[str, str, Any]] = ()
+    if isinstance(found, msgspec.Struct):
+        parts = ((f".{at}", at, getattr(found, at)) for at in found.__struct_fields__)
+    elif isinstance(found, Mapping):
+        parts = (("[...]", name, each) for item in found.items() for each in item)
+    elif isinstance(found, list | tuple):
+        parts = ((f"[{at}]", name, each) for at, each in enumerate(found))
+    for place, at, each in parts:
+        if (long := _long_text(each, at)) is not None:
+            return f"{place}{long[0]}", long[1]
+    return None
 
 
 @cache

@@ -249,7 +249,7 @@ def test_groups_that_are_none(cli: Cli, args: tuple[str, ...], status: int, said
         (("two-members", "--grid", "--diagram"), 2, "leave out one of them"),
         (("two-members", "--grid", "-o", "json"), 2, "--grid is a drawing"),
         (("two-members", "--diagram", "--runs", "2"), 2, "--diagram draws one run"),
-        (("two-member",), 1, "did you mean two-members?"),
+        (("two-member",), 1, "did you mean 'two-members'?"),
         (("/nowhere/x.toml",), 1, "expected a file or a scenario of --list, found neither"),
         (("/",), 1, "/: expected a file or a scenario of --list, found a folder"),
         (("two-members", "--columns", "nothing"), 2, "no column nothing; there are: seed,"),

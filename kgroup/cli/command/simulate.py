@@ -24,7 +24,7 @@ from kgroup.cli.output.context import (
 )
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_scenarios
-from kgroup.errors import ExitStatus, InputError
+from kgroup.errors import ExitStatus, InputError, near_names
 
 if TYPE_CHECKING:
     from kgroup.operation.report import Report
@@ -202,12 +202,9 @@ def _read(scenario: str) -> tuple[str, str]:
             with path.open("rb") as file:
                 data = file.read(_LARGEST_SCENARIO + 1)
     except FileNotFoundError:
-        from difflib import get_close_matches
-
-        close = get_close_matches(scenario, scenario_names())
-        meant = f"; did you mean {' or '.join(close)}?" if close else ""
         raise InputError(
-            f"{scenario}: expected a file or a scenario of --list, found neither{meant}",
+            f"{scenario}: expected a file or a scenario of --list, found neither"
+            f"{near_names(scenario, scenario_names())}",
             path=scenario,
         ) from None
     except IsADirectoryError:

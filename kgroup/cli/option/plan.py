@@ -112,6 +112,7 @@ def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
         UsageError: it is malformed.
     """
     from kgroup.operation.plan.zookeeper.setting import BECOMES
+    from kgroup.source.config.client_setting import JAVA_BLANK
     from kgroup.source.config.properties_file import read_properties
 
     settings = read_properties(path)
@@ -121,7 +122,7 @@ def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
         for each in settings
         if each.key not in BECOMES
     ]
-    return {each.key: each.value for each in settings}, notes
+    return {each.key: each.value.strip(JAVA_BLANK) for each in settings}, notes
 
 
 def write_plans(

@@ -69,15 +69,13 @@ def text(value: str) -> pa.Scalar:
     return pa.scalar(value, TEXT)
 
 
-def join_lines(
-    columns: Sequence[pa.Array], separator: str, *, unknown: str, head: str = "", tail: str = "\n"
-) -> memoryview:
-    """Write rows as UTF-8: the head, the fields with the separator between them, the tail."""
+def join_lines(columns: Sequence[pa.Array], separator: str, *, unknown: str) -> memoryview:
+    """Write rows as lines in UTF-8: the fields with the separator between them."""
     if len(columns[0]) == 0:
         return memoryview(b"")
     rows = pc.binary_join_element_wise(
         *columns, text(separator), null_handling="replace", null_replacement=unknown
     )
-    lines = pc.binary_join_element_wise(text(head), rows, text(tail), text(""))
+    lines = pc.binary_join_element_wise(rows, text("\n"), text(""))
     _, offsets, data = lines.buffers()
     return memoryview(data)[: memoryview(offsets).cast("q")[len(lines)]]

@@ -25,7 +25,6 @@ __all__ = ["logs", "pairs"]
 
 _NAMES = st.sampled_from(["g", "group-1", "grüppe", "", "a" * 40, 'quo"te\n', "tab\t\x01"])
 _TOPICS = st.sampled_from(["t", "orders.eu", "tëst"])
-_INT64 = st.integers(-(2**63), 2**63 - 1)
 _TYPES = [name for name in KEY_TYPES.values() if name != "ShareGroupPartitionMetadata"]
 
 

@@ -21,8 +21,6 @@ from kgroup.operation.report import Report
 
 __all__ = ["await_paused", "paused_command"]
 
-ROOT = Path(__file__).parents[2]
-
 
 def paused_command(*args: str | Path, die: bool = False) -> Sequence[str | Path]:
     """Give the command line of a command that is to stop."""

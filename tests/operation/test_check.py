@@ -27,7 +27,6 @@ from kgroup.source.log.source import LogDir
 from tests.operation.sources import FakeSource
 
 NOW_MS = 1_700_000_000_000
-DAY_MS = 86_400_000
 
 
 def member(name: str, *partitions: int, **more: Any) -> Member:

@@ -31,8 +31,6 @@ from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 NOT_COORDINATOR, LOADING, NOT_AVAILABLE = 16, 14, 15
 GROUP_DENIED, TOPIC_DENIED = 30, 29
 QUICK = Question(log_budget=0)
-OLDER = ("Metadata", "FindCoordinator")
-"""APIs whose answers have less in version 0."""
 
 
 @pytest.fixture(autouse=True)

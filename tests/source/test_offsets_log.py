@@ -19,7 +19,6 @@ from tests.source.fake_broker import FakeBroker, fake_broker
 from tests.source.fake_log import FakeLog
 
 NUMBER = 1  # "g".hashCode() is 103, of 3 partitions
-BUDGET = 1 << 20
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -23,7 +23,6 @@ CONFIG = client_config(environment={}, bootstrap_server="127.0.0.1:9")
 SILENCE = BrokerError(ProblemKind.UNREACHABLE, "127.0.0.1:9 does not answer")
 EVERYTHING = ReadAllAvailable()
 
-Answers = Iterable[LiveSource | BrokerError]
 Answer = Callable[..., None]
 
 

@@ -71,7 +71,6 @@ _THREAD = re.compile(r"(.+)-(0|[1-9][0-9]{0,8})", re.DOTALL)
 _CONSUMER = re.compile(r"(.+)-[0-9]{13}-[0-9a-f]{1,8}", re.DOTALL)
 _ESCAPE = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|)')
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://\[?([^\[\]/]*?)\]?:([0-9]{1,5})")
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SHOWN = 60
 _MAX_LONG = (1 << 63) - 1
 _MAX_INT = (1 << 31) - 1

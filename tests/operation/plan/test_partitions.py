@@ -19,8 +19,6 @@ from kgroup.operation.report import Report
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 from tests.operation.sources import FakeSource
 
-OTHERS = ("orders", "payments")
-
 
 def two(**more: Any) -> Group:
     return classic_group(

@@ -21,8 +21,6 @@ from tests.operation.plan.zookeeper.old_tree import COMMITTED, GROUP, IDS, chang
 from tests.operation.sources import FakeSource, TreeSource
 from tests.recorded_tree import recorded_tree
 
-LAG = 30
-"""ConsumerOffsetChecker: 5 of each of six partitions of "orders", none of "payments"."""
 READ = sum(COMMITTED.values())
 
 

@@ -307,6 +307,11 @@ class Member:
     client_library: str | None = None
     client_library_certainty: Certainty | None = None
 
+    @property
+    def subscribed_topics(self) -> tuple[str, ...]:
+        """Topics to which it subscribes by name; none where these are not known."""
+        return (self.subscription.topics if self.subscription else None) or ()
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -416,7 +421,7 @@ class Group:
         names.update(offset.topic for offset in self.share_offsets or () if offset.topic)
         names.update(topic for found in (self.resolved_regexes or {}).values() for topic in found)
         for member in self.members:
-            names.update((member.subscription and member.subscription.topics) or ())
+            names.update(member.subscribed_topics)
             names.update(owned.topic for owned in member.assignment or () if owned.topic)
         for subtopology in self.topology.subtopologies if self.topology else ():
             names.update(subtopology.source_topics)

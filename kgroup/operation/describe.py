@@ -109,11 +109,7 @@ def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Ite
     if not isinstance(source, ClusterSource):
         return {}
     subscribed = {
-        group.group_id: {
-            topic
-            for member in group.members
-            for topic in (member.subscription.topics if member.subscription else None) or ()
-        }
+        group.group_id: {topic for member in group.members for topic in member.subscribed_topics}
         for group in groups
         if group.type in (GroupType.CLASSIC, GroupType.CONSUMER) and _tells_owners(group)
     }

@@ -158,7 +158,7 @@ def _topics_of(group: Group) -> set[str]:
     for member in (*group.members, *(group.last_stable.members if group.last_stable else ())):
         partitions = (*(member.assignment or ()), *(member.target_assignment or ()))
         topics.update(each.topic for each in partitions if each.topic)
-        topics.update((member.subscription and member.subscription.topics) or ())
+        topics.update(member.subscribed_topics)
     return topics
 
 

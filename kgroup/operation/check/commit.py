@@ -242,11 +242,7 @@ def _outside(group: GroupDescription) -> Iterator[Finding]:
         return
     if any(each.subscription is None or each.subscription.topics is None for each in group.members):
         return
-    subscribed = {
-        topic
-        for member in group.members
-        for topic in (member.subscription.topics if member.subscription else None) or ()
-    }
+    subscribed = {topic for member in group.members for topic in member.subscribed_topics}
     for offset in group.offsets:
         then_ms = offset.commit_timestamp_ms
         if then_ms is None or offset.committed_offset is None or offset.member_id is not None:

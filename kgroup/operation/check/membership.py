@@ -71,11 +71,7 @@ def _no_owner(group: GroupDescription) -> Iterator[Finding]:
 
 def subscribed(group: GroupDescription) -> frozenset[str]:
     """Give the topics to which members subscribe by name."""
-    return frozenset(
-        topic
-        for member in group.members
-        for topic in (member.subscription.topics if member.subscription else None) or ()
-    )
+    return frozenset(topic for member in group.members for topic in member.subscribed_topics)
 
 
 def _missing_topics(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:

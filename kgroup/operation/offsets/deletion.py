@@ -149,9 +149,4 @@ def _subscribed(group: Group) -> frozenset[str]:
         )
     if group.type is GroupType.CLASSIC and group.state is not GroupState.STABLE:
         return frozenset()
-    return frozenset(
-        topic
-        for member in group.members
-        if member.subscription is not None
-        for topic in member.subscription.topics or ()
-    )
+    return frozenset(topic for member in group.members for topic in member.subscribed_topics)

@@ -124,7 +124,7 @@ def _meant(source: GroupSource, topic: str) -> str:
     groups = source.read(None, _QUESTION).image.groups.values()
     read = {offset.topic for group in groups for offset in group.offsets}
     for each in (member for group in groups for member in group.members):
-        read.update((each.subscription and each.subscription.topics) or ())
+        read.update(each.subscribed_topics)
         read.update(owned.topic for owned in each.assignment or () if owned.topic is not None)
     return near_names(topic, sorted(read))
 
@@ -191,8 +191,7 @@ def _about_away(away: tuple[Group, ...], topic: str, told: int | None, count: in
 
 def _is_read(group: Group, topic: str) -> bool:
     return any(
-        topic in ((each.subscription and each.subscription.topics) or ())
-        or topic in {owned.topic for owned in each.assignment or ()}
+        topic in each.subscribed_topics or topic in {owned.topic for owned in each.assignment or ()}
         for each in group.members
     )
 

@@ -64,7 +64,7 @@ def _group(nodes: GroupNodes, topics: Mapping[str, TopicNode], problems: list[Pr
     subscribed = {
         (topic, partition)
         for member in members
-        for topic in (member.subscription.topics if member.subscription else None) or ()
+        for topic in member.subscribed_topics
         if topic in topics
         for partition in topics[topic].partitions
     }

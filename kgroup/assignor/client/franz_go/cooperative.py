@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
+from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 
 __all__ = ["without_moves"]
-
-_NO_GENERATION = -1
 
 
 def without_moves(
@@ -26,8 +25,9 @@ def without_moves(
     """
     latest: dict[TopicPartition, int] = {}
     for member in members:
+        generation = or_no_generation(member.generation)
         for partition in member.owned:
-            latest[partition] = max(_generation(member), latest.get(partition, _NO_GENERATION))
+            latest[partition] = max(generation, latest.get(partition, NO_GENERATION))
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member in members:
@@ -36,7 +36,7 @@ def without_moves(
         owned = {
             partition
             for partition in member.owned
-            if older_claims_count or _generation(member) >= latest[partition]
+            if older_claims_count or or_no_generation(member.generation) >= latest[partition]
         }
         added.update((partition, member.member_id) for partition in given if partition not in owned)
     return _left(assignment, {each: added[each] for each in revoked if each in added})
@@ -47,7 +47,3 @@ def _left(assignment: Assignment, taken: Mapping[TopicPartition, str]) -> Assign
         member_id: [each for each in given if taken.get(each) != member_id]
         for member_id, given in assignment.items()
     }
-
-
-def _generation(member: Subscriber) -> int:
-    return _NO_GENERATION if member.generation is None else member.generation

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
+from kgroup.assignor.sticky.claim import or_no_generation
 
 __all__ = ["Claims", "claims", "claims_before_2_2"]
-
-_NO_GENERATION = -1
 
 
 @dataclass
@@ -71,4 +70,4 @@ def _by_partition(members: Sequence[Subscriber]) -> dict[TopicPartition, list[Su
 
 
 def _generation(member: Subscriber) -> int:
-    return _NO_GENERATION if member.generation is None else member.generation
+    return or_no_generation(member.generation)

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from kgroup.assignor.base import Subscriber
 from kgroup.assignor.spec import MemberSpec, UserData
+from kgroup.assignor.sticky.claim import or_no_generation
 
 __all__ = ["as_sent", "as_sent_before_2_2"]
 
 _GENERATION_FROM = 2
 _RACK_FROM = 3
-_NO_GENERATION = -1
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
@@ -41,9 +41,7 @@ def _as_sent(member: MemberSpec, strategy: str, version: int) -> Subscriber:
     if version >= _GENERATION_FROM:
         generation = member.subscription_generation
         if generation is None:
-            generation = member.generation if is_sticky else None
-        if generation is None:
-            generation = _NO_GENERATION
+            generation = or_no_generation(member.generation if is_sticky else None)
     user_data = member.user_data
     if user_data is None:
         has_data = is_sticky and member.owned is not None

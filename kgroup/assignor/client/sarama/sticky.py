@@ -20,10 +20,9 @@ from kgroup.assignor.client.map_order import MapOrder, ascending
 from kgroup.assignor.client.sarama.metadata import by_topic, partition_counts
 from kgroup.assignor.client.sarama.movements import Movements
 from kgroup.assignor.client.takers import takers_by_topic
+from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 
 __all__ = ["assign", "assign_cooperative"]
-
-_NO_GENERATION = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +56,7 @@ def assign_cooperative(
         generation = member.generation
         if generation is None:
             generation = member.remembered_generation
-        claims[member.member_id] = _Claim(
-            member.owned, _NO_GENERATION if generation is None else generation
-        )
+        claims[member.member_id] = _Claim(member.owned, or_no_generation(generation))
     plan = _Plan(members, topics, claims, order).made()
     owned = {member.member_id: set(member.owned) for member in members}
     revoked = {
@@ -146,7 +143,7 @@ class _Plan:
             for partition in claims[member_id].partitions:
                 by_generation = claimants.setdefault(partition, {})
                 if generation is None:
-                    by_generation[_NO_GENERATION] = member_id
+                    by_generation[NO_GENERATION] = member_id
                 else:
                     by_generation.setdefault(generation, member_id)
         for partition in self._order(claimants):

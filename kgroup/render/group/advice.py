@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
 from kgroup.operation.plan.plan import Compared
 from kgroup.render.cell import Column, Kind, age, visible
+from kgroup.render.column import GROUP
 from kgroup.render.group.plan import PARTS, summary_lines
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
@@ -19,7 +20,7 @@ TARGET_COLUMNS = (
 )
 _COMPARED = ("rebalances", "moved", "stopped_ms", "read_again", "skipped")
 ADVICE_COLUMNS = (
-    Column("group_id", Kind.NAME, "id of the group"),
+    GROUP,
     Column("target", Kind.TEXT, "to which it can be moved for a reason; none where there is none"),
     Column("goal", Kind.TEXT, "which of the target"),
     Column("why", Kind.TEXT, "what is gained, or why nothing is"),

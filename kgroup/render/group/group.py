@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind, ranges
+from kgroup.render.column import GROUP, PARTITION, TOPIC
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:  # each command has its own, and takes time to load
@@ -34,7 +35,6 @@ __all__ = [
     "transaction_sheet",
 ]
 
-_GROUP = Column("group_id", Kind.NAME, "id of the group")
 _TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeeper")
 _STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")
 _PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT, "what the clients say: consumer, connect, …")
@@ -55,8 +55,6 @@ _COORDINATOR = _broker_column("coordinator", "broker that runs the group")
 _OFFSETS_PARTITION = Column(
     "offsets_partition", Kind.NUMBER, "partition of __consumer_offsets that holds the group"
 )
-_TOPIC = Column("topic", Kind.TEXT, "name of the topic")
-_PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
 _TIME_LAG = Column(
     "time_lag_ms", Kind.AGE, "how long ago the next record to read was made (--time-lag)"
 )
@@ -75,7 +73,7 @@ _REPLICA_COLUMNS = (
 )
 
 LIST_COLUMNS = (
-    _GROUP,
+    GROUP,
     _TYPE,
     _STATE,
     _PROTOCOL_TYPE,
@@ -92,7 +90,7 @@ LIST_COLUMNS = (
 )
 list_sheet = partial(Sheet.of, LIST_COLUMNS)  # one row a group
 LOCATION_COLUMNS = (
-    _GROUP,
+    GROUP,
     _OFFSETS_PARTITION,
     Column("partition_count", Kind.NUMBER, "partitions of __consumer_offsets it is computed with"),
     Column("found_in", Kind.NUMBER, "partition in which the source holds the group"),
@@ -113,7 +111,7 @@ TRANSACTION_COLUMNS = (
 )
 transaction_sheet = partial(Sheet.of, TRANSACTION_COLUMNS)  # one row a transactional id
 STATE_COLUMNS = (
-    _GROUP,
+    GROUP,
     _TYPE,
     _STATE,
     _PROTOCOL_TYPE,
@@ -135,7 +133,7 @@ STATE_COLUMNS = (
 )
 state_sheet = partial(Sheet.of, STATE_COLUMNS)  # one row a group
 MEMBER_COLUMNS = (
-    _GROUP,
+    GROUP,
     Column("member_id", Kind.NAME, "id of the member"),
     Column("instance_id", Kind.NAME, "group.instance.id of a static member"),
     Column("client_id", Kind.NAME, "as the client calls itself"),
@@ -175,9 +173,9 @@ MEMBER_COLUMNS = (
     Column("client_library_certainty", Kind.TEXT, "certain, or inferred from the client id"),
 )
 OFFSET_COLUMNS = (
-    _GROUP,
-    _TOPIC,
-    _PARTITION,
+    GROUP,
+    TOPIC,
+    PARTITION,
     Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
     Column("log_end_offset", Kind.NUMBER, "offset that the next record written there gets"),
     Column("lag", Kind.NUMBER, "log_end_offset minus committed_offset"),
@@ -197,8 +195,8 @@ OFFSET_COLUMNS = (
     Column("next_timestamp_ms", Kind.TIME, "time of the next record to read (--time-lag)"),
 )
 _PENDING_COLUMNS = (
-    _TOPIC,
-    _PARTITION,
+    TOPIC,
+    PARTITION,
     Column("committed_offset", Kind.NUMBER, "offset that counts when the transaction commits"),
     Column("metadata", Kind.TEXT, "text stored with the offset"),
     Column("commit_timestamp_ms", Kind.TIME, "when the coordinator took the commit"),
@@ -206,8 +204,8 @@ _PENDING_COLUMNS = (
     Column("producer_epoch", Kind.NUMBER, "its epoch"),
 )
 _SHARE_COLUMNS = (
-    _TOPIC,
-    _PARTITION,
+    TOPIC,
+    PARTITION,
     Column("state", Kind.TEXT, "initialized, initializing or deleting"),
     Column("start_offset", Kind.NUMBER, "first offset that the group has not finished"),
     Column("delivery_complete_count", Kind.NUMBER, "records from there on that are finished"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgroup.errors import UsageError
 from kgroup.render.cell import Column, Kind
+from kgroup.render.column import GROUP, PARTITION, TOPIC
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -28,15 +29,12 @@ __all__ = [
     "stored_sheet",
 ]
 
-_GROUP = Column("group_id", Kind.NAME, "id of the group")
-_TOPIC = Column("topic", Kind.TEXT, "name of the topic")
-_PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
 _COMMITTED = Column("committed_offset", Kind.NUMBER, "offset of the next record to read")
 
 STORED_COLUMNS = (
-    _GROUP,
-    _TOPIC,
-    _PARTITION,
+    GROUP,
+    TOPIC,
+    PARTITION,
     _COMMITTED,
     Column("leader_epoch", Kind.NUMBER, "epoch of the last record read"),
     Column("metadata", Kind.TEXT, "text that the client stored with the offset"),
@@ -45,9 +43,9 @@ STORED_COLUMNS = (
 stored_sheet = partial(Sheet.of, STORED_COLUMNS)  # one row a partition
 
 PLAN_COLUMNS = (
-    _GROUP,
-    _TOPIC,
-    _PARTITION,
+    GROUP,
+    TOPIC,
+    PARTITION,
     _COMMITTED,
     Column("target_offset", Kind.NUMBER, "offset that it shall be"),
     Column("skipped", Kind.NUMBER, "records that the group would not read"),
@@ -63,9 +61,9 @@ PLAN_COLUMNS = (
 plan_sheet = partial(Sheet.of, PLAN_COLUMNS)  # one row a partition
 
 DIFFERENCE_COLUMNS = (
-    _GROUP,
-    _TOPIC,
-    _PARTITION,
+    GROUP,
+    TOPIC,
+    PARTITION,
     Column("first_offset", Kind.NUMBER, "what the first store has"),
     Column("second_offset", Kind.NUMBER, "what the second store has"),
     Column("difference", Kind.NUMBER, "the second offset less the first"),
@@ -76,7 +74,7 @@ DIFFERENCE_COLUMNS = (
 difference_sheet = partial(Sheet.of, DIFFERENCE_COLUMNS)  # one row a partition that differs
 
 REMOVAL_COLUMNS = (
-    _GROUP,
+    GROUP,
     Column("member_id", Kind.NAME, "id of the member"),
     Column("instance_id", Kind.NAME, "its group.instance.id"),
     Column("client_id", Kind.NAME, "what the client calls itself"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kgroup.operation.plan.plan import Compared, Plan, PlanStep, Setting
 from kgroup.operation.plan.verify.step import StepCheck
 from kgroup.render.cell import Column, Kind, age, mermaid_label, visible
+from kgroup.render.column import GROUP
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 
 __all__ = [
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 STEP_COLUMNS = (
-    Column("group_id", Kind.NAME, "id of the group"),
+    GROUP,
     Column("step", Kind.NUMBER, "number of the step; none where the plan has no steps"),
     Column("title", Kind.TEXT, "what is done, or why nothing is"),
     Column("restarted", Kind.NUMBER, "members that are restarted"),
@@ -55,7 +56,7 @@ _FORECASTS = (
 
 
 CHECK_COLUMNS = (
-    Column("group_id", Kind.NAME, "id of the group"),
+    GROUP,
     Column("step", Kind.NUMBER, "number of the step"),
     Column("title", Kind.TEXT, "what was to be done"),
     Column("progress", Kind.TEXT, "done, half-done, not-begun or wrong"),

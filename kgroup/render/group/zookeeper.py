@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind
+from kgroup.render.column import GROUP, PARTITION, TOPIC
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
@@ -24,15 +25,12 @@ __all__ = [
     "owner_sheet",
 ]
 
-_GROUP = Column("group_id", Kind.NAME, "id of the group")
 _CONSUMER = Column("consumer_id", Kind.NAME, "name of the consumer")
 _THREAD = Column("thread", Kind.NUMBER, "number of the consumer's stream that reads it")
-_TOPIC = Column("topic", Kind.TEXT, "name of the topic")
-_PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
 _SESSION = Column("session_id", Kind.TEXT, "session with which the node goes")
 
 CONSUMER_COLUMNS = (
-    _GROUP,
+    GROUP,
     _CONSUMER,
     Column("host", Kind.TEXT, "its machine, as far as its name has it"),
     Column("pattern", Kind.TEXT, "static, white_list or black_list"),
@@ -56,10 +54,10 @@ CONSUMER_COLUMNS = (
 )
 consumer_sheet = partial(Sheet.of, CONSUMER_COLUMNS)  # one row a consumer
 OWNER_COLUMNS = (
-    _GROUP,
-    _TOPIC,
+    GROUP,
+    TOPIC,
     Column("broker", Kind.NUMBER, "of Kafka 0.7, which numbers partitions broker by broker"),
-    _PARTITION,
+    PARTITION,
     _CONSUMER,
     _THREAD,
     Column("registered", Kind.FLAG, "whether the consumer is among those of the group"),
@@ -86,7 +84,7 @@ NODE_COLUMNS = (
 )
 node_sheet = partial(Sheet.of, NODE_COLUMNS)  # one row a node
 FETCH_COLUMNS = (
-    _GROUP,
+    GROUP,
     _CONSUMER,
     _THREAD,
     Column("fetcher", Kind.NAME, "Java thread that fetches"),
@@ -97,8 +95,8 @@ FETCH_COLUMNS = (
         "leader that is asked: host:port (id)",
         lambda item: item.broker and item.broker.label,
     ),
-    _TOPIC,
-    _PARTITION,
+    TOPIC,
+    PARTITION,
     Column("state", Kind.TEXT, "fetching, or why not"),
     Column("committed_offset", Kind.NUMBER, "offset that is committed"),
     Column("committed_in", Kind.TEXT, "where: zookeeper, kafka or both"),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgroup.render.cell import Column, Kind
-from kgroup.render.history.column import CLUSTER, GROUP, GROUP_TYPE
+from kgroup.render.column import CLUSTER, GROUP, GROUP_TYPE, TOPIC
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ __all__ = [
     "stale_sheet",
 ]
 
-_TOPIC = Column("topic", Kind.TEXT, "name of the topic")
 _PARTITION = Column("partition", Kind.NUMBER, "partition of that topic, or number of a task")
 _MEMBER = (
     Column("member_id", Kind.NAME, "id of the member", is_reference=True),
@@ -62,7 +61,7 @@ _THING = (
 OWNER_COLUMNS = (
     CLUSTER,
     GROUP,
-    _TOPIC,
+    TOPIC,
     _PARTITION,
     Column("status", Kind.TEXT, "owned, nobody or unknown"),
     *_MEMBER,
@@ -78,7 +77,7 @@ INTERVAL_COLUMNS = (
     CLUSTER,
     GROUP,
     GROUP_TYPE,
-    _TOPIC,
+    TOPIC,
     _PARTITION,
     *_MEMBER,
     Column("from_ms", Kind.TIME, "when it began"),
@@ -93,7 +92,7 @@ interval_sheet = partial(Sheet.of, INTERVAL_COLUMNS)  # one row a stretch of tim
 COMMIT_COLUMNS = (
     CLUSTER,
     GROUP,
-    _TOPIC,
+    TOPIC,
     _PARTITION,
     Column("commit_count", Kind.NUMBER, "commits, without those of transactions not committed"),
     Column("commits_per_minute", Kind.NUMBER, "between the first and the last one"),
@@ -117,7 +116,7 @@ LAG_COLUMNS = (
     CLUSTER,
     GROUP,
     Column("time_ms", Kind.TIME, "when the end of the log was recorded"),
-    _TOPIC,
+    TOPIC,
     _PARTITION,
     Column("committed_offset", Kind.NUMBER, "offset that counted then"),
     Column("log_end_offset", Kind.NUMBER, "offset that the next record would have got"),
@@ -129,7 +128,7 @@ lag_sheet = partial(Sheet.of, LAG_COLUMNS)  # one row a partition and a time
 PAUSE_COLUMNS = (
     CLUSTER,
     GROUP,
-    _TOPIC,
+    TOPIC,
     _PARTITION,
     Column("since_ms", Kind.TIME, "time of the commit before it"),
     Column("until_ms", Kind.TIME, "time of the commit behind it"),
@@ -140,7 +139,7 @@ PAUSE_COLUMNS = (
 JUMP_COLUMNS = (
     CLUSTER,
     GROUP,
-    _TOPIC,
+    TOPIC,
     _PARTITION,
     Column("time_ms", Kind.TIME, "time of the commit"),
     Column("from_offset", Kind.NUMBER, "that was committed before"),
@@ -191,7 +190,7 @@ STALE_COLUMNS = (
     GROUP,
     GROUP_TYPE,
     Column("state", Kind.TEXT, "state of the group then"),
-    _TOPIC,
+    TOPIC,
     _PARTITION,
     Column("committed_offset", Kind.NUMBER, "offset of the next record to read"),
     Column("last_commit_ms", Kind.TIME, "when it was committed"),

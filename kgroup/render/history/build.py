@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind
-from kgroup.render.history.column import CLUSTER
+from kgroup.render.column import CLUSTER
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:

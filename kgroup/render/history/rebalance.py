@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind, harmless
-from kgroup.render.history.column import CLUSTER, GROUP, GROUP_TYPE
+from kgroup.render.column import CLUSTER, GROUP, GROUP_TYPE
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:

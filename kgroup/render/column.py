@@ -1,9 +1,11 @@
-"""Columns that answers about the past share."""
+"""Columns that sheets share."""
 
 from kgroup.render.cell import Column, Kind
 
-__all__ = ["CLUSTER", "GROUP", "GROUP_TYPE"]
+__all__ = ["CLUSTER", "GROUP", "GROUP_TYPE", "PARTITION", "TOPIC"]
 
 CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
 GROUP = Column("group_id", Kind.NAME, "id of the group")
 GROUP_TYPE = Column("group_type", Kind.TEXT, "classic, consumer, share or streams")
+TOPIC = Column("topic", Kind.TEXT, "name of the topic")
+PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")

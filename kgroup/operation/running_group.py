@@ -159,13 +159,7 @@ def _on_zookeeper(
     } - {f"{topic}-{number}" for each in started.values() for topic, number in each.threads}
     if free:
         notes.append(f"nobody owns {first_names(sorted(free))}, until something changes")
-    offsets = {
-        (each.topic, each.partition): each.committed_offset
-        for each in group.offsets
-        if 0 <= each.partition < topics.get(each.topic, 0)
-    }
-    ends = {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()}
-    start = Start(1, spec.strategy, "", started, offsets, ends)
+    start = Start(1, spec.strategy, "", started, *_offsets_and_ends(group, spec))
     title = f"Group {group.group_id} as it is"
     return Scenario(
         group.group_id, topics, {}, (), _WATCHED_MS, title, start=start, connectors=connectors
@@ -195,23 +189,29 @@ def _start(
         notes.append(f"the group's leader is not known; {first} is taken")
     if away := [name for name, member in members.items() if member.is_away]:
         notes.append(f"static members that are away, and may come back: {first_names(away)}")
-    topics = {name: topic.partitions for name, topic in spec.topics.items()}
-    offsets = {
-        (each.topic, each.partition): each.committed_offset
-        for each in group.offsets
-        if 0 <= each.partition < topics.get(each.topic, 0)
-    }
     return Start(
         generation_id or 1,
         spec.strategy,
         leader_id,
         members,
-        offsets,
-        {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()},
+        *_offsets_and_ends(group, spec),
         {name: urlsafe_b64encode(each).decode()[:22] for name, each in spec.topic_ids.items()},
         is_consumer_group,
         group.assignment_epoch or generation_id or 1,
     )
+
+
+def _offsets_and_ends(
+    group: Group, spec: GroupSpec
+) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
+    """Tell where the group is in partitions that exist, and where these end."""
+    topics = spec.topics
+    offsets = {
+        (each.topic, each.partition): each.committed_offset
+        for each in group.offsets
+        if each.topic in topics and 0 <= each.partition < topics[each.topic].partitions
+    }
+    return offsets, {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()}
 
 
 def member_names(members: Sequence[Member]) -> Mapping[str, str]:

@@ -25,16 +25,7 @@ from kgroup.cli.option.input_file import read_whole
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import (
-    discard,
-    documented,
-    flush,
-    show,
-    warn,
-    warn_notes,
-    warn_of,
-    write,
-)
+from kgroup.cli.output.context import discard, documented, flush, show, warn, warn_report, write
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_rules
 from kgroup.cli.usage import usage_message
@@ -263,8 +254,7 @@ def command(
     else:
         write(render.prometheus_lines(audit))
         flush()
-    warn_notes(report.notes)
-    warn_of(report.errors)
+    warn_report(report)
     return status
 
 

@@ -13,15 +13,7 @@ from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.input_file import STDIN, standard_input
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import (
-    documented,
-    flush,
-    is_terminal,
-    show,
-    warn_notes,
-    warn_of,
-    write,
-)
+from kgroup.cli.output.context import documented, flush, is_terminal, show, warn_report, write
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_scenarios
 from kgroup.errors import ExitStatus, InputError, near_names
@@ -134,8 +126,7 @@ def command(
     else:
         return show("simulate", report, output, render.events_sheet, render.simulations_text)
     flush()
-    warn_notes(report.notes)
-    warn_of(report.errors)
+    warn_report(report)
     return report.exit_status
 
 

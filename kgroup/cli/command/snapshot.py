@@ -16,8 +16,8 @@ from kgroup.cli.option.common import (
 )
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import warn_notes, warn_of, write
-from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.cli.output.context import warn_saved, write
+from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
 __all__ = ["command"]
@@ -79,14 +79,8 @@ def command(
                 log_budget=log_budget,
                 taken_ms=chosen.instant_ms(found),
             )
-        warn_notes(report.notes)
-        warn_of(report.errors)
+        status = warn_saved(report, "save", path)
         (snapshot,) = report.data
-        status = report.exit_status
-        if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
-            error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
-            unwritten = "" if path == Path("-") else f"; {path} is not written"
-            raise error(f"nothing to save{unwritten}")
         lines = snapshot_lines(snapshot)
         if unfinished is None:
             write(lines)

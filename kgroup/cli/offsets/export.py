@@ -9,8 +9,8 @@ from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_opt
 from kgroup.cli.option.execution import FORM_OPTION, save_offsets
 from kgroup.cli.option.store import Store, store_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import warn_notes, warn_of, write
-from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.cli.output.context import warn_saved, write
+from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
 __all__ = ["command"]
@@ -61,13 +61,7 @@ def command(
     with store.open(tuple(groups)) as found:
         report = show_offsets(found, groups, regex)
         name = found.store_name if isinstance(found, WritableOffsetStore) else None
-    warn_notes(report.notes)
-    warn_of(report.errors)
-    status = report.exit_status
-    if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
-        error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
-        unwritten = "" if path == Path("-") else f"; {path} is not written"
-        raise error(f"nothing to export{unwritten}")
+    status = warn_saved(report, "export", path)
     with_group = len(groups) != 1 or regex is not None
     if path == Path("-"):
         write(file_lines(report.data, form, with_group=with_group, store=name))

@@ -5,10 +5,19 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kgroup.cli.output.form import Output
-from kgroup.errors import BrokerError, ExitStatus, KgroupError, ProblemKind, UsageError
+from kgroup.errors import (
+    BrokerError,
+    ExitStatus,
+    InputError,
+    KgroupError,
+    NotFoundError,
+    ProblemKind,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
@@ -28,6 +37,8 @@ __all__ = [
     "warn",
     "warn_notes",
     "warn_of",
+    "warn_report",
+    "warn_saved",
     "write",
 ]
 
@@ -134,6 +145,28 @@ def warn_of(problems: "Sequence[Problem]") -> None:
         warn(f"and {len(rest)} more{left_out}")
 
 
+def warn_report(report: "Report[Any]") -> None:
+    """Tell the notes of a report, and the problems."""
+    warn_notes(report.notes)
+    warn_of(report.errors)
+
+
+def warn_saved(report: "Report[Any]", verb: str, path: Path) -> ExitStatus:
+    """Tell likewise of a report that is to be written to a file, and give what it comes to.
+
+    Raises:
+        NotFoundError: it says that nothing of it exists.
+        InputError: it says that nothing of it could be read.
+    """
+    warn_report(report)
+    status = report.exit_status
+    if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
+        error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
+        unwritten = "" if path == Path("-") else f"; {path} is not written"
+        raise error(f"nothing to {verb}{unwritten}")
+    return status
+
+
 @contextmanager
 def uncollected() -> Iterator[None]:
     """Look for no cycles in garbage: where millions of objects are made, and no cycles."""
@@ -219,6 +252,5 @@ def show(
             chosen = chosen.without_blank()
         write(sheet_text(chosen, output.form, headers=output.headers, terminal=is_terminal()))
     flush()
-    warn_notes(report.notes)
-    warn_of(report.errors)
+    warn_report(report)
     return report.exit_status

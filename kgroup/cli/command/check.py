@@ -24,7 +24,7 @@ from kgroup.cli.option.common import (
 from kgroup.cli.option.input_file import read_whole
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, missing_source, source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import discard, documented, flush, show, warn, warn_report, write
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_rules
@@ -110,7 +110,7 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
         "kgroup check --zookeeper zk-1:2181/kafka billing --strategy roundrobin",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group, as without names.")
 @regex_option
 @source_options(required=False)

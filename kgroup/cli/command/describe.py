@@ -6,7 +6,6 @@ from functools import partial
 import click
 
 from kgroup.cli.option.common import (
-    ID,
     check_choice,
     examples,
     log_budget_option,
@@ -16,7 +15,7 @@ from kgroup.cli.option.common import (
 )
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.described import check_sections, section_options, show_groups
 from kgroup.cli.output.form import Output
@@ -40,7 +39,7 @@ __all__ = ["command"]
         "kgroup describe --log-dir /var/lib/kafka/data billing shipping -o json",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @source_options(required=True)

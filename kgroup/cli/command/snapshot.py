@@ -6,16 +6,9 @@ from pathlib import Path
 
 import click
 
-from kgroup.cli.option.common import (
-    ID,
-    PATH,
-    check_choice,
-    examples,
-    log_budget_option,
-    regex_option,
-)
+from kgroup.cli.option.common import PATH, check_choice, examples, log_budget_option, regex_option
 from kgroup.cli.option.source import Source, source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import warn_saved, write
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
@@ -34,7 +27,7 @@ _STDOUT = (Path("-"), Path("/dev/stdout"))
         "kgroup describe --snapshot incident.json billing",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @click.option(

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, examples, output_options, regex_option
+from kgroup.cli.option.common import examples, output_options, regex_option
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.store import Store, store_options, topic_option
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -27,7 +27,7 @@ __all__ = ["command"]
         "kgroup offsets delete -b kafka-1:9092 billing --execute",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @regex_option
 @topic_option
 @store_options

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, check_choice, examples, regex_option
+from kgroup.cli.option.common import PATH, check_choice, examples, regex_option
 from kgroup.cli.option.execution import FORM_OPTION, save_offsets
 from kgroup.cli.option.store import Store, store_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import warn_saved, write
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
@@ -24,7 +24,7 @@ __all__ = ["command"]
         "kgroup offsets export -b kafka-1:9092 billing -f plan.csv",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @click.option(

@@ -9,7 +9,7 @@ import click
 from kgroup.cli.option.common import ID, PATH, check_all, examples, output_options, regex_option
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.store import Store, check_new_name, store_options, topic_option
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -30,7 +30,7 @@ __all__ = ["command"]
     ),
 )
 @click.argument("path", metavar="FILE", type=PATH)
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group of the file.")
 @regex_option
 @topic_option

@@ -19,7 +19,7 @@ from kgroup.cli.option.common import (
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.parameter import parse_time, parse_topics
 from kgroup.cli.option.store import Store, store_options
-from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
+from kgroup.cli.option.suggestion import groups_argument, suggest_topics
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -93,7 +93,7 @@ def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "kgroup offsets reset -b kafka-1:9092 billing-2 --to-group billing --execute --yes",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group that has committed something.")
 @regex_option
 @_goal_options

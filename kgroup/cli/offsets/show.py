@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import click
 
-from kgroup.cli.option.common import ID, check_choice, examples, output_options, regex_option
+from kgroup.cli.option.common import check_choice, examples, output_options, regex_option
 from kgroup.cli.option.store import Store, store_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
@@ -24,7 +24,7 @@ __all__ = ["command"]
         "kgroup offsets show --file offsets.json billing",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @store_options

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from kgroup.cli.option.common import ID
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import source_of, with_sample_zookeeper
 from kgroup.cli.shell.suggestion import PART, Items
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from kgroup.model.group import Group
     from kgroup.source.base import GroupSource
 
-__all__ = ["suggest_groups", "suggest_members", "suggest_topics", "suggest_topics_of_group"]
+__all__ = [
+    "groups_argument",
+    "named_groups_argument",
+    "suggest_groups",
+    "suggest_members",
+    "suggest_topics",
+    "suggest_topics_of_group",
+]
 
 PATIENCE_S = 1.0
 """How long to wait for a source of groups, unless $KGROUP_COMPLETION_TIMEOUT says otherwise."""
@@ -52,6 +60,17 @@ def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) 
         if group_id.startswith(incomplete) and group_id.isprintable() and group_id not in given
         if group_id and not (is_argument and group_id.startswith("-"))
     ]
+
+
+groups_argument = click.argument(
+    "groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups
+)
+"""Ids of groups, as ``groups``."""
+
+named_groups_argument = click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
+)
+"""The same, at least one."""
 
 
 def suggest_members(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.lazy_group import DefaultCommand, meant
-from kgroup.cli.option.common import ID, check_all, examples, given_options, output_options
+from kgroup.cli.option.common import check_all, examples, given_options, output_options
 from kgroup.cli.option.plan import habit_options
 from kgroup.cli.option.source import Source, missing_source, source_options, with_sample_zookeeper
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, ProblemKind
@@ -34,7 +34,7 @@ _OWN = ("every", "lists", "form", "columns", "no_headers")
         "kgroup plan billing -b kafka-1:9092 --restart-time 40s",
     ),
 )
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--list", "lists", is_flag=True, help="Name every target in a line.")
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @source_options(required=False)

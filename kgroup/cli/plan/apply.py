@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, examples, output_options
+from kgroup.cli.option.common import PATH, examples, output_options
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.store import SQL_OPTION, copied_stores, open_copied
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, UsageError
@@ -31,7 +31,7 @@ _STALE = (
     ),
 )
 @click.argument("path", metavar="PLAN.json", type=PATH)
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--step", type=click.IntRange(1), required=True, help="Number of the step.")
 @source_options(required=False)
 @SQL_OPTION

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import named_groups_argument
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_strategies
 from kgroup.errors import ExitStatus, UsageError
@@ -55,9 +55,7 @@ def _parse_settings(
     ),
 )
 @click.argument("strategy", metavar="STRATEGY", shell_complete=suggest_strategies)
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
-)
+@named_groups_argument
 @source_options(required=True)
 @click.option(
     "--settings",

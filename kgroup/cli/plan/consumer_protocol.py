@@ -10,7 +10,7 @@ import click
 from kgroup.cli.option.common import ID, examples, output_options, parsed
 from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import named_groups_argument
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -39,9 +39,7 @@ def _parse_version(text: str) -> tuple[int, ...]:
         "kgroup plan consumer-protocol billing -b kafka-1:9092 --client java --client-version 4.1",
     ),
 )
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
-)
+@named_groups_argument
 @source_options(required=True)
 @click.option("--back", is_flag=True, help="From the consumer protocol to the classic one.")
 @click.option(

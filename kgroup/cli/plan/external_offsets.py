@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.store import SqlNames, planned_copy, planned_table, table_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import named_groups_argument
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -32,9 +32,7 @@ __all__ = ["command"]
         "kgroup plan external-offsets billing -b kafka-1:9092 --sql @offsets.url --to-kafka",
     ),
 )
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
-)
+@named_groups_argument
 @click.option("--to-kafka", is_flag=True, help="Back: from the table to Kafka.")
 @click.option(
     "--rolling",

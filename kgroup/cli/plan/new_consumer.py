@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.plan import (
     CONSUMER_CONFIG_OPTION,
     DIAGRAM_OPTION,
@@ -15,7 +15,7 @@ from kgroup.cli.option.plan import (
     write_old_plans,
 )
 from kgroup.cli.option.source import Source, zookeeper_source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import named_groups_argument
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -33,9 +33,7 @@ __all__ = ["command"]
         "kgroup plan new-consumer billing --zookeeper zk-1:2181 --consumer-config old.properties",
     ),
 )
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
-)
+@named_groups_argument
 @zookeeper_source_options
 @CONSUMER_CONFIG_OPTION
 @habit_options

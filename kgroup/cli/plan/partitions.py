@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, examples, output_options, parsed
+from kgroup.cli.option.common import examples, output_options, parsed
 from kgroup.cli.option.parameter import parse_some_time
 from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options, with_sample_zookeeper
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -52,7 +52,7 @@ def _parse_reset(text: str) -> str:
     ),
 )
 @click.argument("growth", metavar="TOPIC=N", callback=parsed(_parse_growth))
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @source_options(required=True)
 @click.option(
     "--auto-offset-reset",

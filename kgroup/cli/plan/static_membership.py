@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, examples, given_options, output_options
+from kgroup.cli.option.common import examples, given_options, output_options
 from kgroup.cli.option.plan import DIAGRAM_OPTION, habit_options, write_plans
 from kgroup.cli.option.source import Source, source_options
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import named_groups_argument
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
@@ -31,9 +31,7 @@ __all__ = ["command"]
         "kgroup plan static-membership billing -b kafka-1:9092 --back -o markdown",
     ),
 )
-@click.argument(
-    "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
-)
+@named_groups_argument
 @source_options(required=True)
 @click.option(
     "--instance-id",

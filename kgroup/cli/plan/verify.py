@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, examples, output_options, parsed
+from kgroup.cli.option.common import PATH, examples, output_options, parsed
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.store import SQL_OPTION, open_copied
-from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented, show, warn
 from kgroup.cli.output.form import Output
 from kgroup.errors import BrokerError, ExitStatus, InputError, UsageError
@@ -39,7 +39,7 @@ _PAUSE_S = 1.0
     ),
 )
 @click.argument("path", metavar="PLAN.json", type=PATH)
-@click.argument("groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups)
+@groups_argument
 @click.option("--step", type=click.IntRange(1), required=True, help="Number of the step.")
 @click.option(
     "--wait",

@@ -7,14 +7,14 @@ from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
-from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
 from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
-from kgroup.source.zookeeper.view import cluster_view, placements, reading_of
+from kgroup.source.zookeeper.view import cluster_view, placement, placements, reading_of
 
 __all__ = ["ClusterSnapshotSource", "SnapshotSource", "ZookeeperSnapshotSource", "snapshot_source"]
 
@@ -162,18 +162,8 @@ class ClusterSnapshotSource(SnapshotSource):
     def _placement(self, group_id: str, offsets: Topic | None) -> Placement:
         if offsets is None or not offsets.partitions:
             return Placement(None, None, None, None, None, None)
-        count = len(offsets.partitions)
-        partition = offsets.partitions.get(offsets_partition(group_id, count))
-        leader = partition.leader if partition else None
         brokers = {broker.id: broker for broker in self.snapshot.brokers or ()}
-        return Placement(
-            partition_count=count,
-            coordinator=None,
-            error=None,
-            leader=None if leader is None else brokers.get(leader),
-            replicas=partition.replicas if partition else None,
-            isr=partition.isr if partition else None,
-        )
+        return placement(offsets, brokers, group_id)
 
 
 class ZookeeperSnapshotSource(SnapshotSource):

@@ -11,7 +11,7 @@ from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.protocol.zookeeper.tree import decode_tree
 from kgroup.source.base import Capability, Question, Reading
 
-__all__ = ["ZOOKEEPER_CAPABILITIES", "cluster_view", "placements", "reading_of"]
+__all__ = ["ZOOKEEPER_CAPABILITIES", "cluster_view", "placement", "placements", "reading_of"]
 
 ZOOKEEPER_CAPABILITIES = frozenset(
     {
@@ -59,24 +59,23 @@ def cluster_view(view: ZookeeperView, topics: Collection[str]) -> ClusterView:
 
 def placements(view: ZookeeperView, keys: Collection[str]) -> Mapping[str, Placement]:
     """Return who leads the partition of `__consumer_offsets` that each group id belongs to."""
-    offsets = view.topics.get(OFFSETS_TOPIC)
-    if offsets is None or not offsets.partitions:
-        return {}
-    count = len(offsets.partitions)
     topic, brokers = _topic(view, OFFSETS_TOPIC), cluster_view(view, ()).brokers
-    found = {}
-    for key in keys:
-        partition = topic.partitions.get(offsets_partition(key, count))
-        leader = None if partition is None else partition.leader
-        found[key] = Placement(
-            partition_count=count,
-            coordinator=None,
-            error=None,
-            leader=None if leader is None else brokers.get(leader),
-            replicas=partition.replicas if partition else None,
-            isr=partition.isr if partition else None,
-        )
-    return found
+    return {key: placement(topic, brokers, key) for key in keys} if topic.partitions else {}
+
+
+def placement(topic: Topic, brokers: Mapping[int, Broker], group_id: str) -> Placement:
+    """Return the same for one id, where `__consumer_offsets` has partitions."""
+    count = len(topic.partitions)
+    partition = topic.partitions.get(offsets_partition(group_id, count))
+    leader = partition.leader if partition else None
+    return Placement(
+        partition_count=count,
+        coordinator=None,
+        error=None,
+        leader=None if leader is None else brokers.get(leader),
+        replicas=partition.replicas if partition else None,
+        isr=partition.isr if partition else None,
+    )
 
 
 def _topic(view: ZookeeperView, name: str) -> Topic:

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgroup.columnar.batch_scan import scan_batches, scan_transactions
+from kgroup.columnar.batch_scan import scan_transactions
 from kgroup.columnar.chunk_size import SIZES
-from kgroup.columnar.scan import BatchKind, Marker, Scan
+from kgroup.columnar.scan import BatchKind, Marker
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches
 from tests.columnar.log_writer import batch
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh
+from tests.fuzz.check import scanned
 from tests.operation.log_files import commit, end, transaction
 
 FILES = sorted(
@@ -24,21 +25,12 @@ FILES = sorted(
 )
 
 
-def whole(path: Path, *, compiled: bool) -> Scan:
-    total = Scan()
-    for scan in scan_batches(path, compiled=compiled):
-        total.batches += scan.batches
-        total.bytes += scan.bytes
-        total.markers += scan.markers
-    return total
-
-
 @pytest.mark.slow
 def test_recorded_and_damaged_files() -> None:
     markers = 0
     for path in some_of(FILES, 3):
-        found = whole(path, compiled=True)
-        assert found == whole(path, compiled=False), path
+        found = scanned(path, compiled=True)
+        assert found == scanned(path, compiled=False), path
         batches = [b for b in read_batches(path.read_bytes()) if isinstance(b, RecordBatch)]
         assert sum(found.batches.values()) == len(batches)
         assert sum(found.bytes.values()) == sum(b.size for b in batches)
@@ -55,7 +47,7 @@ def test_any_log(log: bytes, size: int, tmp_path_factory: pytest.TempPathFactory
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SIZES, "chunk", size)
         patch.setattr(SIZES, "piece", size // 3)
-        assert whole(path, compiled=True) == whole(path, compiled=False)
+        assert scanned(path, compiled=True) == scanned(path, compiled=False)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -64,7 +56,7 @@ def test_kinds_and_markers(compiled: bool, tmp_path: Path) -> None:
     plain, packed = batch([commit(0, "g")]), batch([commit(1, "g")], codec="zstd")
     inside = transaction([commit(2, "g")], 7)
     path.write_bytes(plain + packed + inside + end(3, 7, commits=True) + end(4, 8, commits=False))
-    found = whole(path, compiled=compiled)
+    found = scanned(path, compiled=compiled)
     assert found.batches == {("none", 2): 4, ("zstd", 2): 1}
     assert found.bytes[BatchKind("zstd", 2)] == len(packed)
     assert found.markers == [Marker(7, 3, True, 3, 1000), Marker(8, 4, False, 4, 1000)]
@@ -76,7 +68,7 @@ def test_a_batch_without_an_offset_does_not_count(compiled: bool, tmp_path: Path
     sound = batch([commit(0, "g")])
     path = tmp_path / "log"
     path.write_bytes(sound + b"\x80" + sound[1:] + sound)
-    assert whole(path, compiled=compiled).batches == {("none", 2): 2}
+    assert scanned(path, compiled=compiled).batches == {("none", 2): 2}
 
 
 @pytest.mark.parametrize("compiled", [False, True])

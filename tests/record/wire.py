@@ -21,6 +21,7 @@ from typing import Any
 from kafka.protocol.api_message import ApiMessage
 
 from tests.broker.maven import CACHE, kafka_jars, version_tuple
+from tests.source.fake_broker import build_message
 
 __all__ = ["Wire", "WireError", "jsonable", "message_class"]
 
@@ -83,7 +84,7 @@ class Wire:
         request_class = message_class(self.version, f"{api}Request")
         if version is None:
             version = self._newest_version(api, request_class)
-        request = _build(request_class, fields, version)
+        request = build_message(request_class, fields, version)
         self._correlation += 1
         request.with_header(correlation_id=self._correlation, client_id=self._client_id)
         self._socket.sendall(bytes(request.encode(version=version, header=True, framed=True)))
@@ -125,18 +126,6 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, uuid.UUID):
         return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
     return value
-
-
-def _build(kind: Any, fields: Mapping[str, Any], version: int) -> Any:
-    values = {}
-    for name, value in fields.items():
-        field = kind.fields[name]
-        if value is not None and field.is_struct_array():
-            value = [_build(field.data_class, item, version) for item in value]
-        elif value is not None and field.is_struct():
-            value = _build(field.data_class, value, version)
-        values[name] = value
-    return kind(version=version, **values)
 
 
 _CLASSES: dict[tuple[str, str], Any] = {}

@@ -27,7 +27,7 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, describe_share_offsets_request
 
-__all__ = ["Asked", "FakeBroker", "fake_broker"]
+__all__ = ["Asked", "FakeBroker", "build_message", "fake_broker"]
 
 HOST = "127.0.0.1"
 Fields = dict[str, Any]
@@ -122,11 +122,11 @@ class FakeBroker:
         request = _REQUESTS[key].decode(data, version=version, header=True)
         kind = request.header.get_response_class()[None]
         if name == "ApiVersions":
-            return _build(kind, self._versions(), version)
+            return build_message(kind, self._versions(), version)
         self.asked.append((name, version, request))
         handler = self.handlers.get(name)
         fields = handler(request) if handler else None
-        return None if fields is None else _build(kind, fields, version)
+        return None if fields is None else build_message(kind, fields, version)
 
     def _versions(self) -> Fields:
         return {
@@ -174,13 +174,14 @@ def _name(key: int) -> str:
     return name.removesuffix("Request")
 
 
-def _build(kind: Any, fields: Mapping[str, Any], version: int) -> Any:
+def build_message(kind: Any, fields: Mapping[str, Any], version: int) -> Any:
+    """Build a message of a class of kafka-python from nested dictionaries."""
     values = {}
     for name, value in fields.items():
         part = kind.fields[name]
         if value is not None and part.is_struct_array():
-            value = [_build(part.data_class, each, version) for each in value]
+            value = [build_message(part.data_class, each, version) for each in value]
         elif value is not None and part.is_struct():
-            value = _build(part.data_class, value, version)
+            value = build_message(part.data_class, value, version)
         values[name] = value
     return kind(version=version, **values)

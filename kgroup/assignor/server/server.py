@@ -108,7 +108,7 @@ A set that holds one number, and never held more, is a range too: there may be a
 """
 
 
-def int_set(numbers: Collection[int], capacity: int | None = None) -> Partitions:
+def int_set(numbers: Collection[int], capacity: int | None) -> Partitions:
     """Make a HashSet of numbers, or of what is one already."""
     if isinstance(numbers, range):
         return numbers

@@ -135,7 +135,7 @@ class Connection:
 
     @contextmanager
     def open_zookeeper(
-        self, address: "ZookeeperAddress", *, of_silence: bool = False
+        self, address: "ZookeeperAddress", *, of_silence: bool
     ) -> "Iterator[Zookeeper]":
         """Give ZooKeeper, and by it the brokers that are registered there, likewise.
 

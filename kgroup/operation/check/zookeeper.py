@@ -56,11 +56,7 @@ _ADVICE = {
 
 
 def check_zookeeper(
-    source: GroupSource,
-    group_ids: Collection[str] = (),
-    *,
-    now_ms: int,
-    strategy: str | None = None,
+    source: GroupSource, group_ids: Collection[str], *, now_ms: int, strategy: str | None
 ) -> Report[Finding]:
     """Look at groups of ZooKeeper consumers, or at all.
 

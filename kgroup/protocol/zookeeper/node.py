@@ -140,7 +140,7 @@ def decode_owner(
     )
 
 
-def split_thread(text: str, consumer_ids: frozenset[str] = frozenset()) -> tuple[str, int | None]:
+def split_thread(text: str, consumer_ids: frozenset[str]) -> tuple[str, int | None]:
     """Split ``<consumer>-<thread>``; of a text that is one of the consumers' ids nothing is cut.
 
     A consumer's id may end in a hyphen and digits itself, and clients in other languages write it

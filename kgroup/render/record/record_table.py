@@ -57,7 +57,7 @@ def _field(batch: pa.RecordBatch, column: Column) -> pa.Array:
 
 
 def plain_page(
-    pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool, at_once: bool = False
+    pages: Iterable[Fields], columns: Sequence[Column], *, headers: bool, at_once: bool
 ) -> Iterator[str | memoryview]:
     """Write aligned text; columns grow wider where later rows need it.
 

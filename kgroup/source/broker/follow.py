@@ -47,7 +47,7 @@ class FollowedLogs:
         *,
         committed: bool,
         on_note: Callable[[str], None],
-        pulse: Callable[[], None] = lambda: None,
+        pulse: Callable[[], None],
     ) -> None:
         """Ask nothing yet.
 

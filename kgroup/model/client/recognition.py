@@ -76,7 +76,7 @@ class _Habit(NamedTuple):
         user_data: with user data of one of these forms,
         in_order: with sorted topics always,
         is_short: without the fields that came with version 1, whatever version is said,
-        rack: and this for no rack, where the version has racks.
+        no_rack: and this for no rack, where the version has racks.
     """
 
     library: str

@@ -1,6 +1,6 @@
 """Single nodes, in the forms that each version of Kafka writes; spelled as its sources spell them.
 
-Recorded trees are in `test_zookeeper_tree`.
+Recorded trees are in `test_recorded`.
 """
 
 from __future__ import annotations

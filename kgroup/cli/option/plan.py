@@ -13,7 +13,7 @@ import click
 from kgroup.cli.option.common import PATH, add_options, parsed
 from kgroup.cli.option.parameter import parse_duration, parse_some_time
 from kgroup.cli.option.source import Source, sample_cluster
-from kgroup.cli.output.context import documented, flush, show, warn_notes, warn_of, write
+from kgroup.cli.output.context import documented, flush, show, warn_report, write
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, near_names
 
@@ -164,8 +164,7 @@ def write_plans(
     for each in report.data:
         write(render.diagram_text(each))
     flush()
-    warn_notes(report.notes)
-    warn_of(report.errors)
+    warn_report(report)
     return report.exit_status
 
 

@@ -99,12 +99,7 @@ class Table:
 
     def text(self, field: str, default: str | None = None) -> str:
         """Read a text that is not empty."""
-        return self._read(
-            field,
-            default,
-            lambda value: value if isinstance(value, str) and value else None,
-            "text",
-        )
+        return self._read(field, default, _text, "text")
 
     def legal_name(self, field: str, name: str) -> str:
         """Return a name of a topic, or of what stands in a path, that Kafka allows."""

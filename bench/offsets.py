@@ -65,7 +65,7 @@ def bench(runs: int) -> None:
         command = [*peer, "--from-file", str(shifted), "--execute"]
         written = Peer("--from-file", measure(kafka_tool(TOOL, *command)).wall)
         moved = Peer("export and --from-file", read.seconds + written.seconds)
-        list(_imports(1, [plan, shifted], where, folder, "first"))  # until the broker is warm
+        list(_imports(3, [plan, shifted], where, folder, "first"))  # until the broker is warm
         _print("import to Kafka", list(_imports(runs, [plan, shifted], where, folder)), written)
         for name, url in (("SQLite", str(folder / "o.db")), ("PostgreSQL", server.url())):
             store = f"sql:{url}"

@@ -40,7 +40,7 @@ demo: venv ## run the main job on the recorded data inside the package; no serve
 test: venv shells databases ## every test, with more random examples, and with real brokers
 	$(MAKE) -j2 lint unit KGROUP_TEST_EXAMPLES=8
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "$(BROKER)" --ignore-glob '*/test_plan_*' --durations 15 tests/broker
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "$(BROKER)" tests/broker/test_plan_*.py # how long they take counts: nothing beside them
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "$(BROKER)" tests/broker/test_plan_*.py # how long partitions stop counts: nothing beside them
 
 shells: ## install what is missing of bash, zsh, fish, jq and chromium, in which completions, scripts and pages are tested
 	@missing=; for shell in bash zsh fish jq chromium; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \

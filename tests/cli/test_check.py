@@ -69,6 +69,12 @@ def test_nagios_has_an_error_in_one_line_without_figures(cli: Cli, tmp_path: Pat
     assert result.out.count("\n") == 1
 
 
+def test_a_group_that_does_not_exist_is_not_said_to_be_sound(cli: Cli) -> None:
+    result = cli("check", "--sample", "nosuch")
+    assert result.status == 3
+    assert result.err == "kgroup: group 'nosuch': not-found: The group does not exist.\n"
+
+
 @pytest.mark.parametrize(
     "args",
     [

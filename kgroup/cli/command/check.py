@@ -152,7 +152,7 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     metavar="NAME=VALUE",
     multiple=True,
     callback=parsed(_parse_limits),
-    help="Beyond what something is found: old-commit=10m, expiring=1d, rebalance=1m, "
+    help="From where on something is found: old-commit=10m, expiring=1d, rebalance=1m, "
     "transaction=15m, stuck=1m, past=1d, rebalances=5, generations=100, uneven=2, coordinated=2 "
     "are the defaults; a profile may have others.",
 )

@@ -131,7 +131,7 @@ def check(
         notes += (f"{count} known finding{' is' if count == 1 else 's are'} left out",)
     new.sort(key=_order)
     count = len(report.data)
-    if not new:
+    if not new and (count or not report.errors):
         notes += (f"{count} group{'' if count == 1 else 's'} checked, nothing found",)
     paths = {each.path for each in findings} - {None}
     unread = (each for each in report.errors if each.path not in paths)

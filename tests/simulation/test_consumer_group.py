@@ -463,6 +463,19 @@ def test_who_names_topics_beside_an_expression_subscribes_to_something_else() ->
     assert not counts.is_homogeneous(2)
 
 
+def test_who_reads_nothing_is_assigned_as_the_others_after_an_expression_was_resolved() -> None:
+    """Brokers of 4.3.1 do so (`test_simulation_mixed_oracle.py`, seed 503).
+
+    Resolving put off the next look at the topics (`handleRegularExpressionsResult`), with which the
+    group would have been seen not to subscribe alike any more.
+    """
+    made = ConsumerWorld(topics=image({"foo": 2}))
+    made.join("A", topics=None, regex="foo")
+    made.clock.run(0)
+    made.join("B", topics=())
+    assert {each: len(target) for each, target in made.group.targets.items()} == {"A": 1, "B": 1}
+
+
 def test_an_expression_goes_with_its_last_member() -> None:
     """`maybeDeleteResolvedRegularExpressions`."""
     made = ConsumerWorld(RANGE, SIX)

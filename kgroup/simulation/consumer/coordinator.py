@@ -427,7 +427,10 @@ class ConsumerCoordinator:
         if (group := self.groups.get(group_id)) is None:
             return
         now_ms = self._clock.now_ms
-        self._apply(regex.resolved(group, regexes, self.topics, self._topics_version, now_ms))
+        records = regex.resolved(group, regexes, self.topics, self._topics_version, now_ms)
+        if any(record.type == "ConsumerGroupMetadata" for record in records):
+            group.refresh_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
+        self._apply(records)
 
     # --- leave ----------------------------------------------------------------------------------
 

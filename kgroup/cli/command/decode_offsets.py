@@ -20,10 +20,19 @@ from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.parameter import parse_bytes, parse_end
 from kgroup.cli.option.record_filter import RecordFilter, filter_options
 from kgroup.cli.option.record_source import LiveChoice, file_records, live_records
-from kgroup.cli.output.context import documented, is_terminal, naming, show, warn, warn_of, write
+from kgroup.cli.output.context import (
+    documented,
+    is_terminal,
+    naming,
+    show,
+    unsaved,
+    warn,
+    warn_of,
+    write,
+)
 from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
-from kgroup.errors import ExitStatus, InputError, NotFoundError
+from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -316,12 +325,11 @@ def _show_rows(
     def rows_of_file(function: "Callable[[pa.RecordBatch], T]") -> "Iterator[T]":
         """Give all rows; where there is nothing to be read, an error keeps the file there is."""
         yield from decoding.map(function)
-        status = decoding.exit_status
-        if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
+        assert parquet is not None
+        if (error := unsaved(decoding.exit_status, "write", parquet)) is not None:
             progress.finish()
             warn_of(decoding.problems())
-            error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
-            raise error(f"nothing to write; {parquet} is not written")
+            raise error
 
     rows = decoding.map if parquet is None else rows_of_file
     _write(rows, decoding.problems, parquet, output, is_endless=is_endless)

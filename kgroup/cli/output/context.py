@@ -34,6 +34,7 @@ __all__ = [
     "naming",
     "show",
     "uncollected",
+    "unsaved",
     "warn",
     "warn_notes",
     "warn_of",
@@ -159,12 +160,18 @@ def warn_saved(report: "Report[Any]", verb: str, path: Path) -> ExitStatus:
         InputError: it says that nothing of it could be read.
     """
     warn_report(report)
-    status = report.exit_status
-    if status in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
-        error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
-        unwritten = "" if path == Path("-") else f"; {path} is not written"
-        raise error(f"nothing to {verb}{unwritten}")
-    return status
+    if (error := unsaved(report.exit_status, verb, path)) is not None:
+        raise error
+    return report.exit_status
+
+
+def unsaved(status: ExitStatus, verb: str, path: Path) -> KgroupError | None:
+    """Give the error of a file for which there is nothing; None where there is something."""
+    if status not in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
+        return None
+    error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
+    unwritten = "" if path == Path("-") else f"; {path} is not written"
+    return error(f"nothing to {verb}{unwritten}")
 
 
 @contextmanager

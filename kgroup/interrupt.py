@@ -1,7 +1,6 @@
 """Signals that come while something runs that loses what their handlers raise, or holds them up."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from signal import SIGINT, SIGTERM, getsignal, signal
 from threading import current_thread, main_thread
@@ -59,6 +58,8 @@ def interruptible(work: Callable[[], T]) -> T:
     they raise inside LLVM's calls of Python functions is lost. So another thread does the work. It
     goes on with it where a signal ends the wait.
     """
+    from concurrent.futures import ThreadPoolExecutor  # who only keeps signals needs none
+
     pool = ThreadPoolExecutor(1)
     try:
         return pool.submit(work).result()

@@ -123,7 +123,7 @@ def why_unusable() -> str | None:
     A file of theirs may be missing or damaged, or be no match for others.
     """
     try:
-        if not os.path.exists(user_cache_path()):
+        if not are_kept():
             import_module("numba")
     except (OSError, ImportError) as error:
         return f"the compiler cannot be loaded: {error}"

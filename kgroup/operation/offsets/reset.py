@@ -181,7 +181,7 @@ def _chosen(
     }
     topics = {group_id: _topics(ats, selection) for group_id, ats in committed.items()}
     named = {name for own in topics.values() for name in own or ()}
-    counted = _partitions(cluster, named, _committed_topics(committed), problems)
+    counted = _partitions(cluster, named, committed, problems)
     chosen: dict[str, set[At]] = {}
     for group_id, own in committed.items():
         names = topics[group_id]
@@ -217,7 +217,7 @@ def _missing(
         Problem(
             ProblemKind.NOT_FOUND,
             f"{topic}: Nothing is committed for this topic, and it is not known here"
-            f"{near_names(topic, _committed_topics(committed)) or '.'}",
+            f"{_meant(topic, committed)}",
             topic=topic,
         )
         for topic in selection.topics
@@ -247,14 +247,15 @@ def _topics(committed: Collection[At], selection: Selection) -> frozenset[str] |
     return read
 
 
-def _committed_topics(committed: Mapping[str, Collection[At]]) -> list[str]:
-    return sorted({topic for ats in committed.values() for topic, _ in ats})
+def _meant(topic: str, committed: Mapping[str, Collection[At]]) -> str:
+    """End a sentence about a topic that is not there: with those like it, or a full stop."""
+    return near_names(topic, sorted({name for ats in committed.values() for name, _ in ats})) or "."
 
 
 def _partitions(
     cluster: GroupSource | None,
     topics: Collection[str],
-    committed: Collection[str],
+    committed: Mapping[str, Collection[At]],
     problems: list[Problem],
 ) -> Mapping[str, Collection[int]]:
     """Tell the partitions of topics; those that do not exist are problems."""
@@ -265,8 +266,11 @@ def _partitions(
         if topic not in found or not found[topic].partitions:
             error = found[topic].error if topic in found else None
             is_absent = error in (None, "UNKNOWN_TOPIC_OR_PARTITION")
-            text = f"The topic does not exist{near_names(topic, committed) or '.'}"
-            text = text if is_absent else f"The cluster says {error}."
+            text = (
+                f"The topic does not exist{_meant(topic, committed)}"
+                if is_absent
+                else f"The cluster says {error}."
+            )
             problems.append(Problem(ProblemKind.NOT_FOUND, f"{topic}: {text}", topic=topic))
     return {topic: sorted(each.partitions) for topic, each in found.items()}
 

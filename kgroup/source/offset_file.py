@@ -87,7 +87,7 @@ class OffsetFile:
         absent: dict[str, tuple[At, ...]] = {}
         for group_id in sorted(groups):
             if names is None or group_id in names or (regex and regex.fullmatch(group_id)):
-                of_group = sorted(groups[group_id].items())
+                of_group = [row for _, (row, _) in sorted(groups[group_id].items())]
                 if there := tuple(
                     CommittedOffset(
                         row.topic,
@@ -97,11 +97,13 @@ class OffsetFile:
                         row.metadata,
                         row.commit_timestamp_ms,
                     )
-                    for _, (row, _) in of_group
+                    for row in of_group
                     if row.committed_offset is not None
                 ):
                     offsets[group_id] = there
-                if none := tuple(at for at, (row, _) in of_group if row.committed_offset is None):
+                if none := tuple(
+                    (row.topic, row.partition) for row in of_group if row.committed_offset is None
+                ):
                     absent[group_id] = none
         return OffsetReading(offsets, absent=absent, saved_from=saved_from)
 

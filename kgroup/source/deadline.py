@@ -20,6 +20,10 @@ class Deadline:
         self._of_silence = of_silence
         self._end = monotonic() + timeout_s
 
+    def restart(self) -> None:
+        """Start the time anew, after a wait that the user asked for."""
+        self._end = monotonic() + self.timeout_s
+
     @property
     def left_s(self) -> float:
         """Seconds left; 0 where the time is over."""

@@ -16,11 +16,16 @@ class Live(Cluster):
 
     Attributes:
         told: ids of members that were to be removed.
+        renewed: how often the timeout was started again.
     """
 
     def __init__(self) -> None:
         super().__init__({}, {}, members={"g": 2})
         self.told: list[str] = []
+        self.renewed = 0
+
+    def renew(self, *, anew: bool = False) -> None:
+        self.renewed += 1
 
     def __call__(self, bootstrap: list[str], **options: object) -> Live:
         return self
@@ -64,3 +69,4 @@ def test_a_wrong_column_is_told_before_anybody_is_removed(cli: Cli, live: Live) 
     assert live.told == []
     cli(*LINE, "--execute", "--columns", "member_id")
     assert len(live.told) == 2
+    assert live.renewed == 1, "the question may have waited for longer than brokers are waited for"

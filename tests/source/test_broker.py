@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from functools import partial
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.operation.describe import describe
 from kgroup.protocol.record.consumer_protocol import encode_assignment, encode_subscription
+from kgroup.source import deadline
 from kgroup.source.base import Question
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
@@ -608,3 +610,41 @@ def test_connections_refused_and_closed() -> None:
         "unreachable",
         f"{address} cannot be reached: Connection refused",
     )
+
+
+def test_what_a_step_has_waited_for_in_vain_the_next_one_does_not(broker: FakeBroker) -> None:
+    """The leader cannot be reached, and stays the leader: a broker behind a firewall, say."""
+    with socket.socket() as unused:
+        unused.bind((HOST, 0))
+        nodes = [
+            {"node_id": number, "host": HOST, "port": port, "rack": None}
+            for number, port in ((1, broker.port), (2, unused.getsockname()[1]))
+        ]
+        answer = metadata(broker, topic("orders", 2))(None) | {"brokers": nodes}
+        broker.handlers["Metadata"] = lambda _: answer
+        with Cluster(broker.bootstrap, timeout_s=0.5, of_silence=True) as source:
+            rounds = []
+            for is_renewed in (False, False, True):
+                if is_renewed:
+                    source.renew()
+                broker.asked.clear()
+                logs = source.log_ranges({("orders", 0)})
+                assert [each.kind for each in logs.problems] == ["unreachable"]
+                rounds.append(broker.names.count("Metadata"))
+    first, second, renewed = rounds
+    assert first > 2, "it is looked for again and again"
+    assert second == 0, "the topic is known, and nothing is looked for again"
+    assert renewed > 2
+
+
+def test_the_timeout_starts_again_after_a_wait(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Cluster(broker.bootstrap, timeout_s=10) as source:
+        assert source.read(["g"], QUICK).problems == ()
+        monkeypatch.setattr(deadline, "monotonic", lambda: monotonic() + 60)
+        source.renew()
+        assert source.read(["g"], QUICK).problems == ()
+        monkeypatch.setattr(deadline, "monotonic", lambda: monotonic() + 120)
+        with pytest.raises(BrokerError):
+            source.read(["g"], QUICK)

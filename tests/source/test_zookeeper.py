@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from time import monotonic
 
 import pytest
 
@@ -19,6 +20,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
+from kgroup.source import deadline
 from kgroup.source.base import KafkaOffsets, Question, Reading
 from kgroup.source.broker import source as broker_source
 from kgroup.source.config.client_setting import Secret
@@ -484,6 +486,20 @@ def test_brokers_that_do_not_answer_are_waited_for_once_in_a_round(
             assert zookeeper.log_sizes([("t", 0)]) == {}
             assert brokers.asked == asked
             zookeeper.renew()
+
+
+def test_the_timeout_starts_again_after_a_wait(
+    server: FakeZookeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also that of a connection which is there already."""
+    with source(server.connect) as zookeeper:
+        assert "web" in zookeeper.read(["web"]).image.groups
+        monkeypatch.setattr(deadline, "monotonic", lambda: monotonic() + 60)
+        zookeeper.renew()
+        assert "web" in zookeeper.read(["web"]).image.groups
+        monkeypatch.setattr(deadline, "monotonic", lambda: monotonic() + 120)
+        with pytest.raises(BrokerError):
+            zookeeper.read(["web"])
 
 
 def test_commits_to_kafka_and_what_could_not_be_learnt_of_them(

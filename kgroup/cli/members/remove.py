@@ -76,7 +76,7 @@ def command(
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
     from kgroup.render.group.offsets import removal_sheet
     from kgroup.render.sheet import sheet_text
-    from kgroup.source.base import MemberRemover
+    from kgroup.source.base import MemberRemover, RenewableSource
 
     name = "members remove"
     with documented(name, output), source.open() as found:
@@ -95,6 +95,8 @@ def command(
                     f"{found.store_name}?"
                 ),
             )
+            if isinstance(found, RenewableSource):
+                found.renew()  # the time in which the user answers is not the broker's
             with telling_of_interrupts(lambda: _INTERRUPTED):
                 report = carry_out_removal(found, plan, reason)
             with telling_results(report):

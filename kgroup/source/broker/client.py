@@ -61,6 +61,8 @@ class BrokerClient:
 
     Attributes:
         deadline: bounds all waiting.
+        has_given_up: whether something has been asked for again and again, until the time for that
+            was over; see `Backoff`.
         brokers: by id, as the last answer to `metadata` had them.
         cluster_id: likewise; None before Kafka 0.10.1.
     """
@@ -76,6 +78,7 @@ class BrokerClient:
         servers = bootstrap.split(",") if isinstance(bootstrap, str) else list(bootstrap)
         self.bootstrap = [server.strip() for server in servers if server.strip()]
         self.deadline = deadline
+        self.has_given_up = False
         self.brokers: Mapping[int, Broker] = {}
         self.cluster_id: str | None = None
         self._net = NetworkSelector(client_id="kgroup", slow_task_threshold_secs=0)
@@ -117,6 +120,7 @@ class BrokerClient:
 
     def forgive(self) -> None:
         """Ask brokers again that were given up, and for topics that are known."""
+        self.has_given_up = False
         self._topics.clear()
         for link in (*self._links.values(), self._bootstrap_link):
             if link is not None:
@@ -410,17 +414,24 @@ def _same_node(manager: Any, node: Any) -> Any:
 
 
 class Backoff:
-    """Growing pauses between attempts, for as long as the deadline's timeout at most."""
+    """Growing pauses between attempts, for as long as the deadline's timeout at most.
 
-    def __init__(self, client: BrokerClient) -> None:
+    A command asks in several steps. With `in_step` the next steps do not wait again, once one of
+    them has waited in vain, until `BrokerClient.forgive`: else each would take the whole timeout.
+    """
+
+    def __init__(self, client: BrokerClient, *, in_step: bool = False) -> None:
         self._client = client
-        self._end = monotonic() + client.deadline.timeout_s
+        self._in_step = in_step
+        is_over = in_step and client.has_given_up
+        self._end = monotonic() + (0 if is_over else client.deadline.timeout_s)
         self._pause_s = FIRST_BACKOFF_S
 
     async def wait(self) -> bool:
         """Wait, and tell that there is time for another attempt; False at once where not."""
         pause_s = self._pause_s
         if min(self._end - monotonic(), self._client.deadline.left_s) <= pause_s:
+            self._client.has_given_up |= self._in_step
             return False
         self._pause_s = min(2 * pause_s, LAST_BACKOFF_S)
         await self._client.sleep(pause_s)

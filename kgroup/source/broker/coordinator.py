@@ -123,7 +123,7 @@ class Coordinators:
         answers: dict[str, T] = {}
         waiting = {each.group_id: each for each in coordinators}
         doubts: dict[str, int] = {}
-        backoff = Backoff(self._client)
+        backoff = Backoff(self._client, in_step=True)
         while waiting:
             batches = list(_batches(waiting.values()))
             results = await self._client.gather(ask(*batch) for batch in batches)
@@ -198,7 +198,7 @@ async def find_coordinators(
     """
     found: dict[str, int | Refusal] = {}
     missing = dict.fromkeys(keys)
-    backoff = Backoff(client)
+    backoff = Backoff(client, in_step=True)
     while missing:
         for key, (code, node) in (await _ask_for(client, list(missing), transactional)).items():
             found[key] = Refusal(code) if code else node

@@ -44,7 +44,7 @@ async def _list_of(client: BrokerClient, node: int, question: Question) -> list[
         fields["states_filter"] = sorted(question.states)
     if version >= 5:
         fields["types_filter"] = sorted(question.types)
-    backoff = Backoff(client)
+    backoff = Backoff(client, in_step=True)
     while True:
         answer = await client.ask(node, ListGroupsRequest, **fields)
         if not answer.error_code:

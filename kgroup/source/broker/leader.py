@@ -94,7 +94,7 @@ async def ask_leaders(
     marks: dict[At, OffsetMark] = {}
     reasons: dict[At, BrokerError | int] = {}
     waiting = set(partitions)
-    backoff = Backoff(client)
+    backoff = Backoff(client, in_step=True)
     topics = await client.topics({topic for topic, _ in waiting})
     while waiting:
         by_leader: dict[int, list[At]] = {}

@@ -89,15 +89,23 @@ class Cluster:
         *,
         timeout_s: float = 10.0,
         of_silence: bool = False,
+        deadline: Deadline | None = None,
         **options: Any,
     ) -> None:
         """Connect to nothing yet; see `BrokerClient`.
 
-        `timeout_s` bounds all that is done with this object, or the time of silence (`of_silence`).
+        Args:
+            bootstrap: see `BrokerClient`.
+            timeout_s: bounds all that is done with this object until `renew`, from the first
+                question on, or (`of_silence`) the time in which no broker answers.
+            of_silence: see `timeout_s`.
+            deadline: bounds it instead, where another server is waited for as well.
+            options: see `BrokerClient`.
         """
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
         self._of_silence = of_silence
+        self._deadline = deadline
         self._options = options
         self._client: BrokerClient | None = None
         self._memory: LogMemory | None = None
@@ -117,12 +125,14 @@ class Cluster:
     def renew(self, *, anew: bool = False) -> None:
         """Give brokers that were silent another chance, or connect anew; see `RenewableSource`.
 
-        From now on only what is new of `__consumer_offsets` is read.
+        From now on only what is new of `__consumer_offsets` is read. The timeout starts again.
         """
         if self._memory is None:
             from kgroup.source.broker.offsets_log import LogMemory
 
             self._memory = LogMemory()
+        if self._deadline is not None:
+            self._deadline.restart()
         if anew:
             self.close()
         if self._client is not None:
@@ -306,8 +316,9 @@ class Cluster:
 
     def _connected(self) -> BrokerClient:
         if self._client is None:
-            deadline = Deadline(self._timeout_s, of_silence=self._of_silence)
-            self._client = BrokerClient(self._bootstrap, deadline, **self._options)
+            if self._deadline is None:
+                self._deadline = Deadline(self._timeout_s, of_silence=self._of_silence)
+            self._client = BrokerClient(self._bootstrap, self._deadline, **self._options)
             self._client.run(self._client.connect)
         return self._client
 

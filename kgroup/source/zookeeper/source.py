@@ -77,8 +77,6 @@ class Zookeeper:
                 place of those that are registered.
         """
         self.store_name = StoreName(f"ZooKeeper {address}")
-        self._timeout_s = timeout_s
-        self._of_silence = of_silence
         deadline = Deadline(timeout_s, of_silence=of_silence)
         self._client = ZookeeperClient(address, deadline, context=context, digest=digest)
         self._broker_options = dict(brokers or {})
@@ -99,7 +97,7 @@ class Zookeeper:
 
     def renew(self, *, anew: bool = False) -> None:
         """Prepare another round; see `RenewableSource`."""
-        self._client.deadline = Deadline(self._timeout_s, of_silence=self._of_silence)
+        self._client.deadline.restart()
         self._silence = None
         if anew:
             self.close()
@@ -314,12 +312,7 @@ class Zookeeper:
         )
         from kgroup.source.broker.source import Cluster
 
-        return Cluster(
-            servers,
-            timeout_s=max(self._client.deadline.left_s, 0.001),
-            of_silence=self._of_silence,
-            **options,
-        )
+        return Cluster(servers, deadline=self._client.deadline, **options)
 
     def _registered(self, protocol: str) -> list[str]:
         """Return where brokers listen with this security protocol.

@@ -140,8 +140,10 @@ def prose_text(text: str, *, terminal: bool) -> Iterator[str]:
         yield f"{lines}\n"
 
 
-def title_text(title: str, form: str, *, level: int, terminal: bool) -> Iterator[str]:
-    """Write the title of a table or of a part, as table or one of `MARKUPS`."""
+def title_text(
+    title: str, form: str, *, level: int, terminal: bool, warns: bool = False
+) -> Iterator[str]:
+    """Write the title of a table or of a part, or a warning, as table or one of `MARKUPS`."""
     if form != "table":
         from kgroup.render.markup import markup_title
 
@@ -149,6 +151,6 @@ def title_text(title: str, form: str, *, level: int, terminal: bool) -> Iterator
     elif terminal:
         from kgroup.render.table import rich_title
 
-        yield rich_title(title)
+        yield rich_title(title, warns=warns)
     else:
         yield f"{title}\n"

@@ -270,11 +270,11 @@ def rich_lines(lines: Iterable[Iterable[tuple[str, str]]]) -> str:
     return _on_terminal(text, None, folded=False)
 
 
-def rich_title(title: str) -> str:
-    """Write a line that stands out on a terminal."""
+def rich_title(title: str, *, warns: bool = False) -> str:
+    """Write a line that stands out on a terminal; in red, a warning."""
     from rich.text import Text
 
-    return _on_terminal(Text(title, style="bold"), None)
+    return _on_terminal(Text(title, style="bold red" if warns else "bold"), None)
 
 
 def rich_prose(text: str, terminal_width: int | None = None) -> str:

@@ -605,6 +605,38 @@ def test_what_undoes_a_change_names_table_and_columns(cli: Cli, database: str) -
     assert cli("offsets", "show", "--sql", database, *names, "--all", "-o", "jsonl").out == ""
 
 
+@pytest.mark.parametrize(
+    "goal", ["--shift-by 1", "--to-offset 16", "--to-file all.csv", "--to-group ahead"]
+)
+def test_a_script_that_skips_says_so(cli: Cli, database: str, tmp_path: Path, goal: str) -> None:
+    rows_of = "".join(f"order-service,orders,{p},{o + 1}\n" for p, o in ORDERS.items())
+    (tmp_path / "all.csv").write_text(rows_of)
+    (tmp_path / "ahead.csv").write_text(rows_of.replace("order-service", "ahead"))
+    ahead = ["offsets", "import", "--sql", database, "ahead.csv", "--execute", "--backup", "a.json"]
+    assert cli(*ahead).status == 0
+    line = ["offsets", "reset", "--sql", database, "order-service", *goal.split()]
+    before = cli("offsets", "show", "--sql", database, "order-service", "-o", "jsonl").out
+    for more in ([], ["--yes"]):
+        refused = cli(*line, "--execute", *more, "--backup", "b.json")
+        assert (refused.status, refused.out) == (2, "")
+        assert "--execute would skip " in refused.err
+        assert "choose --allow-skip" in refused.err
+        assert not (tmp_path / "b.json").exists()
+    assert cli("offsets", "show", "--sql", database, "order-service", "-o", "jsonl").out == before
+    planned = cli(*line)
+    assert planned.status == 0
+    assert planned.out.startswith("Skips ")
+    assert cli(*line, "--execute", "--allow-skip", "--backup", "b.json").status == 0
+    assert cli("offsets", "show", "--sql", database, "order-service", "-o", "jsonl").out != before
+
+
+def test_what_is_refused_or_read_again_is_not_skipped(cli: Cli, database: str) -> None:
+    back = cli("offsets", "reset", "--sql", database, "order-service", "--shift-by", "-1")
+    assert back.out.startswith("Group order-service")
+    active = cli("offsets", "reset", "--sample", "order-service", "--to-latest")
+    assert "Skips" not in active.out
+
+
 def test_a_plan_names_the_store(cli: Cli, database: str, tmp_path: Path) -> None:
     planned = cli("offsets", "reset", "--sql", database, "shipping", "--shift-by", "1")
     assert planned.err == (

@@ -21,10 +21,10 @@ from tests.source.sql.stored import new, query
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 60
-RESET = ["offsets", "reset", "--sql", "o.db", "g", "--shift-by", "2"]
+RESET = ["offsets", "reset", "--sql", "o.db", "g", "--shift-by", "2", "--allow-skip"]
 QUESTION = "Change 1 offset of 1 group in sqlite:///"
 UNDO = "; to undo this: kgroup offsets import kgroup-offsets-"
-LEFT = "kgroup: error: nothing was changed: that was not answered by yes\n"
+LEFT = "kgroup: error: aborted: not confirmed; nothing was changed\n"
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_ctrl_c_leaves_all(folder: Path) -> None:
         terminal.type("\x03")
         status, out, seen = terminal.end()
     assert (status, out) == (130, "")
-    assert seen.endswith("\nkgroup: nothing was changed: that was not answered by yes\n")
+    assert seen.endswith("\nkgroup: aborted: not confirmed; nothing was changed\n")
     assert "Abort" not in seen
     assert (committed(folder), backups(folder)) == (5, [])
 
@@ -190,8 +190,42 @@ def test_who_is_sure_is_not_asked(folder: Path) -> None:
     assert UNDO in seen
 
 
+SKIP = "Skip 2 unread records in 1 partition: t-0 (2)? [y/N] "
+PLAIN = [word for word in RESET if word != "--allow-skip"]
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 7), ("n\n", 5)])
+def test_skipping_is_asked_about_separately(folder: Path, answer: str, left: int) -> None:
+    with on_terminal(folder, *PLAIN, "--execute") as terminal:
+        terminal.until("(2 records skipped, 0 read again)? [y/N] ")
+        assert terminal.seen.startswith("Skips 2 unread records in 1 partition: t-0 (2)\n")
+        assert SKIP not in terminal.seen
+        terminal.type("y\n")
+        terminal.until(SKIP)
+        assert (committed(folder), backups(folder)) == (5, [])
+        terminal.type(answer)
+        status, _, seen = terminal.end()
+    assert (status, committed(folder)) == ((0, 7) if left == 7 else (1, 5))
+    assert seen.endswith(LEFT) == (left == 5)
+
+
+def test_who_is_sure_does_not_skip_by_that(folder: Path) -> None:
+    with on_terminal(folder, *PLAIN, "--execute", "--yes") as terminal:
+        status, out, seen = terminal.end()
+    assert (status, out, committed(folder), backups(folder)) == (2, "", 5, [])
+    assert "--execute would skip 2 unread records in 1 partition: t-0 (2); nothing was ch" in seen
+
+
+def test_reading_again_is_asked_about_once(folder: Path) -> None:
+    with on_terminal(folder, *PLAIN[:-1], "-2", "--execute") as terminal:
+        terminal.until("[y/N] ")
+        terminal.type("y\n")
+        status, _, seen = terminal.end()
+    assert (status, committed(folder), seen.count("[y/N]")) == (0, 3, 1)
+
+
 def test_nothing_to_do_is_not_asked_about(folder: Path) -> None:
-    with on_terminal(folder, *RESET[:-1], "0", "--execute") as terminal:
+    with on_terminal(folder, *RESET[:-2], "0", "--execute") as terminal:
         status, out, seen = terminal.end()
     assert status == 0
     assert "unchanged" in out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.offsets.plan import PlannedOffset, Result
 from kgroup.render.group.offset_plan import plan_text, plan_totals, record_totals
@@ -49,6 +51,9 @@ ROWS = (
 def test_groups_have_tables_of_their_own() -> None:
     text = "".join(plan_text(ROWS, "table", headers=True, terminal=False))
     assert text == (
+        "Skips 4 unread records in 3 partitions of 2 groups: billing orders-3 (2), "
+        "shipping orders-0 (1), shipping orders-1 (1)\n"
+        "\n"
         "Group billing\n"
         "topic   partition  committed_offset  target_offset  skipped  read_again  mark      "
         "result\n"
@@ -68,6 +73,15 @@ def test_groups_have_tables_of_their_own() -> None:
         "orders          0                 5              6\n"
         "orders          1                 6              7\n"
     )
+
+
+def test_skipped_records_are_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    first = next(iter(plan_text([row(0, 3, 9)], "table", headers=True, terminal=True)))
+    assert first == "\x1b[1;31mSkips 6 unread records in 1 partition: orders-0 (6)\x1b[0m\n"
+    markdown = next(iter(plan_text([row(0, 3, 9)], "markdown", headers=True, terminal=False)))
+    assert "Skips 6 unread records in 1 partition: orders-0 (6)" in markdown
 
 
 def test_totals() -> None:

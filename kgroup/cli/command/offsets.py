@@ -10,7 +10,7 @@ COMMANDS: CommandTable = {
     "import": ("offsets.import_file", "Commit what a file has, or undo a change by its backup."),
     "diff": ("offsets.diff", "Compare two stores."),
     "copy": ("offsets.copy", "Commit in one store what another one has."),
-    "reset": ("offsets.reset", "Let groups go on to read somewhere else."),
+    "reset": ("offsets.reset", "Reset committed offsets."),
     "delete": ("offsets.delete", "Delete groups, or what they have committed for topics."),
 }
 

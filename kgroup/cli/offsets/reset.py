@@ -90,7 +90,8 @@ def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "kgroup offsets reset --sample invoice-batch --to-latest",
         "kgroup offsets reset -b kafka-1:9092 billing --topic orders:0,2 --to-time 2h --times",
         "kgroup offsets reset -b kafka-1:9092 billing --topic orders --shift-by -100 --execute",
-        "kgroup offsets reset -b kafka-1:9092 billing-2 --to-group billing --execute --yes",
+        "kgroup offsets reset -b kafka-1:9092 billing-2 --to-group billing --execute --yes "
+        "--allow-skip",
     ),
 )
 @groups_argument
@@ -121,7 +122,7 @@ def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "many bytes lie between, where that is the whole partition.",
 )
 @store_options
-@execution_options()
+@execution_options(skips=True)
 @output_options
 def command(
     groups: Sequence[str],
@@ -136,11 +137,12 @@ def command(
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
-    """Let groups go on to read somewhere else.
+    """Reset committed offsets.
 
-    Without --topic, all partitions that the group has committed. What is out of a partition's range
-    becomes its start or end, and is marked. Groups with members are left alone: stop them first.
-    Without --execute only the plan is shown.
+    Without --topic, reset all partitions that the group has committed. An offset out of a
+    partition's range becomes its start or end, and is marked. Groups with members are left alone:
+    stop them first. Without --execute only the plan is shown. A plan that skips unread records says
+    so in its first line and is confirmed separately; scripts need --allow-skip.
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.reset import Selection, plan_reset

@@ -42,7 +42,7 @@ _READ_ONLY = (
     "log directories and snapshots are only read, and so are files, which 'kgroup offsets export' "
     "writes"
 )
-_LEFT = "nothing was changed: that was not answered by yes"
+_LEFT = "aborted: not confirmed; nothing was changed"
 _AGAIN = "the same command does what is left"
 _NOT_AGAIN = "look before you reset again, which goes on from where they are now"
 
@@ -54,15 +54,20 @@ class Execution:
         wanted: --execute.
         is_sure: --yes.
         backup: file for what was there; None: one that is named by the time.
+        allows_skip: whether a plan may skip unread records without a question of its own
+            (--allow-skip).
 
     Attributes:
         is_wanted: whether to do more than to show the plan.
     """
 
-    def __init__(self, wanted: bool, is_sure: bool, backup: Path | None) -> None:
+    def __init__(
+        self, wanted: bool, is_sure: bool, backup: Path | None, *, allows_skip: bool = True
+    ) -> None:
         self.is_wanted = wanted
         self._is_sure = is_sure
         self._backup = backup
+        self._allows_skip = allows_skip
 
     def run(
         self,
@@ -84,12 +89,13 @@ class Execution:
             cluster: where groups of a store read that does not know their members.
 
         Raises:
-            UsageError: the store cannot be changed.
+            UsageError: the store cannot be changed, or the plan skips unread records, which nobody
+                is there to confirm.
             InputError: what was there could not be saved; nothing was changed.
             KgroupError: somebody was asked and did not say yes; likewise.
         """
         from kgroup.operation.offsets.plan import Result, carry_out
-        from kgroup.render.group.offset_plan import counted, plan_text
+        from kgroup.render.group.offset_plan import counted, plan_text, skipped_text
         from kgroup.render.group.offsets import plan_sheet
         from kgroup.source.base import WritableOffsetStore
 
@@ -107,7 +113,15 @@ class Execution:
         plan_sheet(()).select(output.columns)  # a wrong one is told before anything is changed
         warn_notes(plan.notes)  # of another cluster's file, say
         text = partial(plan_text, plan.rows, "table", headers=True)
+        skipped = None if self._allows_skip else skipped_text(plan.rows)
+        if skipped is not None and not self._asks:
+            raise UsageError(
+                f"--execute would skip {skipped}; nothing was changed. To skip them choose "
+                "--allow-skip, or leave those partitions out (--topic NAME:P,...)"
+            )
         self.ask(text, lambda: _question(plan, store.store_name))
+        if skipped is not None:
+            _confirm(f"Skip {skipped}?")
         saved = file = None
         if before := plan.backup:
             file = self._save(before, store.store_name)
@@ -142,29 +156,20 @@ class Execution:
             UsageError: nobody would see the question.
             KgroupError: the answer is something else than yes.
         """
-        if self._is_sure or not sys.stdin.isatty():
+        if not self._asks:
             return
         if not sys.stderr.isatty():
             raise UsageError(
                 "--execute asks on standard error, which is no terminal, while standard input is "
                 "one; leave it to the terminal, or choose --yes not to be asked"
             )
-        from kgroup.render.cell import harmless
-
         for block in plan(terminal=True):
             click.echo(block, nl=False, err=True)
-        # Not by click, which writes a blank to standard output before it reads.
-        click.echo(f"{harmless(question())} [y/N] ", nl=False, err=True)
-        try:
-            answer = sys.stdin.buffer.readline()
-        except KeyboardInterrupt:
-            click.echo(err=True)
-            warn(_LEFT)
-            raise
-        if not answer.endswith(b"\n"):
-            click.echo(err=True)
-        if answer.strip().lower() not in (b"y", b"yes"):
-            raise KgroupError(_LEFT)
+        _confirm(question())
+
+    @property
+    def _asks(self) -> bool:
+        return not self._is_sure and sys.stdin.isatty()
 
     def _save(self, offsets: "Sequence[StoredOffset]", store: "StoreName") -> Path:
         """Write a new file.
@@ -195,6 +200,28 @@ class Execution:
                 raise _unsaved(path, error) from None
             raise
         return path
+
+
+def _confirm(question: str) -> None:
+    """Ask a question on a terminal.
+
+    Raises:
+        KgroupError: the answer is something else than yes.
+    """
+    from kgroup.render.cell import harmless
+
+    # Not by click, which writes a blank to standard output before it reads.
+    click.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)
+    try:
+        answer = sys.stdin.buffer.readline()
+    except KeyboardInterrupt:
+        click.echo(err=True)
+        warn(_LEFT)
+        raise
+    if not answer.endswith(b"\n"):
+        click.echo(err=True)
+    if answer.strip().lower() not in (b"y", b"yes"):
+        raise KgroupError(_LEFT)
 
 
 def _unsaved(path: Path, error: OSError) -> InputError:
@@ -283,21 +310,31 @@ def _default_names() -> Iterator[Path]:
     yield from (Path(f"{name}-{number}.json") for number in count(2))
 
 
-def execution_options(*, saves: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def execution_options(
+    *, saves: bool = True, skips: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add `--execute` and `--yes`; the command takes ``execution: Execution``.
 
     Args:
         saves: also `--backup`: what is changed can be saved.
+        skips: also `--allow-skip`: skipped records are confirmed separately.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def with_execution(
-            *, execute: bool, yes: bool, backup: Path | None = None, **rest: Any
+            *,
+            execute: bool,
+            yes: bool,
+            backup: Path | None = None,
+            allow_skip: bool = not skips,
+            **rest: Any,
         ) -> Any:
-            return command(execution=Execution(execute, yes, backup), **rest)
+            execution = Execution(execute, yes, backup, allows_skip=allow_skip)
+            return command(execution=execution, **rest)
 
-        return add_options(with_execution, *_OPTIONS, *([_BACKUP_OPTION] if saves else []))
+        more = [*([_SKIP_OPTION] if skips else []), *([_BACKUP_OPTION] if saves else [])]
+        return add_options(with_execution, *_OPTIONS, *more)
 
     return decorate
 
@@ -311,6 +348,11 @@ def _check_file(path: Path) -> Path:
 _OPTIONS = (
     click.option("--execute", is_flag=True, help="Do it; otherwise the plan is shown."),
     click.option("--yes", is_flag=True, help="Do not ask on a terminal."),
+)
+_SKIP_OPTION = click.option(
+    "--allow-skip",
+    is_flag=True,
+    help="Skip unread records without a second question; needed where nobody is asked.",
 )
 _BACKUP_OPTION = click.option(
     "--backup",

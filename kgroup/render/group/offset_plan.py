@@ -6,23 +6,32 @@ from itertools import groupby
 from operator import attrgetter
 
 from kgroup.operation.offsets.plan import PlannedOffset, Result
+from kgroup.operation.report import first_names
 from kgroup.render.cell import Kind, cell
 from kgroup.render.group.offsets import PLAN_COLUMNS
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
-__all__ = ["counted", "plan_text", "plan_totals", "record_totals"]
+__all__ = ["counted", "plan_text", "plan_totals", "record_totals", "skipped_text"]
 
 _LEFT_OUT = frozenset({"group_id", "log_start_offset", "log_end_offset"})
 """What people are not shown in a plan's tables: it is in their titles, or `mark` says enough."""
 _SHOWN = tuple(column for column in PLAN_COLUMNS if column.name not in _LEFT_OUT)
+_CHANGED = (Result.PLANNED, Result.DONE)
 _OWN = frozenset({"partition", "committed_offset", "target_offset"})
 """Columns that stay in a plan's tables also where all rows have the same value."""
 
 
 def plan_text(
-    rows: Iterable[PlannedOffset], form: str, *, headers: bool, terminal: bool
+    rows: Sequence[PlannedOffset], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
-    """Write a plan for people, as table or one of `MARKUPS`: each group below its name."""
+    """Write a plan for people, as table or one of `MARKUPS`: each group below its name.
+
+    The first line warns of unread records that would be skipped.
+    """
+    if (skipped := skipped_text(rows)) is not None:
+        line = f"Skips {skipped}"
+        yield from title_text(line, form, level=2, terminal=terminal, warns=True)
+        yield "\n"
     for number, (group_id, own) in enumerate(groupby(rows, key=attrgetter("group_id"))):
         yield "\n" if number else ""
         sheet, common = Sheet.of(_SHOWN, own).without_blank().without_common(_OWN)
@@ -43,10 +52,27 @@ def plan_totals(rows: Sequence[PlannedOffset]) -> str:
     return f"{' and '.join(what)}: {results}{records and f'; {records}'}"
 
 
+def skipped_text(rows: Iterable[PlannedOffset]) -> str | None:
+    """Tell how many unread records a change skips, and where; None: none that is known of."""
+    skipping = [row for row in rows if row.result in _CHANGED and row.skipped]
+    if not skipping:
+        return None
+    groups = {row.group_id for row in skipping}
+    total = counted(sum(row.skipped or 0 for row in skipping), "unread record")
+    of_groups = f" of {counted(len(groups), 'group')}" if len(groups) > 1 else ""
+    partitions = counted(len(skipping), "partition")
+
+    def name(row: PlannedOffset) -> str:
+        group = f"{cell(row.group_id, Kind.NAME)} " if of_groups else ""
+        return f"{group}{cell(row.topic, Kind.NAME)}-{row.partition} ({row.skipped})"
+
+    skipping.sort(key=lambda row: -(row.skipped or 0))
+    return f"{total} in {partitions}{of_groups}: {first_names(skipping, name)}"
+
+
 def record_totals(rows: Iterable[PlannedOffset]) -> str:
     """Sum up which records are skipped and read again by what is changed; "" where none tells."""
-    results = (Result.PLANNED, Result.DONE)
-    changed = [row for row in rows if row.topic is not None and row.result in results]
+    changed = [row for row in rows if row.topic is not None and row.result in _CHANGED]
     known = [row for row in changed if row.skipped is not None and row.read_again is not None]
     if not known:
         return ""

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from kgroup.model.instant import rfc3339
 from kgroup.value_class import value_class
 
 __all__ = [
@@ -113,20 +114,22 @@ class OffsetChange(Struct, frozen=True, gc=False):
     def conflict(self, now: CommittedOffset | None) -> str | None:
         """Say how what is committed now differs from `before`; None where it does not.
 
-        Metadata and leader epochs are compared where both are known. Times of commits are not: who
-        commits the same again has changed nothing.
+        Both are what the store said of the partition, so everything that it keeps is compared: the
+        offset, the leader epoch, the metadata, and the time of the commit where both tell it.
         """
         before = self.before
-        if before is None or now is None:
+        if before is None or now is None or before.committed_offset != now.committed_offset:
             if before is now:
                 return None
             expected, found = _said(before), _said(now)
-        elif before.committed_offset != now.committed_offset:
-            expected, found = _said(before), _said(now)
-        elif _differ(before.metadata, now.metadata):
-            expected, found = f"metadata {before.metadata!r}", repr(now.metadata)
-        elif _differ(before.leader_epoch, now.leader_epoch):
-            expected, found = f"leader epoch {before.leader_epoch}", str(now.leader_epoch)
+        elif (before.metadata or "") != (now.metadata or ""):
+            expected, found = f"metadata {before.metadata or ''!r}", repr(now.metadata or "")
+        elif before.leader_epoch != now.leader_epoch:
+            expected = f"leader epoch {_number(before.leader_epoch)}"
+            found = _number(now.leader_epoch)
+        elif _differ(before.commit_timestamp_ms, now.commit_timestamp_ms):
+            expected = f"a commit of {rfc3339(before.commit_timestamp_ms or 0)}"
+            found = rfc3339(now.commit_timestamp_ms or 0)
         else:
             return None
         return f"{self.topic}-{self.partition}: expected {expected}, found {found}"
@@ -153,6 +156,10 @@ def is_same(now: CommittedOffset | None, after: CommittedOffset | None) -> bool:
 
 def _said(offset: CommittedOffset | None) -> str:
     return "no offset" if offset is None else f"offset {offset.committed_offset}"
+
+
+def _number(number: int | None) -> str:
+    return "none" if number is None else str(number)
 
 
 def _differ(one: object, other: object) -> bool:

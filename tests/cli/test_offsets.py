@@ -162,6 +162,8 @@ def test_active_groups_are_refused(cli: Cli) -> None:
         ),
         ("reset --sample g --to-latest --to-offset 3", "found --to-latest and --to-offset"),
         ("reset --sample g --to-offset -3", "-3 is not in the range"),
+        ("reset -b h:1 g --to-time -1", "expected epoch milliseconds (1700000000000), found '-1'"),
+        ("reset -b h:1 g --to-time 0", "expected epoch milliseconds (1700000000000), found '0'"),
         ("reset --sample g --to-latest --topic :3", "expected TOPIC or TOPIC:0,2, found ':3'"),
         ("reset --sample g --to-latest --topic t:", "expected TOPIC or TOPIC:0,2, found 't:'"),
         ("reset --sample g --to-latest --topic t:a", "expected TOPIC or TOPIC:0,2, found 't:a'"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.cli.option.parameter import parse_bytes, parse_instant
+from kgroup.cli.option.parameter import parse_bytes, parse_end, parse_instant, parse_time
 from kgroup.model.pattern import parse_regex
 
 NOW = 1_700_000_000_004
@@ -47,6 +47,18 @@ def test_instant(text: str, expected: int) -> None:
 def test_no_instant(text: str) -> None:
     with pytest.raises(ValueError, match="is no time; expected RFC 3339"):
         parse_instant(text)
+
+
+@pytest.mark.parametrize("text", ["-1", "-2", " -3 ", "0", "99999999999"])
+def test_what_listoffsets_takes_for_something_else_is_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match="expected epoch milliseconds"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize("text", ["-1", "-2", "offset:-1"])
+def test_a_log_does_not_end_before_it_begins(text: str) -> None:
+    with pytest.raises(ValueError, match="offset"):
+        parse_end(text)
 
 
 @given(

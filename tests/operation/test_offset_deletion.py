@@ -16,6 +16,7 @@ from kgroup.model.group import (
     Subtopology,
     Topology,
 )
+from kgroup.model.offset import CommittedOffset
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.plan import Result, carry_out
 from kgroup.source.base import OffsetReading
@@ -121,6 +122,31 @@ def test_share_groups_are_not_deleted(state: GroupState) -> None:
     assert plan.is_empty
     (problem,) = plan_deletion(store, ["g"], topics={"orders": None}).problems
     assert problem.kind is ProblemKind.UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("now", "text"),
+    [
+        (CommittedOffset(*READ, 1, 2, "new"), "expected metadata 'old', found 'new'"),
+        (CommittedOffset(*READ, 1, 3, "old"), "expected leader epoch 2, found 3"),
+        (CommittedOffset(*READ, 1, None, "old"), "expected leader epoch 2, found none"),
+        (CommittedOffset(*READ, 2, 2, "old"), "expected offset 1, found offset 2"),
+        (None, "expected offset 1, found no offset"),
+    ],
+)
+def test_what_was_committed_since_is_not_deleted_unsaved(
+    now: CommittedOffset | None, text: str
+) -> None:
+    """The backup has what was committed when the deletion was planned."""
+    store = Cluster(Group("g", CLASSIC, GroupState.EMPTY), offsets={READ: 1})
+    store.offsets["g"] = (CommittedOffset(*READ, 1, 2, "old"),)
+    plan = plan_deletion(store, ["g"])
+    store.offsets["g"] = () if now is None else (now,)
+    done = carry_out(store, plan)
+    assert ([each.result for each in done.data], store.deleted) == ([Result.REFUSED], [])
+    (problem,) = done.errors
+    assert problem.kind is ProblemKind.CHANGED
+    assert f"orders-0: {text}." in problem.reason
 
 
 def test_a_group_that_came_since_is_not_deleted_unseen() -> None:

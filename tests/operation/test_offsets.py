@@ -876,13 +876,6 @@ def test_a_group_that_one_side_has_not_differs() -> None:
     assert diff_offsets(one, other, ["g"], second_id="h").exit_status is ExitStatus.DONE
 
 
-def test_a_time_before_1970_is_the_first_record() -> None:
-    """Below 0 Kafka has special values: -1 is the end."""
-    times = {("orders", 0, 0): 10, ("orders", 1, 0): 0}
-    plan = reset(ResetTo(Goal.TIME, -1), times=times)
-    assert targets(plan) == {("orders", 0): 10, ("orders", 1): 0}
-
-
 def test_a_group_that_runs_beside_its_table_is_left_alone() -> None:
     cluster = Cluster({}, RANGES, {"g": 1})
     plan = plan_reset(Store({"g": COMMITTED}), cluster, ["g"], ResetTo(Goal.LATEST))

@@ -508,6 +508,15 @@ def nothing(request: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("time_ms", [-1, -2, -4, 0])
+def test_a_time_before_1970_is_the_first_record(broker: FakeBroker, time_ms: int) -> None:
+    """Below 0 ListOffsets has special values: -1 asks for the end."""
+    with Cluster(broker.bootstrap) as source:
+        assert source.offsets_at({("orders", 0)}, time_ms).ranges == {("orders", 0): LogRange(3)}
+    (request,) = (r for name, _, r in broker.asked if name == "ListOffsets")
+    assert request.topics[0].partitions[0].timestamp == 0
+
+
 @pytest.mark.parametrize("committed_only", [False, True])
 def test_isolation(broker: FakeBroker, committed_only: bool) -> None:
     broker.newest["ListOffsets"] = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
@@ -21,8 +22,16 @@ def offset(number: int, epoch: int | None = None, metadata: str | None = None) -
     [
         (None, None, None),
         (offset(1), offset(1), None),
-        (offset(1, 2, "a"), offset(1), None),  # what one side does not know is not compared
-        (offset(1), offset(1, 2, "a"), None),
+        (offset(1, None, ""), offset(1), None),  # a store may tell no metadata by either
+        (offset(1, 2, "a"), offset(1), "expected metadata 'a', found ''"),
+        (offset(1), offset(1, 2), "expected leader epoch none, found 2"),
+        (offset(1, 2), offset(1), "expected leader epoch 2, found none"),
+        (
+            offset(1),
+            replace(offset(1), commit_timestamp_ms=2),
+            "expected a commit of 1970-01-01T00:00:00.001Z, found 1970-01-01T00:00:00.002Z",
+        ),
+        (offset(1), replace(offset(1), commit_timestamp_ms=None), None),  # not told then
         (offset(1), offset(2), "expected offset 1, found offset 2"),
         (None, offset(2), "expected no offset, found offset 2"),
         (offset(1), None, "expected offset 1, found no offset"),

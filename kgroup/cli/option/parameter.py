@@ -64,10 +64,11 @@ def parse_time(text: str) -> int:
     """Read a time as `parse_instant` does, but no number that is one of seconds more likely.
 
     Raises:
-        ValueError: it is none, or a number below `LEAST_EPOCH_MS`.
+        ValueError: it is none, or a number below `LEAST_EPOCH_MS`: negative ones, which have other
+            meanings in Kafka's ListOffsets, too.
     """
     instant = parse_instant(text)
-    if re.fullmatch(r"\d+", text.strip()) and instant < LEAST_EPOCH_MS:
+    if re.fullmatch(r"-?\d+", text.strip()) and instant < LEAST_EPOCH_MS:
         raise ValueError(
             f"expected epoch milliseconds (1700000000000), found {text!r}, which is before Kafka's "
             "time; seconds have 000 behind them there"
@@ -131,7 +132,9 @@ def parse_end(text: str) -> tuple[int | None, int | None]:
             raise ValueError(f"{text!r} is no offset; expected offset:42")
         return int(rest), None
     value = parse_instant(text)
-    is_offset = re.fullmatch(r"\d+", text.strip()) and value < LEAST_EPOCH_MS
+    is_offset = re.fullmatch(r"-?\d+", text.strip()) and value < LEAST_EPOCH_MS
+    if is_offset and value < 0:
+        raise ValueError(f"expected an offset from 0 on, or a time, found {text!r}")
     return (value, None) if is_offset else (None, value)
 
 

@@ -18,7 +18,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report, first_names
 from kgroup.source.base import GroupRemover, GroupSource, Question, WritableOffsetStore
-from kgroup.source.offset_change import At
+from kgroup.source.offset_change import At, conflict, place_of
 from kgroup.value_class import value_class
 from kgroup.word import Word
 
@@ -376,15 +376,16 @@ def _delete(
 def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:
     """Tell the groups to be deleted that have committed since: the backup would not have that."""
     reading = store.read_offsets(plan.deleted)
-    planned: dict[str, dict[At, int | None]] = {group_id: {} for group_id in plan.deleted}
-    for row in plan.rows:
-        if row.group_id in planned and row.topic is not None and row.partition is not None:
-            planned[row.group_id][row.topic, row.partition] = row.committed_offset
-    text = "Something else is committed than when that was planned; plan it anew."
-    return tuple(
-        Problem(ProblemKind.CHANGED, text, group_id=group_id)
-        for group_id, before in planned.items()
-        if group_id in unread(reading, [group_id])
-        or before
-        != {(e.topic, e.partition): e.committed_offset for e in reading.offsets.get(group_id, ())}
-    )
+    unknown = unread(reading, plan.deleted)
+    problems = []
+    for group_id in plan.deleted:
+        now = {place_of(each): each for each in reading.offsets.get(group_id, ())}
+        planned = {place_of(each): each for each in plan.changes.get(group_id, ())}
+        new = (OffsetChange(*at, None, None) for at in now if at not in planned)
+        changed = conflict((*planned.values(), *new), now)
+        if group_id in unknown:
+            changed = "What the group has committed cannot be read any more."
+        if changed is not None:
+            text = f"{changed} Plan the deletion again."
+            problems.append(Problem(ProblemKind.CHANGED, text, group_id=group_id))
+    return tuple(problems)

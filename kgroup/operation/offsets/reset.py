@@ -291,7 +291,7 @@ def _starts_at(
         return {}
     if not isinstance(cluster, TimedSource):
         raise UsageError("a reset to a time needs a live cluster (--bootstrap-server)")
-    reading = cluster.offsets_at(ats, max(to.number, 0))  # below are Kafka's special values
+    reading = cluster.offsets_at(ats, to.number)
     problems += reading.problems
     return reading.ranges
 

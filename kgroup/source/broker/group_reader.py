@@ -23,8 +23,13 @@ from kgroup.source.broker.offset_fetch import OffsetFetcher
 
 __all__ = ["GroupReader"]
 
-_NO_SUCH_GROUP = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-"""The latter where groups of a type are switched off."""
+_NO_SUCH_GROUP = (
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.INVALID_GROUP_ID,
+)
+"""The second where groups of a type are switched off, the third where none can have the id: only a
+classic group can have an empty one."""
 
 
 class GroupReader:

@@ -97,7 +97,11 @@ async def read_offsets_at(
 async def _ask_times(
     client: BrokerClient, partitions: Collection[At], time_ms: int, untimed: LogRange | int
 ) -> LeaderAnswers[LogRange]:
-    """Ask for the first records of a time; `untimed` is the answer of logs that tell no times."""
+    """Ask for the first records of a time; `untimed` is the answer of logs that tell no times.
+
+    No record has a time before 0; ListOffsets takes such times for other questions (-1: the end).
+    """
+    time_ms = max(time_ms, 0)
 
     async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
         if not await client.version(leader, ListOffsetsRequest):

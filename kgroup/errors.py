@@ -7,6 +7,7 @@ into a line on standard error and an exit status.
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
+from kgroup.redaction import redact
 from kgroup.word import Word
 
 __all__ = [
@@ -157,6 +158,8 @@ _STATUSES: Mapping[ProblemKind, ExitStatus] = {
 class KgroupError(Exception):
     """Something that ends a command; its text says what was expected, found, where, what to do.
 
+    Secrets in the text are hidden, whoever wrote it.
+
     Attributes:
         exit_status: of the process.
         kind: of the problem.
@@ -176,9 +179,9 @@ class KgroupError(Exception):
         path: str | None = None,
         topic: str | None = None,
     ) -> None:
-        super().__init__(reason)
+        super().__init__(redact(reason))
         self.group_id = group_id
-        self.path = path
+        self.path = path and redact(path)
         self.topic = topic
 
 
@@ -197,7 +200,7 @@ class AbsentTableError(InputError):
 
     def __init__(self, what: str, advice: str, *, path: str | None = None) -> None:
         super().__init__(f"{what}; {advice}", path=path)
-        self.what = what
+        self.what = redact(what)
 
 
 class UnfitError(InputError):

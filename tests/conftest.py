@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from kgroup.redaction import forget_secrets
 from tests.examples import examples
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ def _no_power_cut() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fsync", lambda file: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets() -> None:
+    """A test knows its own secrets only."""
+    forget_secrets()
 
 
 @pytest.fixture(scope="session")

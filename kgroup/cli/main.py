@@ -22,6 +22,7 @@ from kgroup.cli.output.context import discard, flush, warn, write
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
 from kgroup.pandas_import import leave_out_pandas
+from kgroup.redaction import forget_secrets, keep_environment, redact
 
 __all__ = ["COMMANDS", "kgroup", "run", "status_of"]
 
@@ -128,6 +129,11 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
         status = status_of(sys.argv[1:] if args is None else args)
     except SystemExit:  # see `_terminate`
         status = TERMINATED
+    except Exception:  # with KGROUP_DEBUG: what Python would print, without secrets
+        from traceback import format_exc
+
+        sys.stderr.write(redact(format_exc()))
+        status = ExitStatus.FAILED
     _end(status)
 
 
@@ -158,6 +164,8 @@ def _open_standard_streams() -> None:
 
 def status_of(args: Sequence[str]) -> int:
     """Run the command line and give the exit status that it ends with."""
+    forget_secrets()
+    keep_environment(os.environ)
     try:
         status = _invoke(args)
         flush()

@@ -6,6 +6,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from kgroup.model.instant import rfc3339
+from kgroup.redaction import redact
 from kgroup.value_class import value_class
 
 __all__ = [
@@ -86,6 +87,9 @@ class StoreName:
 
     where: str
     cluster_id: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "where", redact(self.where))
 
     def __str__(self) -> str:
         return self.where if self.cluster_id is None else f"{self.where} (id {self.cluster_id})"

@@ -7,6 +7,7 @@ from typing import Any
 
 from kgroup.errors import ProblemKind
 from kgroup.model.record import DecodedRecord
+from kgroup.redaction import redact
 
 __all__ = ["Problem", "ProblemLog", "ReplayProblems"]
 
@@ -16,7 +17,7 @@ class Problem:
     """One thing that could not be read, found or believed, and what it concerns.
 
     Attributes:
-        reason: whole sentence for people: what was expected, what was found.
+        reason: whole sentence for people: what was expected, what was found; secrets are hidden.
         path: file concerned, or folder of a partition of another topic than `__consumer_offsets`,
             or path of a node of ZooKeeper.
         position: byte position in that file.
@@ -35,6 +36,11 @@ class Problem:
     topic: str | None = None
     partition: int | None = None
     broker: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", redact(self.reason))
+        if self.path is not None:
+            object.__setattr__(self, "path", redact(self.path))
 
 
 class ProblemLog:

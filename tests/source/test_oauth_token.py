@@ -222,7 +222,7 @@ def test_token_in_a_file(tmp_path: Path) -> None:
     ("url", "settings", "options", "message"),
     [
         ("ftp://x/", {}, "", "expected https://HOST/PATH"),
-        ("https://u:p4ss@x/", {}, "", "without password"),
+        ("https://u:p4ss@x/", {}, "", "without user and password"),
         ("http://x", {}, 'clientSecret="cl1ent-s3kret"', "expected clientId"),
         ("http://x", {}, 'clientId="a"', "expected clientSecret"),
         (

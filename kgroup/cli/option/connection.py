@@ -78,7 +78,7 @@ class Connection:
         Returns:
             Words of a command line, and the keys whose values are secret.
         """
-        from kgroup.source.config.client_setting import is_secret
+        from kgroup.redaction import is_secret, redact
 
         environment = os.environ if with_environment else {}
         server = self.bootstrap_server
@@ -94,7 +94,7 @@ class Connection:
         secret = []
         for each in self.overrides:
             key = each.partition("=")[0].strip()
-            if is_secret(key):
+            if is_secret(key) or redact(each) != each:
                 secret.append(key)
             else:
                 found += ["-X", each]

@@ -125,7 +125,7 @@ class Store:
             if self.sql == PROFILE:
                 is_secret = bool(os.environ.get("KGROUP_SQL_URL"))
             else:
-                is_secret = self.sql[:1] != "@" and bool(parse_address(self.sql).secrets)
+                is_secret = self.sql[:1] != "@" and parse_address(self.sql).has_secrets
             found = ["--sql", PROFILE if is_secret else self.sql]
             if self.names.table is not None:
                 found += ["--sql-table", self.names.table]
@@ -237,6 +237,10 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
     Raises:
         UsageError: it is none of these, or click's.
     """
+    from kgroup.redaction import keep_userinfo
+
+    if not os.path.exists(text):
+        keep_userinfo(text)
     kind, colon, rest = text.partition(":")
     match kind:
         case "kafka":

@@ -119,11 +119,12 @@ def naming(name: str) -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """Write a line to standard error; a closed standard error is no reason to fail."""
+    """Write a line to standard error, without secrets; a closed one is no reason to fail."""
+    from kgroup.redaction import redact
     from kgroup.render.cell import harmless
 
     with suppress(OSError):
-        print(f"kgroup: {harmless(text)}", file=sys.stderr, flush=True)
+        print(f"kgroup: {harmless(redact(text))}", file=sys.stderr, flush=True)
 
 
 def warn_notes(notes: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import UsageError
+from kgroup.redaction import keep_userinfo
 from kgroup.source.config.client_key import PASSED_TO_KAFKA_PYTHON, notes_on_keys
 from kgroup.source.config.client_setting import Setting, Settings
 from kgroup.source.config.profile import config_file, read_profile
@@ -175,7 +176,10 @@ def _zookeeper_digest(settings: Settings) -> str | None:
     setting = settings.get("zookeeper.digest")
     if setting is not None and ":" not in "".join(setting.value):
         raise setting.expected("USER:PASSWORD")
-    return None if setting is None else setting.value
+    if setting is None:
+        return None
+    keep_userinfo(f"{''.join(setting.value)}@")
+    return setting.value
 
 
 def _overrides(texts: Sequence[str]) -> Iterator[Setting]:

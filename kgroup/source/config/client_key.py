@@ -1,7 +1,9 @@
 """Which keys of Kafka's client configurations kgroup follows, passes over or cannot follow."""
 
+import re
 from collections.abc import Iterable
 
+from kgroup.redaction import HIDDEN
 from kgroup.source.config.client_setting import Setting
 
 __all__ = ["FOLLOWED", "PASSED_OVER", "PASSED_TO_KAFKA_PYTHON", "UNFOLLOWED", "notes_on_keys"]
@@ -88,6 +90,9 @@ UNFOLLOWED = _words("""
 """)
 """Keys that change how Kafka's Java client connects, in ways that kgroup does not know."""
 
+_NAME = re.compile(r"[a-z0-9_-]{1,40}|(?=.*\.)[A-Za-z0-9._-]{1,80}")
+"""What looks like the key of a setting."""
+
 _AWS_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 """What it does, kafka-python's AWS_MSK_IAM does by itself."""
 
@@ -107,4 +112,6 @@ def _note(setting: Setting) -> str | None:
 
     close = get_close_matches(key, FOLLOWED, 1, 0.8)
     meant = f"; did you mean {close[0]}?" if close else ""
-    return f"{setting.where} is no setting of Kafka's clients; it has no effect{meant}"
+    # A line of PEM or of a broken value is taken for a key; it may be a secret.
+    where = setting.where if _NAME.fullmatch(key) else f"{HIDDEN} ({setting.origin})"
+    return f"{where} is no setting of Kafka's clients; it has no effect{meant}"

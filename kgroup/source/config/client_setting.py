@@ -7,26 +7,23 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kgroup.errors import UsageError
+from kgroup.redaction import (
+    HIDDEN,
+    is_secret,
+    keep_named_secrets,
+    keep_secret,
+    keep_userinfo,
+    redact,
+)
 from kgroup.source.config.number import MOST_LONG, whole_number
 
-__all__ = ["Secret", "Setting", "Settings", "is_secret"]
-
-HIDDEN = "[hidden]"
+__all__ = ["Secret", "Setting", "Settings"]
 
 JAVA_BLANK = "".join(map(chr, range(33)))
 """What String.trim() takes away, and Kafka's ConfigDef with it from every value."""
 
 _SHOWN = 200
 """Characters of a wrong value that a message shows."""
-
-_SECRET_ENDINGS = (
-    "password",
-    "secret",
-    "passphrase",
-    "ssl.keystore.key",
-    "sasl.jaas.config",
-    "zookeeper.digest",
-)
 
 
 class Secret(str):
@@ -48,11 +45,6 @@ class Secret(str):
         return format(HIDDEN, spec)
 
 
-def is_secret(key: str) -> bool:
-    """Tell whether values of this key must not be shown."""
-    return key.lower().endswith(_SECRET_ENDINGS)
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One key with its value.
@@ -69,7 +61,13 @@ class Setting:
 
     def __post_init__(self) -> None:
         value = self.value.strip(JAVA_BLANK)
-        object.__setattr__(self, "value", Secret(value) if is_secret(self.key) else value)
+        if is_secret(self.key):
+            keep_secret(value)
+            value = Secret(value)
+        keep_named_secrets(value)
+        if is_secret(self.key) or self.key == "bootstrap.servers" or "://" in value:
+            keep_userinfo(value)
+        object.__setattr__(self, "value", value)
 
     @property
     def where(self) -> str:
@@ -78,7 +76,7 @@ class Setting:
 
     def expected(self, what: str) -> UsageError:
         """Make the error of a value that is not what it should be."""
-        shown = repr(self.value[:_SHOWN]) + ("…" if len(self.value) > _SHOWN else "")
+        shown = repr(redact(self.value)[:_SHOWN]) + ("…" if len(self.value) > _SHOWN else "")
         found = "something else" if isinstance(self.value, Secret) else shown
         return UsageError(f"{self.where}: expected {what}, found {found}")
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from kgroup.redaction import is_secret, keep_secret
 from kgroup.source.config.client_setting import Secret, Setting
 
 __all__ = ["LoginModule", "parse_jaas"]
@@ -72,6 +73,8 @@ def parse_jaas(setting: Setting) -> LoginModule:
         if kind not in ("word", "quoted"):
             raise setting.expected(f'a value in quotes {_at(position)} (as in name="value")')
         options[key] = Secret(text)
+        if is_secret(key):
+            keep_secret(text)
     position, kind, _ = next(tokens)
     if kind != "end":
         raise setting.expected(f"nothing more {_at(position)}: Kafka takes one login module")

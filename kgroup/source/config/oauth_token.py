@@ -4,6 +4,7 @@ Each provider has the two methods that kafka-python asks for: ``token()`` and ``
 """
 
 import json
+import re
 import time
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote_plus, unquote, urlsplit
 
 from kgroup.errors import KgroupError, UsageError
+from kgroup.redaction import keep_secret
 from kgroup.source.config.client_setting import Secret, Setting, Settings
 from kgroup.source.config.number import MOST_INT, MOST_LONG, whole_number
 from kgroup.source.config.user_file import read_user_file, user_path
@@ -30,6 +32,7 @@ _ID_KEY = "sasl.oauthbearer.client.credentials.client.id"
 _SECRET_KEY = "sasl.oauthbearer.client.credentials.client.secret"
 _RETRIEVERS = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
 
+_ERROR_NAME = re.compile("[a-z_]{1,40}")
 _TIMEOUT_S = 10.0
 _RENEW_BEFORE_S = 60
 """A token of an endpoint is asked for anew when it is this near to its end."""
@@ -110,6 +113,7 @@ class FileToken:
             ) from None
         if not token:
             raise KgroupError(f"{self.where}: expected a token in {self.path}, found nothing")
+        keep_secret(token)
         return token
 
     def extensions(self) -> Mapping[str, str]:
@@ -156,6 +160,7 @@ class EndpointToken:
             seconds = min(max(seconds, 0), MOST_INT)  # a number in JSON may be longer than a float
             self._renew_at = asked_at + seconds - _RENEW_BEFORE_S
             self._token = Secret(found.strip())
+            keep_secret(self._token)
         return _plain(self._token)
 
     def extensions(self) -> Mapping[str, str]:
@@ -200,16 +205,17 @@ class EndpointToken:
         except (ValueError, RecursionError):
             answer = None
         if response.status not in (200, 201):
-            # RFC 6749, 5.2: the error's name is one of a few words and tells no secret.
+            # RFC 6749, 5.2: the error's name is a short word; its description may say anything.
             name = answer.get("error") if isinstance(answer, dict) else None
-            told = f" ({name})" if isinstance(name, str) else ""
+            told = f" ({name})" if isinstance(name, str) and _ERROR_NAME.fullmatch(name) else ""
             raise self._error("status 200", f"{response.status}{told}; check client id and secret")
         if not isinstance(answer, dict):
             raise self._error("a JSON object", "something else")
         return answer
 
     def _error(self, expected: str, found: str) -> KgroupError:
-        return KgroupError(f"{self.where}: expected {expected} from {self.url}, found {found}")
+        url = self.url.partition("?")[0]
+        return KgroupError(f"{self.where}: expected {expected} from {url}, found {found}")
 
 
 def _unsecured(jaas: "LoginModule", where: str) -> UnsecuredToken:
@@ -260,8 +266,10 @@ def _secured(settings: Settings, jaas: "LoginModule", where: str) -> TokenProvid
         raise url.expected("https://HOST/PATH, http or file:") from None
     if parts.scheme == "file":
         return FileToken(user_path(unquote(parts.path), url.where), url.where, extensions)
-    if parts.scheme not in ("http", "https") or not has_host or parts.password:
-        raise UsageError(f"{url.where}: expected https://HOST/PATH, http or file: without password")
+    if parts.scheme not in ("http", "https") or not has_host or "@" in parts.netloc:
+        raise UsageError(
+            f"{url.where}: expected https://HOST/PATH, http or file:, without user and password"
+        )
     client_id = settings.text(_ID_KEY) or _plain(jaas.options.get("clientId"))
     client_secret = settings.text(_SECRET_KEY) or _plain(jaas.options.get("clientSecret"))
     if not client_id or not client_secret:
@@ -272,6 +280,8 @@ def _secured(settings: Settings, jaas: "LoginModule", where: str) -> TokenProvid
     if settings.choice("sasl.oauthbearer.header.urlencode", ("TRUE", "FALSE"), "FALSE") == "TRUE":
         client_id, client_secret = quote_plus(client_id), quote_plus(_plain(client_secret))
         scope = None if scope is None else quote_plus(scope)
+    keep_secret(client_secret)
+    keep_secret(f"{client_id}:{_plain(client_secret)}")
     timeout_ms = settings.whole_number("sasl.login.connect.timeout.ms", MOST_INT)
     return EndpointToken(
         url=url.value,

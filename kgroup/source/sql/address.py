@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, quote_plus
 
 from kgroup.errors import AbsentTableError, UsageError
-from kgroup.source.config.client_setting import HIDDEN, Secret
+from kgroup.redaction import keep_named_secrets, keep_secret, keep_userinfo
+from kgroup.source.config.client_setting import Secret
 from kgroup.source.config.user_file import read_user_file, user_path
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SqlAddress:
         shown: for people, without secrets.
         path: of SQLite: the file.
         read_only: of SQLite: whether the URL asks for that.
-        secrets: texts that no message may have.
+        has_secrets: whether the URL must not be shown.
     """
 
     url: "URL" = field(repr=False)
@@ -56,18 +56,12 @@ class SqlAddress:
     shown: str
     path: Path | None = None
     read_only: bool = False
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    has_secrets: bool = False
 
     @property
     def is_missing(self) -> bool:
         """Whether it is a file of SQLite that is not there."""
         return self.path is not None and not self.path.exists()
-
-    def hide(self, text: str) -> str:
-        """Take the secrets out of a text that others wrote."""
-        for secret in self.secrets:
-            text = text.replace(secret, HIDDEN)
-        return text
 
 
 def sql_url(text: str | None, environment: Mapping[str, str]) -> Secret | None:
@@ -111,14 +105,24 @@ def parse_address(text: str) -> SqlAddress:
         UsageError: it is neither, names a database that is not known, or SQLAlchemy is missing.
     """
     text = "".join(text)  # a Secret shows itself to whoever joins it
+    keep_userinfo(text)
+    keep_named_secrets(text)
     try:
         text.encode()
     except UnicodeEncodeError:  # whose own text has all of the URL
         raise UsageError("the database's URL: expected UTF-8, found other bytes") from None
     name = re.match(r"([A-Za-z0-9_]+)(?:\+([A-Za-z0-9_]+))?:", text)
     if "://" not in text:
-        if re.search(r"pass(word|wd)\s*=", text, re.IGNORECASE) or (name and name[1] in _DRIVERS):
-            raise UsageError(f"the database's URL: expected {_EXAMPLES}; found none of them")
+        if (
+            re.search(r"(?i)(pass(word|wd)?|pwd)\s*=", text)
+            or (name and name[1] in _DRIVERS)
+            or ("@" in text and not text.startswith(("/", ".", "~")))
+        ):
+            # USER:PASSWORD@HOST is no file, which would get the password as its name.
+            raise UsageError(
+                f"the database's URL: expected {_EXAMPLES}; found none of them (a file with @ in "
+                "its name is written ./FILE)"
+            )
         return _sqlite_address(text, {})
     known = ", ".join(_DRIVERS)
     if name is None or name[1] not in _DRIVERS:
@@ -148,7 +152,7 @@ def parse_address(text: str) -> SqlAddress:
         url=url.set(drivername=f"{backend}+{driver}"),
         backend=backend,
         shown=_shown(url),
-        secrets=_secrets(url),
+        has_secrets=_keep_secrets(url),
     )
 
 
@@ -191,15 +195,17 @@ def _shown(url: "URL") -> str:
     return f"{shown}?{'&'.join(query)}" if query else shown
 
 
-def _secrets(url: "URL") -> tuple[str, ...]:
+def _keep_secrets(url: "URL") -> bool:
+    """Have the secrets of a URL hidden, and tell whether there are any."""
     found: list[str] = []
     if url.password:
         found.append(str(url.password))
     for key, value in url.query.items():
         if not _OPEN.fullmatch(key):
             found += [value] if isinstance(value, str) else value
-    coded = [form(secret) for secret in found for form in (quote, quote_plus, str)]
-    return tuple(sorted({text for text in coded if text}, key=len, reverse=True))
+    for secret in found:
+        keep_secret(secret)
+    return any(found)
 
 
 def check_file(address: SqlAddress) -> None:

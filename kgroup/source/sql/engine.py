@@ -48,7 +48,7 @@ def open_engine(address: SqlAddress, timeout_s: float, *, create: bool = False) 
         except (TypeError, ValueError, OSError, RuntimeError) as error:  # no error of the driver's
             raise UsageError(
                 f"{address.shown}: expected parameters that the driver knows, and files that are "
-                f"there; found: {address.hide(str(error))}"
+                f"there; found: {error}"
             ) from None
 
     @event.listens_for(engine, "connect")

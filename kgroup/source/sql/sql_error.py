@@ -1,4 +1,4 @@
-"""What went wrong in a database, as kgroup's errors: without tracebacks and secrets."""
+"""What went wrong in a database, as kgroup's errors: without tracebacks."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -114,7 +114,7 @@ def sql_errors(address: SqlAddress, table: str) -> Iterator[None]:
     except DBAPIError as error:
         raise _meant(error, address, where) from None
     except SQLAlchemyError as error:
-        raise InputError(f"{where}: {address.hide(str(error)).splitlines()[0]}") from None
+        raise InputError(f"{where}: {str(error).splitlines()[0]}") from None
 
 
 def is_conflict(error: "DBAPIError") -> bool:
@@ -126,7 +126,7 @@ def _meant(error: "DBAPIError", address: SqlAddress, where: str) -> KgroupError:
     kind, expected = _meaning(error.orig)
     if "timed out" in str(error.orig):
         kind, expected = _SILENT
-    found = "; ".join(filter(None, map(str.strip, address.hide(_text(error.orig)).splitlines())))
+    found = "; ".join(filter(None, map(str.strip, _text(error.orig).splitlines())))
     message = f"{where}: {expected}; found: {found}"
     if kind is ProblemKind.UNREADABLE:
         return InputError(message, path=None if address.path is None else str(address.path))

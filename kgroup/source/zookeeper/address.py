@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kgroup.errors import UsageError
 from kgroup.model.group import server_text
+from kgroup.redaction import keep_userinfo
 
 __all__ = ["ZookeeperAddress", "parse_address"]
 
@@ -36,6 +37,7 @@ def parse_address(text: str) -> ZookeeperAddress:
     Raises:
         UsageError: the text has another form.
     """
+    keep_userinfo(text)
     hosts, slash, chroot = text.strip().partition("/")
     servers = []
     for item in filter(None, (part.strip() for part in hosts.split(","))):

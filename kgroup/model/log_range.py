@@ -41,19 +41,39 @@ class LogRange:
     Attributes:
         start: offset of the first; None where it is not known.
         end: offset that the next one gets, or, for readers of committed records only, that of the
-            first record of an open transaction; None where it is not known.
+            first record of an open transaction (the last stable offset); None where it is not
+            known.
         mark: why they are not known; one of those that are about partitions.
+        log_end: where `end` is the last stable offset, the offset that the next record gets; None
+            where `end` is that.
     """
 
     start: int | None = None
     end: int | None = None
     mark: OffsetMark | None = None
+    log_end: int | None = None
+
+    def lag(self, committed: int) -> int | None:
+        """Return the lag of a committed offset: `end` minus it, as Kafka's tools compute it.
+
+        0 where the commit lies past the end: never negative. None where the end is not known.
+        """
+        return None if self.end is None else max(self.end - committed, 0)
+
+    def waiting(self, committed: int) -> int | None:
+        """Count the offsets that a reader of a committed offset still has before it.
+
+        That is how many records wait at most: transaction markers and compaction leave offsets
+        without a record. Unlike `lag` it does not count what is gone before the start of the log.
+        """
+        return self.lag(committed if self.start is None else max(committed, self.start))
 
     def mark_of(self, offset: int | None) -> OffsetMark | None:
         """Say what is wrong with the partition, or else with an offset of it."""
         if self.mark is not None or offset is None:
             return self.mark
-        if self.end is not None and offset > self.end:
+        end = self.end if self.log_end is None else self.log_end
+        if end is not None and offset > end:
             return OffsetMark.PAST_END
         if self.start is not None and offset < self.start:
             return OffsetMark.BEFORE_START

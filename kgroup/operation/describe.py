@@ -152,7 +152,7 @@ def _describe(
         members=tuple(map(_with_sorted_topics, group.members)),
         offsets=offsets,
         pending_offsets=group.pending_offsets,
-        total_lag=sum(max(lag, 0) for lag in lags) if lags else None,
+        total_lag=sum(lags) if lags else None,
         topology=group.topology,
         share_offsets=None if group.share_offsets is None else share_offsets,
         last_stable=group.last_stable,
@@ -214,7 +214,7 @@ def _offset(
         commit_timestamp_ms=commit.commit_timestamp_ms if commit else None,
         expire_timestamp_ms=commit.expire_timestamp_ms if commit else None,
         log_end_offset=log.end,
-        lag=log.end - commit.committed_offset if commit and log.end is not None else None,
+        lag=log.lag(commit.committed_offset) if commit else None,
         member_id=owner.member_id,
         topic_id=topic_id,
         owned_since_epoch=owner.by.since_epoch,
@@ -225,6 +225,7 @@ def _offset(
         owner_thread=owner.by.thread,
         owned_since_ms=owner.by.since_ms,
         committed_in=store,
+        waiting=log.waiting(commit.committed_offset) if commit else None,
     )
 
 
@@ -234,7 +235,7 @@ def _share_offset(offset: ShareOffset, ranges: _Ranges) -> ShareOffsetDescriptio
         end = ranges.get((offset.topic, offset.partition), _UNKNOWN).end
     start, complete, lag = offset.start_offset, offset.delivery_complete_count, offset.lag
     if lag is None and end is not None and start is not None and complete is not None:
-        lag = end - start - complete
+        lag = max(end - start - complete, 0)
     return ShareOffsetDescription(
         topic=offset.topic,
         partition=offset.partition,

@@ -20,7 +20,8 @@ class OffsetDescription:
             and not committed).
         log_end_offset: offset that the next record written to the partition gets; for readers of
             committed records that of the first one in an open transaction.
-        lag: `log_end_offset` minus `committed_offset`; negative where the commit lies past the end.
+        lag: `log_end_offset` minus `committed_offset`, as Kafka's tools compute it; 0 where the
+            commit lies past the end.
         member_id: the member that owns the partition, None where nobody does.
         topic_id: of the assignment, or else of the commit.
         owned_since_epoch: epoch in which that member got the partition, or the task that reads it
@@ -33,6 +34,9 @@ class OffsetDescription:
         owner_thread: ZooKeeper consumers: number of the owner's stream that reads the partition.
         owned_since_ms: ZooKeeper consumers: when the owner took it.
         committed_in: ZooKeeper consumers: where the commit was found; see `with_kafka_commits`.
+        waiting: how many records wait at most: offsets from `committed_offset`, or from
+            `log_start_offset` where that is later, to `log_end_offset`; 0 where somebody looked and
+            there was none (`with_time_lags`, `with_records_seen`).
     """
 
     topic: str | None
@@ -54,6 +58,7 @@ class OffsetDescription:
     owner_thread: int | None = None
     owned_since_ms: int | None = None
     committed_in: CommitStore | None = None
+    waiting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,7 @@ class GroupDescription:
     Attributes:
         offsets: commits, owned partitions, and (from a cluster or ZooKeeper) partitions of
             subscribed topics that nobody owns, sorted by topic and partition.
-        total_lag: sum of the known lags of `offsets` and `share_offsets`, of which those below 0
-            count as 0: a commit past the end does not make up for others; None where none is known.
+        total_lag: sum of the known lags of `offsets` and `share_offsets`; None where none is known.
         max_time_lag_ms: largest of their known lags in time; likewise.
     """
 
@@ -116,3 +120,10 @@ class GroupDescription:
     share_offsets: tuple[ShareOffsetDescription, ...] | None
     last_stable: Membership | None
     max_time_lag_ms: int | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait for the group at most, in partitions of which that is known."""
+        return sum(each.waiting or 0 for each in self.offsets) + sum(
+            each.lag or 0 for each in self.share_offsets or ()
+        )

@@ -1,16 +1,25 @@
-"""How far groups are behind in time: when the records were made that they read next."""
+"""How far groups are behind: when the records that they read next were made, and if any are there.
+
+What a committed offset and the ends of the log tell is an upper limit: the offsets between them may
+belong to transaction markers, or to records that compaction removed. Only a look at the records
+shows whether one waits.
+"""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
+from kgroup.model.log_range import OffsetMark
 from kgroup.model.next_record import NextReading, Position
 from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
 from kgroup.source.base import NextRecordSource
 
-__all__ = ["with_time_lags"]
+__all__ = ["with_records_seen", "with_time_lags"]
+
+_MOST_OFFSETS = 1000
+"""A transaction, or a few, of which nothing but markers is left; a look costs a fetch."""
 
 Row = TypeVar("Row", OffsetDescription, ShareOffsetDescription)
 
@@ -40,7 +49,7 @@ def with_time_lags(
         position
         for group in report.data
         for row in _rows(group)
-        if row.lag != 0 and (position := _position(row)) is not None
+        if not _is_at_end(row) and (position := _position(row)) is not None
     }
     reading = source.next_records(positions, committed=committed)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
@@ -49,6 +58,57 @@ def with_time_lags(
         data=tuple(_timed(group, reading, now) for group in report.data),
         errors=report.errors + reading.problems,
     )
+
+
+def with_records_seen(
+    report: Report[GroupDescription],
+    source: NextRecordSource,
+    is_asked: Callable[[GroupDescription, OffsetDescription], bool],
+) -> Report[GroupDescription]:
+    """Set `waiting` to 0 where the offsets before a reader hold no record.
+
+    Partitions with more than 1,000 such offsets are taken to hold one. Where the records cannot be
+    read, `waiting` stays the upper limit that it is.
+
+    Args:
+        report: of `describe`, with log ends for readers of all records.
+        source: where records are read.
+        is_asked: tells for which partitions it matters.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    positions = {
+        position
+        for group in report.data
+        for row in group.offsets
+        if row.waiting and row.waiting <= _MOST_OFFSETS and is_asked(group, row)
+        if (position := _waiting_position(row)) is not None
+    }
+    if not positions:
+        return report
+    reading = source.next_records(positions)
+    empty = {at for at, record in reading.records.items() if record.offset is None}
+
+    def seen(row: OffsetDescription) -> OffsetDescription:
+        return replace(row, waiting=0) if row.waiting and _waiting_position(row) in empty else row
+
+    data = tuple(replace(each, offsets=tuple(map(seen, each.offsets))) for each in report.data)
+    return replace(report, data=data) if empty else report
+
+
+def _waiting_position(row: OffsetDescription) -> Position | None:
+    """Return where a reader finds the next record: at the commit, or at the start of the log."""
+    if row.topic is None or row.committed_offset is None:
+        return None
+    return (row.topic, row.partition, max(row.committed_offset, row.log_start_offset or 0))
+
+
+def _is_at_end(row: OffsetDescription | ShareOffsetDescription) -> bool:
+    """Tell whether there is nothing left to read, as offsets tell."""
+    if isinstance(row, ShareOffsetDescription):
+        return row.lag == 0
+    return row.waiting == 0 and row.mark is not OffsetMark.PAST_END
 
 
 def _rows(group: GroupDescription) -> Iterator[OffsetDescription | ShareOffsetDescription]:
@@ -81,14 +141,16 @@ def _timed(group: GroupDescription, reading: NextReading, now_ms: int) -> GroupD
 
 
 def _timed_row(row: Row, reading: NextReading, now_ms: int) -> Row:
-    if row.lag == 0:
+    if _is_at_end(row):
         return replace(row, time_lag_ms=0)
     position = _position(row)
     record = None if position is None else reading.records.get(position)
     if record is None:
         return row
     if record.offset is None:
-        return replace(row, time_lag_ms=0)
+        row = replace(row, time_lag_ms=0)
+        return replace(row, waiting=0) if isinstance(row, OffsetDescription) else row
     time_ms = record.timestamp_ms
-    lag_ms = None if time_ms is None else now_ms - time_ms
+    # A record from a clock that is ahead of this machine's is not read before it was written.
+    lag_ms = None if time_ms is None else max(now_ms - time_ms, 0)
     return replace(row, next_timestamp_ms=time_ms, time_lag_ms=lag_ms)

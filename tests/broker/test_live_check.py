@@ -135,7 +135,7 @@ def test_a_group_that_nobody_reads(live: Live, cli: Cli) -> None:  # noqa: F811
     commit(live.wire, "nobody", {("orders", 0): 4, ("orders", 1): 11})
     (finding,) = live.findings("nobody")
     assert finding.code is Rule.NOBODY_READS
-    assert finding.reason == "Nobody reads 6 records that wait for the group."
+    assert finding.reason == "Up to 6 records wait, and the group has no members."
     limits = Limits(expiring_ms=8 * 24 * HOUR_MS)
     (_, finding) = live.findings("nobody", limits=limits)
     assert finding.code is Rule.EXPIRING_OFFSET

@@ -215,7 +215,7 @@ def test_pauses_while_records_waited(
     assert (finding.topic, finding.partition, finding.member_id) == ("orders", 0, "a")
     assert finding.reason == (
         f"orders-0: nothing was committed for 20 minutes, from 2023-11-14T22:13:20.000Z on, while "
-        f"{most} records waited; its owner was a."
+        f"up to {most} records waited; its owner was a."
     )
 
 

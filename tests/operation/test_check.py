@@ -15,6 +15,7 @@ from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.log_range import LogRange
+from kgroup.model.next_record import NextReading, NextRecord, Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.operation.check.check import Audit, Request, check
 from kgroup.operation.check.limit import LIMITS, parse_limit, read_baseline, with_limits
@@ -79,6 +80,56 @@ def test_the_worst_of_each_group_first_and_the_exit_status() -> None:
         assert audit(*groups, ranges=LOGS, fail_on=severity).report.exit_status is status
 
 
+class SeenSource(FakeSource):
+    """Implements `NextRecordSource`: partitions whose last offsets are markers have no record."""
+
+    def __init__(self, *groups: Group, markers: int, **more: Any) -> None:
+        super().__init__(*groups, **more)
+        self.asked: list[Position] = []
+        self._markers = markers
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        self.asked += sorted(positions)
+        ends = self.log_ranges({at[:2] for at in positions}).ranges
+        return NextReading(
+            {
+                at: NextRecord(at[2], 1)
+                if at[2] < (ends[at[:2]].end or 0) - self._markers
+                else NextRecord()
+                for at in positions
+            }
+        )
+
+
+@pytest.mark.parametrize(
+    ("log", "committed", "records"),
+    [
+        (LogRange(0, 21), 20, 0),
+        (LogRange(0, 21), 19, 2),
+        (LogRange(20, 21), 3, 0),
+        (LogRange(1000, 1000), 10, 0),
+        (LogRange(0, 5000), 10, 4990),
+    ],
+    ids=["marker", "record and marker", "marker left by retention", "nothing left", "many"],
+)
+def test_records_wait_only_where_there_are_records(
+    log: LogRange, committed: int, records: int
+) -> None:
+    """A transaction's marker has an offset, and nobody reads it; nor what retention removed."""
+    old = 700_000
+    empty = group("empty", offsets=(commit(0, committed),))
+    owned = group("owned", member("one", 0), offsets=(commit(0, committed, age_ms=old),))
+    source = SeenSource(empty, owned, markers=1, ranges={("orders", 0): log})
+    found = check(source, Request(), lambda: NOW_MS).report.data
+    claims = [each for each in found if each.code in (Rule.NOBODY_READS, Rule.OLD_COMMIT)]
+    assert bool(claims) == bool(records)
+    for each in claims:
+        assert f"p to {records} records wait" in each.reason
+    assert not (log.end == 5000 and source.asked), "so many are not looked for"
+
+
 def test_only_these_rules_and_not_what_is_known() -> None:
     found = audit(LAGGING, EXPIRING, ranges=LOGS, rules=frozenset({Rule.NOBODY_READS}))
     assert said(found) == [("b", "error", "nobody-reads")]
@@ -129,7 +180,7 @@ def test_limits() -> None:
         limits = with_limits(Limits(), [parse_limit(name, value)])
         assert bool(audit(late, ranges=LOGS, limits=limits).report.data) is is_found
     assert audit(late, ranges=LOGS).report.data[0].reason == (
-        "orders-0: the last commit was 10 minutes ago, and 7 records wait; its owner is one."
+        "orders-0: the last commit was 10 minutes ago, and up to 7 records wait; its owner is one."
     )
     for name in LIMITS:
         assert parse_limit(name, "2h" if LIMITS[name].endswith("_ms") else "2")
@@ -238,7 +289,7 @@ def test_forms_for_monitoring() -> None:
     assert rest == [
         "warning: a: expiring-offset: 1 commit of the group will be forgotten, the first in 2.0 "
         "hours.",
-        'error: b/"\\\\n: nobody-reads: Nobody reads 7 records that wait for the group.',
+        'error: b/"\\\\n: nobody-reads: Up to 7 records wait, and the group has no members.',
     ]
     assert nagios_status(audit(EXPIRING, ranges=LOGS)) == 1
     assert nagios_status(audit()) == 0

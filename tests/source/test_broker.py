@@ -519,11 +519,16 @@ def test_a_time_before_1970_is_the_first_record(broker: FakeBroker, time_ms: int
 
 @pytest.mark.parametrize("committed_only", [False, True])
 def test_isolation(broker: FakeBroker, committed_only: bool) -> None:
+    """The field's case: committed 21, last stable offset 10, log end offset 21."""
     broker.newest["ListOffsets"] = 2
+    broker.handlers["ListOffsets"] = lambda request: ends(
+        request, 3, 10 if request.isolation_level else 21
+    )
     with Cluster(broker.bootstrap) as source:
-        source.log_ranges({("orders", 0)}, committed=committed_only)
-    levels = {r.isolation_level for name, _, r in broker.asked if name == "ListOffsets"}
-    assert levels == {int(committed_only)}
+        reading = source.log_ranges({("orders", 0)}, committed=committed_only)
+    log = reading.ranges["orders", 0]
+    assert log == (LogRange(3, 10, log_end=21) if committed_only else LogRange(3, 21))
+    assert (log.mark_of(21), log.lag(21)) == (None, 0)
 
 
 def old(answer: Any) -> Any:

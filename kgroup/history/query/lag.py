@@ -19,6 +19,7 @@ from kgroup.history.sql.question import (
     where,
 )
 from kgroup.model.instant import rfc3339
+from kgroup.model.log_range import LogRange
 from kgroup.model.record import known
 from kgroup.operation.report import Report
 
@@ -37,7 +38,8 @@ class Lag:
         committed_offset: that counted then.
         commit_timestamp_ms: when it was committed.
         log_end_offset: None: no end is known.
-        lag: None likewise.
+        lag: `log_end_offset` minus `committed_offset`, 0 where the commit lies past the end; None
+            likewise.
     """
 
     cluster: str
@@ -50,6 +52,12 @@ class Lag:
     lag: int | None
     commit_timestamp_ms: int | None
     log_start_offset: int | None
+
+    @property
+    def waiting(self) -> int | None:
+        """How many records waited at most; see `LogRange.waiting`."""
+        log = LogRange(self.log_start_offset, self.log_end_offset)
+        return log.waiting(self.committed_offset)
 
 
 def lags(
@@ -149,9 +157,7 @@ def _last(ends: Iterable[LogEnd]) -> list[LogEnd]:
 
 
 def _lag(cluster: str, group_id: str, end: LogEnd, commit: Row) -> Lag:
-    lag = None
-    if end.log_end_offset is not None:
-        lag = end.log_end_offset - commit["committed_offset"]
+    log = LogRange(end.log_start_offset, end.log_end_offset)
     return Lag(
         cluster=cluster,
         group_id=group_id,
@@ -160,7 +166,7 @@ def _lag(cluster: str, group_id: str, end: LogEnd, commit: Row) -> Lag:
         time_ms=end.time_ms,
         committed_offset=commit["committed_offset"],
         log_end_offset=end.log_end_offset,
-        lag=lag,
+        lag=log.lag(commit["committed_offset"]),
         commit_timestamp_ms=known(commit["commit_timestamp_ms"]),
         log_start_offset=end.log_start_offset,
     )

@@ -170,7 +170,7 @@ class _Past:
             group_id: {
                 (each.topic, each.partition): each
                 for each in group.offsets
-                if each.topic is not None and each.member_id is not None and (each.lag or 0) > 0
+                if each.topic is not None and each.member_id is not None and each.waiting
             }
             for group_id, group in self.evidence.now.groups.items()
         }
@@ -198,11 +198,11 @@ class _Past:
         """See whether the commit has stood still since an end was recorded, and the log grew."""
         first = None
         for each in reversed(before):
-            if each.committed_offset != offset.committed_offset or not each.lag:
+            if each.committed_offset != offset.committed_offset or not each.waiting:
                 break
             first = each
         now_ms, end = self.evidence.now.time_ms, offset.log_end_offset
-        if first is None or end is None or end <= (first.log_end_offset or 0):
+        if first is None or not offset.waiting or end is None or end <= (first.log_end_offset or 0):
             return
         if now_ms - first.time_ms >= self.evidence.limits.stuck_ms:
             yield finding_of(
@@ -288,7 +288,11 @@ def _pause(summary: CommitSummary, by_place: Mapping[At, Sequence[Lag]]) -> Iter
     for pause in summary.pauses:
         there = by_place.get((pause.topic, pause.partition), ())
         most = max(
-            (each.lag or 0 for each in there if pause.since_ms <= each.time_ms < pause.until_ms),
+            (
+                each.waiting or 0
+                for each in there
+                if pause.since_ms <= each.time_ms < pause.until_ms
+            ),
             default=0,
         )
         if most > 0:
@@ -300,8 +304,8 @@ def _pause(summary: CommitSummary, by_place: Mapping[At, Sequence[Lag]]) -> Iter
     yield finding_of(
         Rule.COMMIT_PAUSE,
         f"{summary.topic}-{summary.partition}: nothing was committed for {length(pause.pause_ms)}, "
-        f"from {rfc3339(pause.since_ms)} on, while {most} record{'' if most == 1 else 's'} waited; "
-        f"its owner was {owner}.",
+        f"from {rfc3339(pause.since_ms)} on, while up to {most} record{'' if most == 1 else 's'} "
+        f"waited; its owner was {owner}.",
         summary.group_id,
         topic=summary.topic,
         partition=summary.partition,

@@ -14,6 +14,7 @@ from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError
 from kgroup.model.client.library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import parse_regex
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.client import asked_software, ruled_out
@@ -235,9 +236,10 @@ def _lags(
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
     lags = {}
     for offset in group.offsets:
-        end = ends.ranges.get((offset.topic, offset.partition))
-        if end is not None and end.end is not None:
-            lags[offset.topic, offset.partition] = end.end - offset.committed_offset
+        log = ends.ranges.get((offset.topic, offset.partition), LogRange())
+        waiting = log.waiting(offset.committed_offset)
+        if waiting is not None:
+            lags[offset.topic, offset.partition] = waiting
     notes += committing.notes
     return lags, (*committing.problems, *ends.problems)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
-from kgroup.model.group import GroupType
+from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -19,11 +19,13 @@ from kgroup.operation.check.zookeeper import check_zookeeper
 from kgroup.operation.describe import describe
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.report import Report, outcome
+from kgroup.operation.time_lag import with_records_seen
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
     Capability,
     ClusterSource,
     GroupSource,
+    NextRecordSource,
     RenewableSource,
     SettingSource,
 )
@@ -162,10 +164,21 @@ def _look(
     source: GroupSource, request: Request, instant_ms: Callable[[], int | None]
 ) -> tuple[Report[GroupDescription], Look]:
     report = describe(source, request.group_ids, regex=request.regex, log_budget=request.log_budget)
-    groups = {group.group_id: group for group in report.data}
     time_ms = instant_ms()
     if time_ms is None:
         time_ms = max((at for group in report.data for at in _times(group)), default=0)
+    if isinstance(source, NextRecordSource):
+        limits = request.limits
+        before_ms = time_ms - min(limits.old_commit_ms, limits.stuck_ms)
+        report = with_records_seen(
+            report,
+            source,
+            lambda group, offset: (
+                group.state is GroupState.EMPTY
+                or (offset.member_id is not None and (offset.commit_timestamp_ms or 0) < before_ms)
+            ),
+        )
+    groups = {group.group_id: group for group in report.data}
     return report, Look(time_ms, groups, _stable_ends(source, groups.values()))
 
 

@@ -145,7 +145,8 @@ def _still(
     place, since = f"{offset.topic}-{offset.partition}", _between(evidence)
     grew = (offset.log_end_offset or 0) > (before.log_end_offset or 0)
     committed = offset.committed_offset
-    if offset.member_id and before.committed_offset == committed and before.lag and grew:
+    is_behind = before.waiting and offset.waiting and grew
+    if offset.member_id and before.committed_offset == committed and is_behind:
         text = (
             f"{place}: {committed} is committed as {since} before, and the lag has grown from "
             f"{before.lag} to {offset.lag}; its owner is {offset.member_id}."
@@ -174,11 +175,15 @@ def _old(
     group: GroupDescription, offset: OffsetDescription, evidence: Evidence
 ) -> Iterator[Finding]:
     then_ms, now_ms = offset.commit_timestamp_ms, evidence.now.time_ms
-    is_behind = offset.lag is not None and offset.lag > 0 and offset.member_id is not None
-    if is_behind and then_ms is not None and now_ms - then_ms > evidence.limits.old_commit_ms:
+    if (
+        offset.waiting
+        and offset.member_id is not None
+        and then_ms is not None
+        and now_ms - then_ms > evidence.limits.old_commit_ms
+    ):
         text = (
             f"{offset.topic}-{offset.partition}: the last commit was {ago(then_ms, now_ms)}, and "
-            f"{_records(offset.lag or 0)} wait; its owner is {offset.member_id}."
+            f"up to {_records(offset.waiting)} wait; its owner is {offset.member_id}."
         )
         yield _about(Rule.OLD_COMMIT, text, group, offset, Basis.LOG)
 

@@ -43,12 +43,13 @@ def check_membership(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
 
 
 def _nobody_reads(group: GroupDescription) -> Iterator[Finding]:
-    if group.state is GroupState.EMPTY and group.total_lag:
+    waiting = group.waiting
+    if group.state is GroupState.EMPTY and waiting:
         last = max((o.commit_timestamp_ms or 0 for o in group.offsets), default=0) or None
         yield finding_of(
             Rule.NOBODY_READS,
-            f"Nobody reads {group.total_lag} record{'' if group.total_lag == 1 else 's'} that "
-            "wait for the group.",
+            f"Up to {waiting} record{'' if waiting == 1 else 's'} wait, and the group has no "
+            "members.",
             group.group_id,
             since_ms=last,
         )

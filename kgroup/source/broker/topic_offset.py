@@ -56,12 +56,16 @@ async def ask_log_ranges(
     """
 
     async def ask(leader: int, ats: list[At]) -> dict[At, LogRange | int]:
-        starts, ends = await client.gather_all(
-            _offsets(client, leader, ats, which, committed) for which in (_EARLIEST, _LATEST)
+        asked = [(_EARLIEST, False), (_LATEST, committed), *[(_LATEST, False)] * committed]
+        starts, ends, *log_ends = await client.gather_all(
+            _offsets(client, leader, ats, which, stable) for which, stable in asked
         )
-        return {
-            at: starts[at][0] or ends[at][0] or LogRange(starts[at][1], ends[at][1]) for at in ats
-        }
+        found: dict[At, LogRange | int] = {}
+        for at in ats:
+            log_end = log_ends[0][at] if log_ends else (0, None)
+            code = starts[at][0] or ends[at][0] or log_end[0]
+            found[at] = code or LogRange(starts[at][1], ends[at][1], log_end=log_end[1])
+        return found
 
     return await ask_leaders(client, partitions, ask, partitions_per_request=PARTITIONS_PER_REQUEST)
 

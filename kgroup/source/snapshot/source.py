@@ -79,6 +79,7 @@ class SnapshotSource:
                 row.log_start_offset,
                 row.last_stable_offset if stable else row.log_end_offset,
                 row.mark,
+                row.log_end_offset if stable else None,
             )
             for row in self.snapshot.log_ranges
             if (row.topic, row.partition) in wanted

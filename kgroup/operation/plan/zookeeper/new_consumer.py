@@ -115,10 +115,9 @@ def _read_before(old: OldGroup) -> int:
 def _lag(old: OldGroup) -> int:
     """Count records that the group has not read, of partitions of which it is known."""
     return sum(
-        max(0, end - each.committed_offset)
+        found.waiting(each.committed_offset) or 0
         for each in old.group.offsets
         if (found := old.ranges.get((each.topic, each.partition))) is not None
-        if (end := found.end) is not None
     )
 
 

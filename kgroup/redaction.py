@@ -91,7 +91,7 @@ def keep_environment(environment: Mapping[str, str]) -> None:
     for name, value in environment.items():
         if "@" in value and "://" in value:
             keep_userinfo(value)
-        elif is_secret(name) and len(value) >= _LONG:
+        elif is_secret(name) and name not in ("PWD", "OLDPWD") and len(value) >= _LONG:
             keep_secret(value)
 
 

@@ -248,6 +248,14 @@ def test_environment(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         assert_hidden(result.out + result.err)
 
 
+def test_folders_in_the_environment_are_no_passwords(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PWD", "/no/such/folder")
+    monkeypatch.setenv("OLDPWD", "/no/such")
+    assert "/no/such/folder" in cli("describe", "g", "--log-dir", "/no/such/folder").err
+
+
 class _Endpoint(HTTPServer):
     """Gives back what it was sent, in every field that an answer may have."""
 

@@ -130,6 +130,11 @@ class ProblemKind(Word):
         "unknown-end",
         "A change that was sent, and no answer came to tell whether it was carried out: look.",
     )
+    OUT_OF_RANGE = (
+        "out-of-range",
+        "An offset that the partition's log does not have, or that cannot be compared with it: it "
+        "is not committed.",
+    )
     UNFIT = ("unfit", "A group of a type, or without members, for which this is not made.")
     BUSY = ("busy", "A warehouse that another process is changing.")
     FAILED = ("failed", "What ended the command and is none of the others; the reason tells.")

@@ -22,7 +22,7 @@ from kgroup.operation.offsets.diff import OffsetDifference, diff_offsets
 from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups, carry_out
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
-from kgroup.operation.offsets.transfer import plan_transfer
+from kgroup.operation.offsets.transfer import Fit, plan_transfer
 from kgroup.source.base import OffsetReading
 from kgroup.source.offset_file import OffsetFile
 from kgroup.source.sql.store import SqlOffsetStore
@@ -538,6 +538,120 @@ def test_what_is_out_of_range_is_transferred_as_it_is_and_marked() -> None:
     assert skipped == [(0, 30), (0, 0), (None, None)], "only records that the log has"
     carry_out(cluster, plan)
     assert cluster.offsets == {"g": commits(offsets)}
+
+
+OUTSIDE = {("orders", 0): 4, ("orders", 1): 238, ("orders", 2): 5}
+
+
+def test_offsets_that_the_log_does_not_have_are_refused() -> None:
+    cluster = Cluster({"g": {("orders", 0): 40}}, RANGES)
+    plan = plan_transfer(Store({"g": OUTSIDE}), cluster, cluster, fit=Fit.REFUSE)
+    assert [(row.target_offset, row.mark, row.result) for row in plan.rows] == [
+        (4, OffsetMark.BEFORE_START, Result.REFUSED),
+        (238, OffsetMark.PAST_END, Result.REFUSED),
+        (5, None, Result.PLANNED),
+    ]
+    assert {(each.kind, each.reason) for each in plan.problems} == {
+        (
+            ProblemKind.OUT_OF_RANGE,
+            "orders-0: Offset 4 is before the log start offset 10 of the partition there; --clamp "
+            "commits 10 instead.",
+        ),
+        (
+            ProblemKind.OUT_OF_RANGE,
+            "orders-1: Offset 238 is past the log end offset 50 of the partition there; --clamp "
+            "commits 50 instead.",
+        ),
+    }
+    carry_out(cluster, plan)
+    assert cluster.offsets == {"g": commits({("orders", 0): 40, ("orders", 2): 5})}
+    assert plan.report.exit_status is ExitStatus.PARTLY
+
+
+def test_an_offset_that_cannot_be_checked_is_refused() -> None:
+    silent = {("orders", 0): LogRange(mark=OffsetMark.NO_ANSWER)}
+    cluster = Cluster({}, silent)
+    plan = plan_transfer(Store({"g": {("orders", 0): 4}}), cluster, cluster, fit=Fit.REFUSE)
+    assert [(row.mark, row.result) for row in plan.rows] == [(OffsetMark.NO_ANSWER, Result.REFUSED)]
+    assert "the offset cannot be checked" in plan.problems[0].reason
+
+
+def test_what_is_committed_out_of_range_already_is_unchanged() -> None:
+    cluster = Cluster({"g": OUTSIDE}, RANGES)
+    plan = plan_transfer(Store({"g": OUTSIDE}), cluster, cluster, fit=Fit.REFUSE)
+    assert {row.result for row in plan.rows} == {Result.UNCHANGED}
+    assert plan.problems == ()
+
+
+def test_offsets_are_clamped_to_the_log() -> None:
+    """Its epoch is that of another record then."""
+    cluster = Cluster({}, RANGES)
+    store = Store({"g": OUTSIDE})
+    store.offsets["g"] = tuple(replace(each, leader_epoch=3) for each in store.offsets["g"])
+    plan = plan_transfer(store, cluster, cluster, fit=Fit.CLAMP)
+    assert [(row.target_offset, row.mark) for row in plan.rows] == [
+        (10, OffsetMark.BEFORE_START),
+        (50, OffsetMark.PAST_END),
+        (5, None),
+    ]
+    carry_out(cluster, plan)
+    assert [each.leader_epoch for each in cluster.offsets["g"]] == [None, None, 3]
+
+
+@pytest.mark.parametrize("fit", [Fit.REFUSE, Fit.CLAMP])
+def test_a_backup_of_the_same_store_comes_back_as_it_was(tmp_path: Path, fit: Fit) -> None:
+    cluster = Cluster({}, RANGES)
+    file = tmp_path / "backup.json"
+    rows = [asdict(StoredOffset("g", *at, offset)) for at, offset in OUTSIDE.items()]
+    for cluster_id, expected in (("c", OUTSIDE), ("other", {("orders", 2): 5})):
+        store = {"where": "the cluster b", "cluster_id": cluster_id}
+        file.write_text(json.dumps({"schema_version": 1, "store": store, "data": rows}))
+        plan = plan_transfer(OffsetFile(file), cluster, cluster, fit=fit)
+        if fit is Fit.CLAMP and cluster_id == "other":
+            expected = {("orders", 0): 10, ("orders", 1): 50, ("orders", 2): 5}
+        written = {
+            (each.topic, each.partition): each.after.committed_offset
+            for each in plan.changes["g"]
+            if each.after is not None
+        }
+        assert written == expected
+
+
+def test_offsets_are_found_by_the_times_of_records() -> None:
+    """A record's time is 1000 times its offset at the origin."""
+    origin = Cluster(
+        {"g": {("orders", 0): 238, ("orders", 1): 300, ("orders", 2): 7, ("payments", 0): 9}},
+        {
+            ("orders", 0): LogRange(0, 300),
+            ("orders", 1): LogRange(0, 300),
+            ("orders", 2): LogRange(0, 6),
+            ("payments", 0): LogRange(9, 9),
+        },
+    )
+    goal = Cluster({}, RANGES, times={("orders", 0, 238_000): 98, ("orders", 1, 299_001): None})
+    plan = plan_transfer(origin, goal, goal, fit=Fit.BY_TIME)
+    assert [(row.target_offset, row.mark, row.result) for row in plan.rows] == [
+        (98, None, Result.PLANNED),
+        (50, OffsetMark.NO_RECORD_SINCE, Result.PLANNED),
+        (7, OffsetMark.PAST_END, Result.REFUSED),
+        (9, OffsetMark.PAST_END, Result.REFUSED),
+    ]
+    assert [each.reason for each in plan.problems if each.kind is ProblemKind.OUT_OF_RANGE] == [
+        "orders-2: Offset 7 is past the log end offset 6 of the first store.",
+        "payments-0: No record of the first store tells the time of the offset.",
+    ]
+
+
+def test_times_of_records_need_live_clusters() -> None:
+    cluster = Cluster({"g": COMMITTED}, RANGES)
+    for origin, goal in ((Store({"g": COMMITTED}), cluster), (cluster, None)):
+        with pytest.raises(UsageError, match="--by-time asks for the times of records"):
+            plan_transfer(origin, cluster, goal, fit=Fit.BY_TIME)
+
+
+def test_a_group_may_be_copied_to_the_empty_id() -> None:
+    plan = plan_transfer(Store({"g": COMMITTED}), Store({}), None, ["g"], new_id="")
+    assert {row.group_id for row in plan.rows} == {""}
 
 
 def test_nothing_is_transferred_to_active_groups() -> None:

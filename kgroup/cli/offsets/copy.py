@@ -14,6 +14,7 @@ from kgroup.cli.option.store import (
     SqlNames,
     check_new_name,
     check_two,
+    fit_options,
     names_options,
     parse_store,
     topic_option,
@@ -46,6 +47,12 @@ __all__ = ["command"]
 @click.option(
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
 )
+@fit_options
+@click.option(
+    "--by-time",
+    is_flag=True,
+    help="Commit the offset of the record with the same time: for a mirror of the partitions.",
+)
 @connection_options
 @names_options
 @execution_options()
@@ -58,6 +65,8 @@ def command(
     regex: Pattern | None,
     topics: "Topics",
     new_id: str | None,
+    clamp: bool,
+    by_time: bool,
     connection: Connection,
     names: SqlNames,
     execution: Execution,
@@ -68,12 +77,15 @@ def command(
     A store is kafka:HOST:PORT (or kafka: the cluster of -b, -C or the environment),
     zookeeper:HOST:PORT/CHROOT, sql:URL (or sql: of the profile or the environment), a file, or, to
     copy from, log-dir:PATH, snapshot:FILE or sample. Epochs of leaders stay behind: they are the
-    cluster's. What only the second store has stays. Without --execute only the plan is shown.
+    cluster's. What only the second store has stays. Offsets that the partitions there do not have
+    are refused: choose --clamp, or --by-time. Without --execute only the plan is shown.
     """
     check_choice(groups, regex, every=every)
     check_two(origin, goal)
     check_new_name(new_id, groups, regex, "choose it with one --group")
-    from kgroup.operation.offsets.transfer import plan_transfer
+    if clamp and by_time:
+        raise click.UsageError("--clamp and --by-time are two ways to find an offset: choose one")
+    from kgroup.operation.offsets.transfer import Fit, plan_transfer
 
     name = "offsets copy"
     store = parse_store(goal, connection, names)
@@ -96,5 +108,6 @@ def command(
             new_id=new_id,
             topics=topics,
             leader_epochs=False,
+            fit=Fit.BY_TIME if by_time else Fit.CLAMP if clamp else Fit.REFUSE,
         )
         return execution.run(name, plan, target, store, output)

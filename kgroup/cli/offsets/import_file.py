@@ -8,7 +8,7 @@ import click
 
 from kgroup.cli.option.common import ID, PATH, check_all, examples, output_options, regex_option
 from kgroup.cli.option.execution import Execution, execution_options
-from kgroup.cli.option.store import Store, check_new_name, store_options, topic_option
+from kgroup.cli.option.store import Store, check_new_name, fit_options, store_options, topic_option
 from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented
 from kgroup.cli.output.form import Output
@@ -42,6 +42,7 @@ __all__ = ["command"]
     is_flag=True,
     help="Leave out epochs of leaders: for a file that comes from another cluster.",
 )
+@fit_options
 @store_options
 @execution_options()
 @output_options
@@ -53,6 +54,7 @@ def command(
     topics: "Topics",
     new_id: str | None,
     without_epochs: bool,
+    clamp: bool,
     store: Store,
     execution: Execution,
     output: Output,
@@ -62,11 +64,13 @@ def command(
     The file is JSON, JSON lines or CSV as 'kgroup offsets export' writes them, or a plan of
     kafka-consumer-groups. One without groups (topic,partition,offset) wants the name of one. - is
     standard input. A file of one group needs no name of it, one of several wants names, or --all.
-    Groups with members are left alone. Without --execute only the plan is shown.
+    Offsets that the partitions do not have are refused (or choose --clamp), unless the file was
+    saved from this very store. Groups with members are left alone. Without --execute only the plan
+    is shown.
     """
     check_all(groups, regex, every=every)
     check_new_name(new_id, groups, regex, "name just that one")
-    from kgroup.operation.offsets.transfer import plan_transfer
+    from kgroup.operation.offsets.transfer import Fit, plan_transfer
     from kgroup.source.offset_file import OffsetFile
 
     name = "offsets import"
@@ -84,6 +88,7 @@ def command(
             new_id=new_id,
             topics=topics,
             leader_epochs=not without_epochs,
+            fit=Fit.CLAMP if clamp else Fit.REFUSE,
         )
         found = {row.group_id for row in plan.rows}
         if len(found) > 1 and not (groups or every or regex is not None):

@@ -32,6 +32,7 @@ __all__ = [
     "check_new_name",
     "check_two",
     "copied_stores",
+    "fit_options",
     "names_options",
     "open_copied",
     "parse_store",
@@ -394,6 +395,19 @@ def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
             callback=parsed(parse_topics),
             shell_complete=suggest_topics,
             help="Only this topic, or its partitions of these numbers. Repeat it for more.",
+        ),
+    )
+
+
+def fit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--clamp`; the command takes ``clamp: bool``."""
+    return add_options(
+        command,
+        click.option(
+            "--clamp",
+            is_flag=True,
+            help="Commit the log start or end offset in the place of one that is out of the "
+            "partition's range.",
         ),
     )
 

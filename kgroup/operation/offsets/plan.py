@@ -149,10 +149,12 @@ class Target(Struct, frozen=True, gc=False):
     Attributes:
         offset: with its metadata; None: nothing.
         mark: why it is not what was asked for.
+        refusal: why it may not be committed, a sentence; None where it may.
     """
 
     offset: CommittedOffset | None
     mark: OffsetMark | None = None
+    refusal: str | None = None
 
 
 def make_plan(
@@ -200,6 +202,10 @@ def make_plan(
                     idle.discard(group_id)
                 elif after is not None and log.mark in GONE:
                     problems.append(gone(group_id, at, log.mark))
+                    result = Result.REFUSED
+                elif target.refusal is not None:
+                    text, kind = f"{at[0]}-{at[1]}: {target.refusal}", ProblemKind.OUT_OF_RANGE
+                    problems.append(Problem(kind, text, group_id, topic=at[0], partition=at[1]))
                     result = Result.REFUSED
                 else:
                     result = planned

@@ -1,22 +1,43 @@
 """Plan to have in one store what another one has: copies, imports, and the undoing of a change."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from enum import Enum
 
 from msgspec import structs
 
-from kgroup.errors import ProblemKind
-from kgroup.model.log_range import LogReading
-from kgroup.model.offset import StoreName
+from kgroup.errors import ProblemKind, UsageError
+from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark
+from kgroup.model.next_record import Position
+from kgroup.model.offset import CommittedOffset, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
 from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
-from kgroup.source.base import GroupSource, OffsetReading, WritableOffsetStore
+from kgroup.source.base import (
+    GroupSource,
+    NextRecordSource,
+    OffsetReading,
+    TimedSource,
+    WritableOffsetStore,
+)
 from kgroup.source.offset_change import At
 
-__all__ = ["plan_transfer"]
+__all__ = ["Fit", "plan_transfer"]
+
+
+class Fit(Enum):
+    """What to do with offsets that partitions do not have where they are to be committed."""
+
+    KEEP = "keep"
+    """Commit them, marked."""
+    REFUSE = "refuse"
+    """Commit none of these; but what a file saved from the same store has comes back as it was."""
+    CLAMP = "clamp"
+    """Commit the log start or end offset, whichever is nearer; likewise."""
+    BY_TIME = "by-time"
+    """Commit, of every partition, the offset there of the record with the same time."""
 
 
 def plan_transfer(
@@ -29,12 +50,12 @@ def plan_transfer(
     new_id: str | None = None,
     topics: Topics = EVERY,
     leader_epochs: bool = True,
+    fit: Fit = Fit.KEEP,
 ) -> OffsetPlan:
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
 
     What only the store has stays, but for partitions for which a backup says that nothing was
-    committed. Offsets out of a partition's range are marked and nothing else: what was there before
-    a change, wherever that was, comes back by its backup.
+    committed. A backup of this store comes back as it was, wherever its offsets lie.
 
     Args:
         origin: where offsets come from.
@@ -46,8 +67,11 @@ def plan_transfer(
         topics: only these partitions.
         leader_epochs: whether epochs of leaders go with the offsets; in another cluster they would
             be wrong.
+        fit: what to do with offsets that the partitions there do not have, as far as `cluster`
+            tells.
 
     Raises:
+        UsageError: `Fit.BY_TIME`, and one of the two cannot tell times of records.
         InputError: there is nothing to read.
         BrokerError: nobody answers.
     """
@@ -61,19 +85,27 @@ def plan_transfer(
         unkept |= {} if store.keeps_leader_epochs else {"leader_epoch": None}
     targets: dict[str, dict[At, Target]] = {}
     for group_id, offsets in reading.offsets.items():
-        of_group = targets.setdefault(new_id or group_id, {})
+        of_group = targets.setdefault(group_id if new_id is None else new_id, {})
         for each in offsets:
             at = each.topic, each.partition
             if is_chosen(at, topics):
                 of_group[at] = Target(structs.replace(each, **unkept) if unkept else each)
     for group_id, ats in reading.absent.items():
-        of_group = targets.setdefault(new_id or group_id, {})
+        of_group = targets.setdefault(group_id if new_id is None else new_id, {})
         of_group.update({at: Target(None) for at in ats if is_chosen(at, topics)})
     there = _there(store, targets)
     for group_id in unread(there, targets):
         del targets[group_id]
     every = {at for of_group in targets.values() for at in of_group}
     logs = cluster.log_ranges(every) if cluster is not None and every else LogReading({})
+    problems: list[Problem] = []
+    if fit is Fit.BY_TIME:
+        _fit_by_time(origin, cluster, targets, logs.ranges, problems)
+    elif fit is not Fit.KEEP and not _is_own(reading.saved_from, store):
+        for of_group in targets.values():
+            of_group.update(
+                {at: _fitted(each, logs.ranges.get(at), fit) for at, each in of_group.items()}
+            )
     return make_plan(
         there.offsets,
         targets,
@@ -85,8 +117,135 @@ def plan_transfer(
             *not_committed(targets, topics, group_ids),
             *there.problems,
             *logs.problems,
+            *problems,
         ),
         notes=(*reading.notes, *there.notes, *_other_store(reading.saved_from, store)),
+    )
+
+
+def _fitted(target: Target, log: LogRange | None, fit: Fit) -> Target:
+    """Refuse an offset that the partition does not have, or take the nearest that it has."""
+    if target.offset is None or log is None:
+        return target
+    offset, mark = target.offset.committed_offset, log.mark_of(target.offset.committed_offset)
+    if mark is None or mark in GONE:  # which is refused for all plans
+        return target
+    if mark not in (OffsetMark.PAST_END, OffsetMark.BEFORE_START):
+        text = "Its log start and end offsets are not known, so the offset cannot be checked."
+        return Target(target.offset, refusal=text)
+    past = mark is OffsetMark.PAST_END
+    nearest = log.end if past else log.start
+    if fit is Fit.CLAMP and nearest is not None:
+        return Target(_moved(target.offset, nearest), mark)
+    end = (
+        f"past the log end offset {log.end}" if past else f"before the log start offset {log.start}"
+    )
+    text = f"Offset {offset} is {end} of the partition there; --clamp commits {nearest} instead."
+    return Target(target.offset, mark, text)
+
+
+def _moved(offset: CommittedOffset, to: int) -> CommittedOffset:
+    return structs.replace(offset, committed_offset=to, leader_epoch=None)
+
+
+_LOOK_BACK = 4
+"""Offsets before the end among which the last record is looked for: transactions end in markers."""
+
+
+def _fit_by_time(
+    origin: AnyStore,
+    cluster: GroupSource | None,
+    targets: Mapping[str, dict[At, Target]],
+    logs: Mapping[At, LogRange],
+    problems: list[Problem],
+) -> None:
+    """Replace offsets by those of the records there that have the time of the next one here.
+
+    Where everything was read here, reading continues there behind the last record that was. Where
+    nothing there is as late, it continues at the end: what comes later is read.
+    """
+    if not (isinstance(origin, GroupSource) and isinstance(origin, NextRecordSource)):
+        raise UsageError("--by-time asks for the times of records: copy from a live cluster")
+    if not isinstance(cluster, TimedSource):
+        raise UsageError("--by-time asks for the times of records: the goal needs a live cluster")
+    wanted = {
+        (*at, each.offset.committed_offset)
+        for of_group in targets.values()
+        for at, each in of_group.items()
+        if each.offset is not None
+    }
+    source = origin.log_ranges({(topic, partition) for topic, partition, _ in wanted})
+    problems += source.problems
+    times, refusals = _times(origin, wanted, source.ranges, problems)
+    found: dict[tuple[At, int], LogRange] = {}
+    for time_ms in sorted(set(times.values())):
+        ats = {(topic, number) for (topic, number, _), each in times.items() if each == time_ms}
+        reading = cluster.offsets_at(ats, time_ms)
+        problems += reading.problems
+        found.update(((at, time_ms), each) for at, each in reading.ranges.items())
+    for of_group in targets.values():
+        for at, target in of_group.items():
+            if target.offset is None or (log := logs.get(at, LogRange())).mark in GONE:
+                continue
+            position = (*at, target.offset.committed_offset)
+            start = found.get((at, times[position])) if position in times else None
+            if start is None:
+                text = refusals.get(position, "The goal does not tell the times of its records.")
+                of_group[at] = Target(target.offset, refusal=text)
+            elif start.start is not None:
+                of_group[at] = Target(_moved(target.offset, start.start))
+            elif log.end is not None:
+                of_group[at] = Target(_moved(target.offset, log.end), OffsetMark.NO_RECORD_SINCE)
+            else:
+                text = "The goal has no record of that time, and its log end offset is not known."
+                of_group[at] = Target(target.offset, refusal=text)
+
+
+def _times(
+    source: NextRecordSource,
+    wanted: Collection[Position],
+    logs: Mapping[At, LogRange],
+    problems: list[Problem],
+) -> tuple[dict[Position, int], dict[Position, str]]:
+    """Give the time from which to read on behind each position, or why it is not known."""
+    refusals: dict[Position, str] = {}
+    asked: dict[Position, list[Position]] = {}
+    for topic, partition, offset in wanted:
+        log = logs.get((topic, partition), LogRange())
+        if log.start is None or log.end is None:
+            refusals[topic, partition, offset] = "The first store does not tell its log end offset."
+        elif offset > log.end:
+            text = f"Offset {offset} is past the log end offset {log.end} of the first store."
+            refusals[topic, partition, offset] = text
+        elif offset < log.end:
+            first = max(offset, log.start)
+            asked[topic, partition, offset] = [(topic, partition, first)]
+        else:
+            last = range(max(log.start, log.end - _LOOK_BACK), log.end)
+            asked[topic, partition, offset] = [(topic, partition, each) for each in last]
+    reading = source.next_records({each for every in asked.values() for each in every})
+    problems += reading.problems
+    times = {}
+    for position, every in asked.items():
+        records = [reading.records[each] for each in every if each in reading.records]
+        known = [
+            each for each in records if each.offset is not None and each.timestamp_ms is not None
+        ]
+        if not known:
+            refusals[position] = "No record of the first store tells the time of the offset."
+            continue
+        last_one = max(known, key=lambda each: each.offset or 0)
+        behind = (last_one.offset or 0) < position[2]
+        times[position] = (last_one.timestamp_ms or 0) + behind
+    return times, refusals
+
+
+def _is_own(saved_from: StoreName | None, store: AnyStore) -> bool:
+    """Tell whether a file was surely saved from the store that it goes to."""
+    return (
+        saved_from is not None
+        and isinstance(store, WritableOffsetStore)
+        and not saved_from.is_other(store.store_name)
     )
 
 

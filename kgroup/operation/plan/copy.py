@@ -96,7 +96,7 @@ def plan_copy(
         return plan
     known = {(each.kind, each.group_id) for each in plan.problems}  # where the second store tells
     active = tuple(
-        replace(each, group_id=copy.new_id or each.group_id)
+        replace(each, group_id=each.group_id if copy.new_id is None else copy.new_id)
         for each in active_groups(origin, group_ids)
     )
     names = {each.group_id for each in active}
@@ -135,7 +135,7 @@ def compare_copied(origin: AnyStore, goal: AnyStore, copy: OffsetCopy, group_id:
         InputError: there is nothing to read.
         BrokerError: nobody answers.
     """
-    new_id = copy.new_id or group_id
+    new_id = group_id if copy.new_id is None else copy.new_id
     first, second = read_stored(origin, [group_id]), read_stored(goal, [new_id])
     wanted = _by_partition(first.offsets.get(group_id, ()))
     there = _by_partition(second.offsets.get(new_id, ()))

@@ -205,7 +205,7 @@ class Delta:
                     PendingOffset(
                         offset.topic,
                         offset.partition,
-                        offset.committed_offset,
+                        None if offset.committed_offset < 0 else offset.committed_offset,
                         offset.leader_epoch,
                         offset.metadata,
                         offset.commit_timestamp_ms,

@@ -374,6 +374,8 @@ class Group:
         member_order: their ids as the coordinator lists them, of a classic group to the leader too;
             empty where that is not known.
         offsets: sorted by topic and partition.
+        empty_commits: partitions, by topic and number, for which the group committed a negative
+            number, which stands for no offset; sorted.
         pending_offsets: of open transactions, sorted by topic, partition and place in the log.
         share_offsets: of a share group, sorted by topic and partition.
         resolved_regexes: consumer groups: the topics that the coordinator found for each regular
@@ -407,6 +409,7 @@ class Group:
     last_stable: Membership | None = None
     unowned: tuple[AssignedPartition, ...] = ()
     stray_owners: tuple[StrayOwner, ...] = ()
+    empty_commits: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse, with a ValueError, a state that no group of this type has."""
@@ -417,6 +420,7 @@ class Group:
     def topics(self) -> frozenset[str]:
         """Names of the topics that the group subscribes to, was assigned, or has committed."""
         names = {offset.topic for offset in self.offsets}
+        names.update(topic for topic, _ in self.empty_commits)
         names.update(offset.topic for offset in self.pending_offsets)
         names.update(offset.topic for offset in self.share_offsets or () if offset.topic)
         names.update(topic for found in (self.resolved_regexes or {}).values() for topic in found)
@@ -435,6 +439,7 @@ class Group:
         What members of a share group have is not told again: they share what the group has.
         """
         parts = {(offset.topic, offset.partition) for offset in self.offsets}
+        parts.update(self.empty_commits)
         for member in self.members if self.type is not GroupType.SHARE else ():
             for owned in member.assignment or ():
                 if owned.topic is not None:

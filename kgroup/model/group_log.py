@@ -28,7 +28,7 @@ from kgroup.model.group import (
     Topology,
     server_text,
 )
-from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
+from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset, split_commits
 from kgroup.model.record import known
 
 __all__ = ["GroupLog", "classic_members"]
@@ -140,10 +140,12 @@ class GroupLog:
     ) -> Group:
         """Interpret the values as a coordinator does when it has loaded them."""
         pending = sorted(pending_offsets, key=lambda o: (o.topic, o.partition, o.log_offset or 0))
+        offsets, empty_commits = split_commits(self.offsets[at] for at in sorted(self.offsets))
         common: dict[str, Any] = {
             "group_id": self.group_id,
             "offsets_partition": offsets_partition,
-            "offsets": tuple(self.offsets[at] for at in sorted(self.offsets)),
+            "offsets": offsets,
+            "empty_commits": empty_commits,
             "pending_offsets": tuple(pending),
         }
         if self.type is None:  # no members, no protocol: ListGroups says classic and Empty

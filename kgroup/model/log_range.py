@@ -22,6 +22,10 @@ class OffsetMark(Word):
         "before-start",
         "The commit lies before the first record that the partition has.",
     )
+    NO_OFFSET = (
+        "no-offset",
+        "The group committed a negative number, which stands for no offset: nothing is committed.",
+    )
     NO_OWNER = ("no-owner", "The group has members, and none of them owns the partition.")
     OWNER_GONE = ("owner-gone", "What owns the partition is no member of the group.")
     NO_RECORD_SINCE = (

@@ -1,5 +1,6 @@
 """What a group has committed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,6 +11,7 @@ from kgroup.redaction import redact
 from kgroup.value_class import value_class
 
 __all__ = [
+    "NO_OFFSET",
     "CommitStore",
     "CommittedOffset",
     "OffsetChange",
@@ -18,7 +20,12 @@ __all__ = [
     "StoreName",
     "StoredOffset",
     "is_same",
+    "split_commits",
 ]
+
+
+NO_OFFSET = -1
+"""What OffsetFetch answers where nothing is committed, and what some clients commit."""
 
 
 class CommitStore(StrEnum):
@@ -57,6 +64,23 @@ class CommittedOffset(Struct, frozen=True, gc=False):
     expire_timestamp_ms: int | None = None
     topic_id: str | None = None
     log_offset: int | None = None
+
+
+def split_commits(
+    commits: Iterable[CommittedOffset],
+) -> tuple[tuple[CommittedOffset, ...], tuple[tuple[str, int], ...]]:
+    """Split what a group has stored: offsets, and partitions for which it stored a negative number.
+
+    Brokers store any number; clients take a negative one for no offset, as the answer to
+    OffsetFetch has -1 where nothing is committed.
+    """
+    offsets, empty = [], []
+    for each in commits:
+        if each.committed_offset >= 0:
+            offsets.append(each)
+        else:
+            empty.append((each.topic, each.partition))
+    return tuple(offsets), tuple(empty)
 
 
 @value_class
@@ -175,12 +199,12 @@ class PendingOffset:
     """A commit of a transaction that has no marker yet: not visible until it is committed.
 
     Attributes are those of `CommittedOffset`, without expiry (transactions carry none), and the
-    producer whose marker will decide.
+    producer whose marker will decide. The offset is None where it is negative: see `split_commits`.
     """
 
     topic: str
     partition: int
-    committed_offset: int
+    committed_offset: int | None
     leader_epoch: int | None
     metadata: str | None
     commit_timestamp_ms: int | None

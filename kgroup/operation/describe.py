@@ -172,14 +172,15 @@ def _offsets(group: Group, ranges: _Ranges, stores: _Stores) -> Iterator[OffsetD
     by_name = {(owned.topic, owned.partition): owned for owned in owners}
     orphan_mark = OffsetMark.NO_OWNER if _tells_owners(group) else None
     task_owners = _task_owners(group)
-    for offset in group.offsets:
-        at = (offset.topic, offset.partition)
+    commits: dict[_At, CommittedOffset | None] = dict.fromkeys(group.empty_commits)
+    commits.update(((offset.topic, offset.partition), offset) for offset in group.offsets)
+    for at, offset in commits.items():
         owned = by_name.pop(at, None)
-        if owned is None:
-            owner, topic_id = task_owners.get(at, _NOBODY), offset.topic_id
-        else:
-            owner, topic_id = owners[owned], owned.topic_id or offset.topic_id
+        owner, topic_id = task_owners.get(at, _NOBODY), offset.topic_id if offset else None
+        if owned is not None:
+            owner, topic_id = owners[owned], owned.topic_id or topic_id
         mark = orphan_mark if owner is _NOBODY else None
+        mark = mark if offset else OffsetMark.NO_OFFSET
         log, store = ranges.get(at, _UNKNOWN), stores.get((group.group_id, *at))
         yield _offset(at, offset, log, owner, topic_id, mark, store)
     for owned, owner in owners.items():
@@ -187,11 +188,10 @@ def _offsets(group: Group, ranges: _Ranges, stores: _Stores) -> Iterator[OffsetD
             yield _offset((None, owned.partition), None, _UNKNOWN, owner, owned.topic_id)
         elif (at := (owned.topic, owned.partition)) in by_name:
             yield _offset(at, None, ranges.get(at, _UNKNOWN), owner, owned.topic_id)
-    committed = {(offset.topic, offset.partition) for offset in group.offsets}
     for unowned in group.unowned:
         assert unowned.topic is not None
         at = (unowned.topic, unowned.partition)
-        if at not in committed:
+        if at not in commits:
             log = ranges.get(at, _UNKNOWN)
             yield _offset(at, None, log, _NOBODY, None, OffsetMark.NO_OWNER)
 

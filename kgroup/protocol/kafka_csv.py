@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from kgroup.errors import InputError, UsageError
-from kgroup.model.offset import StoredOffset
+from kgroup.model.offset import NO_OFFSET, StoredOffset
 
 __all__ = ["kafka_csv_lines", "read_kafka_csv"]
 
@@ -97,7 +97,9 @@ def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, S
         topic, partition, offset = fields[-3:]
         numbers = (
             _number(partition, _MOST_PARTITION, where, "partition"),
-            _number(offset, _MOST_OFFSET, where, "offset"),
+            NO_OFFSET
+            if offset.strip() == str(NO_OFFSET)
+            else _number(offset, _MOST_OFFSET, where, "offset"),
         )
         yield where, StoredOffset(group, topic, *numbers)
 

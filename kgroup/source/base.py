@@ -407,6 +407,7 @@ class OffsetReading:
         notes: what was assumed or chosen, for people.
         absent: topics and partitions, by group, for which nothing was committed, as a backup says.
         saved_from: of a file: the store that it was saved from; None where it does not say.
+        empty_commits: by group, as in `Group`: partitions with a negative number for an offset.
     """
 
     offsets: Mapping[str, tuple[CommittedOffset, ...]]
@@ -414,6 +415,7 @@ class OffsetReading:
     notes: tuple[str, ...] = ()
     absent: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     saved_from: StoreName | None = None
+    empty_commits: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
 @runtime_checkable

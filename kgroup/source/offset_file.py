@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from kgroup.errors import InputError, UsageError
-from kgroup.model.offset import CommittedOffset, StoredOffset, StoreName
+from kgroup.model.offset import NO_OFFSET, CommittedOffset, StoredOffset, StoreName, split_commits
 from kgroup.model.pattern import Pattern
 from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import OffsetReading
@@ -84,11 +84,12 @@ class OffsetFile:
             rows, saved_from = _read(self._contents(), only)
             groups = _by_group(rows)
         offsets: dict[str, tuple[CommittedOffset, ...]] = {}
+        empty_commits: dict[str, tuple[At, ...]] = {}
         absent: dict[str, tuple[At, ...]] = {}
         for group_id in sorted(groups):
             if names is None or group_id in names or (regex and regex.fullmatch(group_id)):
                 of_group = [row for _, (row, _) in sorted(groups[group_id].items())]
-                if there := tuple(
+                there, empty = split_commits(
                     CommittedOffset(
                         row.topic,
                         row.partition,
@@ -99,13 +100,18 @@ class OffsetFile:
                     )
                     for row in of_group
                     if row.committed_offset is not None
-                ):
+                )
+                if there:
                     offsets[group_id] = there
+                if empty:
+                    empty_commits[group_id] = empty
                 if none := tuple(
                     (row.topic, row.partition) for row in of_group if row.committed_offset is None
                 ):
                     absent[group_id] = none
-        return OffsetReading(offsets, absent=absent, saved_from=saved_from)
+        return OffsetReading(
+            offsets, absent=absent, saved_from=saved_from, empty_commits=empty_commits
+        )
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -259,6 +265,7 @@ def _checked(row: _Row, where: str, *, offset: str = "committed_offset") -> Stor
         ("leader_epoch", row.leader_epoch, _MOST_INT),
         ("commit_timestamp_ms", row.commit_timestamp_ms, _MOST_LONG),
     ):
-        if value is not None and not 0 <= value <= most:
+        is_empty_commit = name == offset and value == NO_OFFSET
+        if value is not None and not 0 <= value <= most and not is_empty_commit:
             raise InputError(f"{where}.{name}: expected a number from 0 to {most}, found {value}")
     return row

@@ -44,8 +44,8 @@ class LiveGroups:
     """What runs, and what its log was when everybody had what they want.
 
     classic: "pair" (two cooperative consumers, one of them static), "done" (committed and left),
-    "simple" (only commits, one in a transaction that is open), "moving" (one member, in the middle
-    of a rebalance).
+    "simple" (only commits, one of -1, one in a transaction that is open), "moving" (one member, in
+    the middle of a rebalance).
 
     From Kafka 4 on too, consumer: "racks" (two members, a commit), "regex", "upgrading" (one of
     two speaks the classic protocol); share: "shared"; streams: "totals".
@@ -95,7 +95,7 @@ def _join_classic_groups(clients: Session, wire: Wire) -> None:
     settle(clients, 2, "done-1")
     clients.call("commit", name="done-1", offsets="payments:0:10", metadata="")
     clients.call("leave", name="done-1")
-    commit(wire, "simple", {("orders", 0): 1, ("orders", 2): 1000})
+    commit(wire, "simple", {("orders", 0): 1, ("orders", 1): -1, ("orders", 2): 1000})
     clients.call(
         "transaction",
         id="open",

@@ -12,6 +12,7 @@ import pytest
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.operation.describe import describe
 from kgroup.operation.list_groups import list_groups
+from kgroup.operation.offsets.read import read_stored
 from kgroup.source.base import Capability, GroupSource
 from tests.contract.knowledge import known_of
 
@@ -119,6 +120,33 @@ class GroupSourceContract:
                 assert (member.member_epoch is None) == (is_classic or is_zookeeper)
                 assert (member.registered_ms is not None) == is_zookeeper
                 assert (member.tasks is not None) == (group.type is GroupType.STREAMS)
+
+    def test_a_negative_number_is_no_offset(
+        self, source: GroupSource, groups: Mapping[str, Group]
+    ) -> None:
+        """Brokers store what is committed; for clients anything below 0 stands for no offset."""
+        empty = {
+            (group.group_id, *at): group for group in groups.values() for at in group.empty_commits
+        }
+        assert list(empty) == sorted(set(empty))
+        assert all(o.committed_offset >= 0 for group in groups.values() for o in group.offsets)
+        rows = {
+            (group.group_id, row.topic, row.partition): row
+            for group in describe(source).data
+            for row in group.offsets
+        }
+        stored = read_stored(source)
+        for group_id, topic, partition in empty:
+            row = rows[group_id, topic, partition]
+            assert (row.committed_offset, row.lag, row.waiting) == (None, None, None)
+            assert row.mark == "no-offset"
+            assert f"{group_id}: 1 partition left out ({topic}-{partition}): " in "".join(
+                stored.notes
+            )
+        exported = {
+            (group_id, o.topic, o.partition) for group_id, of in stored.offsets.items() for o in of
+        }
+        assert exported.isdisjoint(empty)
 
     def test_states_follow_from_members(self, groups: Mapping[str, Group]) -> None:
         for group in groups.values():

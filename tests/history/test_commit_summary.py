@@ -142,6 +142,7 @@ def test_what_did_not_count_is_left_out(tmp_path: Path) -> None:
             commit(2, 3, transaction="aborted", producer_id=1),
             commit(3, 4, transaction="open", producer_id=1),
             commit(4, 12, transaction="committed", producer_id=1),
+            commit(5, -1),  # no offset, so nothing went back
         ]
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:

@@ -151,6 +151,13 @@ def check_all(engine: DuckEngine, directory: Path) -> None:
         }
 
 
+def test_a_negative_number_is_no_offset(tmp_path: Path) -> None:
+    rows = {"offset_commits": [commit(1, 10), commit(5, -1)], "log_ends": [end(3, 21), end(9, 21)]}
+    with DuckEngine(write_rows(tmp_path, rows)) as engine:
+        found = lags(engine, "g", since_ms=T).data
+    assert [(row.time_ms - T, row.lag) for row in found] == [(3, 11)]
+
+
 def test_of_two_logs_the_one_committed_to_last_counts(tmp_path: Path) -> None:
     rows = {
         "offset_commits": [

@@ -27,7 +27,7 @@ def committed(*records: DecodedRecord) -> dict[int, int]:
     return {o.partition: o.committed_offset for o in found["g"].offsets} if "g" in found else {}
 
 
-def pending(*records: DecodedRecord) -> list[tuple[int, int, int | None]]:
+def pending(*records: DecodedRecord) -> list[tuple[int, int | None, int | None]]:
     return [
         (o.partition, o.committed_offset, o.producer_id)
         for o in groups(*records)["g"].pending_offsets
@@ -238,3 +238,18 @@ def test_transactions_against_their_definition(
         if commits:
             expected[wanted] = max(commits)
     assert committed(*records) == expected
+
+
+def test_a_negative_number_is_no_offset() -> None:
+    """A broker stores it; OffsetFetch gives it to clients as if nothing was committed."""
+    (group,) = groups(commit("g", 0, 5), commit("g", 1, 7), commit("g", 1, -1)).values()
+    assert [(o.partition, o.committed_offset) for o in group.offsets] == [(0, 5)]
+    assert group.empty_commits == (("orders", 1),)
+    assert group.partitions == {("orders", 0), ("orders", 1)}
+    later = groups(commit("g", 1, -1), commit("g", 1, 7))["g"]
+    assert ([o.committed_offset for o in later.offsets], later.empty_commits) == ([7], ())
+    of_transaction = commit("g", 1, -1, producer_id=1)
+    assert pending(commit("g", 1, 7), of_transaction) == [(1, None, 1)]
+    plain, of_transaction = commit("g", 1, 7), commit("g", 1, -1, producer_id=1)
+    ended = groups(plain, of_transaction, marker(1, committed=True))["g"]
+    assert (ended.offsets, ended.empty_commits) == ((), (("orders", 1),))

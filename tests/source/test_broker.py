@@ -162,6 +162,27 @@ def test_what_kind_of_coordinator_is_asked_for(broker: FakeBroker, transactional
     assert (sought.key, sought.key_type) == ("g", int(transactional))
 
 
+@pytest.mark.parametrize(
+    ("version", "empty"), [(1, ()), (2, (("orders", 1),)), (8, (("orders", 1),))]
+)
+def test_a_negative_number_is_no_offset(
+    broker: FakeBroker, version: int, empty: tuple[tuple[str, int], ...]
+) -> None:
+    """Brokers store it. Version 1 asks for partitions by name: -1 is said of what is not there."""
+    broker.newest["OffsetFetch"] = version
+    stored = committed(("orders", 0, 7), ("orders", 1, -1))
+    broker.handlers["OffsetFetch"] = lambda _: (
+        {"groups": [{"group_id": "g", **stored}]} if version == 8 else stored
+    )
+    with Cluster(broker.bootstrap) as source:
+        group = source.read(["g"], QUICK).image.groups["g"]
+        reading = source.read_offsets(["g"])
+    assert [o.committed_offset for o in group.offsets] == [7]
+    assert group.empty_commits == empty
+    assert [o.committed_offset for o in reading.offsets["g"]] == [7]
+    assert reading.empty_commits == ({"g": empty} if empty else {})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [NOT_COORDINATOR, LOADING, NOT_AVAILABLE])
 @pytest.mark.parametrize("api", ["DescribeGroups", "OffsetFetch", "FindCoordinator", "ListGroups"])

@@ -28,6 +28,10 @@ PLANNED = {**ROW, "partition": 2, "target_offset": 5, "result": "planned"}
 WHOLE = CommittedOffset("t", 1, 7, 2, "é", 1700000000000)
 
 
+MINUS_ONE = {**ROW, "topic": "t", "partition": 1, "committed_offset": -1}
+MINUS_ONE_SOUGHT = {"topic": "t", "partition": 1, "offset": -1}
+
+
 def document(*rows: object) -> str:
     return json.dumps({"command": "offsets show", "schema_version": 1, "data": rows, "errors": []})
 
@@ -126,13 +130,31 @@ def test_what_kcl_takes(file: Path, indent: int | None) -> None:
     with pytest.raises(InputError, match="name the group whose they are"):
         OffsetFile(file).read_offsets()
     for row, error in (
-        ({"offset": -1}, r"\$\[2\].offset: expected a number from 0"),
+        ({"offset": -2}, r"\$\[2\].offset: expected a number from 0"),
         ({"offset": 1, "partition": 1}, "expected each partition once, found foo-1"),
         ({"offset": None}, r"\$\[2\].offset: expected int, found null"),
     ):
         file.write_text(json.dumps([*rows, {"topic": "foo", "partition": 2, **row}]))
         with pytest.raises(InputError, match=error):
             OffsetFile(file).read_offsets(["g"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g,t,0,7\ng,t,1,-1\n",
+        document({**MINUS_ONE, "partition": 0, "committed_offset": 7}, MINUS_ONE),
+        json.dumps([{"topic": "t", "partition": 0, "offset": 7}, MINUS_ONE_SOUGHT]),
+    ],
+    ids=["csv", "document", "kcl"],
+)
+def test_minus_one_is_no_offset(file: Path, text: str) -> None:
+    """As in answers to OffsetFetch; files that were exported may hold it."""
+    file.write_text(text)
+    reading = OffsetFile(file).read_offsets(["g"])
+    assert [(o.partition, o.committed_offset) for o in reading.offsets["g"]] == [(0, 7)]
+    assert reading.empty_commits == {"g": (("t", 1),)}
+    assert reading.absent == {}, "nothing is deleted for it"
 
 
 def test_an_empty_file_has_none(file: Path) -> None:
@@ -174,7 +196,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (document({**ROW, "partition": "1"}), r"\$.data\[0\].partition: expected int, found str"),
         (document(ROW, {**ROW, "partition": -1}), r"\$.data\[1\].partition: expected a number fro"),
         (
-            document({**ROW, "committed_offset": -1}),
+            document({**ROW, "committed_offset": -2}),
             r"\$.data\[0\].committed_offset: expected a nu",
         ),
         (document({**ROW, "committed_offset": 1 << 63}), r"committed_offset: expected a number"),

@@ -184,7 +184,7 @@ def eventful_groups(
 def _followed(condition: str) -> str:
     """Take the commits that count, each with the one before it in its log.
 
-    A clock that went back makes no pause.
+    A clock that went back makes no pause, and a negative number is no offset.
     """
     return (
         f"SELECT group_id, {_LOG}, log_offset, time_ms, committed_offset, before_offset, "
@@ -194,7 +194,7 @@ def _followed(condition: str) -> str:
         "LAG(committed_offset) OVER in_log AS before_offset, "
         "LAG(log_offset) OVER in_log AS before_log_offset, "
         "LAG(time_ms) OVER in_log AS before_ms "
-        f"FROM offset_commits WHERE {condition} AND {COMMITTED} "
+        f"FROM offset_commits WHERE {condition} AND {COMMITTED} AND committed_offset >= 0 "
         f"WINDOW in_log AS (PARTITION BY group_id, {_LOG} ORDER BY log_offset)) AS followed"
     )
 

@@ -197,7 +197,7 @@ def _counted(
         counted[time_ms] = {
             at: row
             for at, row in (logs[newest] if newest is not None else {}).items()
-            if row["committed_offset"] is not None
+            if row["committed_offset"] is not None and row["committed_offset"] >= 0
         }
     return counted
 

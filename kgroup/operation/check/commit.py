@@ -194,9 +194,10 @@ def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     for pending in group.pending_offsets:
         then_ms = pending.commit_timestamp_ms
         if then_ms is not None and now_ms - then_ms > evidence.limits.transaction_ms:
+            what = "no offset" if pending.committed_offset is None else pending.committed_offset
             yield finding_of(
                 Rule.OPEN_TRANSACTION,
-                f"{pending.topic}-{pending.partition}: {pending.committed_offset} was committed "
+                f"{pending.topic}-{pending.partition}: {what} was committed "
                 f"{ago(then_ms, now_ms)} in a transaction of producer {pending.producer_id} that "
                 "is still open.",
                 group.group_id,

@@ -8,7 +8,7 @@ from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, StoredOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import (
     GroupSource,
@@ -65,14 +65,20 @@ def read_stored(
     if not isinstance(store, OffsetStore):
         found, missing = select_groups(store, group_ids, Question(regex=regex, log_budget=0))
         groups = found.image.groups.values()
-        return OffsetReading(
-            {group.group_id: group.offsets for group in groups if group.offsets},
-            (*missing, *found.problems),
-            found.notes,
+        return _with_note(
+            OffsetReading(
+                {group.group_id: group.offsets for group in groups if group.offsets},
+                (*missing, *found.problems),
+                found.notes,
+                empty_commits={
+                    group.group_id: group.empty_commits for group in groups if group.empty_commits
+                },
+            )
         )
     chosen = group_ids or (None if regex is None else ())
     reading = store.read_offsets(chosen, regex)
     known = {*reading.offsets, *reading.absent, *(each.group_id for each in reading.problems)}
+    known |= reading.empty_commits.keys()
     missing = ()
     if None not in known:
         nothing = f"{_nothing(store)} this group."
@@ -84,7 +90,18 @@ def read_stored(
     if regex is not None and not known:
         text = f"{_nothing(store)} a group that matches {regex.pattern!r}."
         missing += (Problem(ProblemKind.NOT_FOUND, text),)
-    return replace(reading, problems=(*missing, *reading.problems))
+    return _with_note(replace(reading, problems=(*missing, *reading.problems)))
+
+
+def _with_note(reading: OffsetReading) -> OffsetReading:
+    """Say which partitions are left out, as a negative number is committed for them."""
+    notes = [
+        f"{group_id}: {len(ats)} partition{'' if len(ats) == 1 else 's'} left out "
+        f"({first_names([f'{topic}-{partition}' for topic, partition in ats])}): the group "
+        "committed a negative number, which stands for no offset"
+        for group_id, ats in reading.empty_commits.items()
+    ]
+    return replace(reading, notes=(*reading.notes, *notes)) if notes else reading
 
 
 def _nothing(store: OffsetStore) -> str:

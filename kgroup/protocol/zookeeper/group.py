@@ -82,6 +82,11 @@ def _group(nodes: GroupNodes, topics: Mapping[str, TopicNode], problems: list[Pr
         offsets=tuple(_offset(node) for node in nodes.offsets if node.is_commit),
         unowned=tuple(AssignedPartition(None, *at) for at in unowned),
         stray_owners=strays,
+        empty_commits=tuple(
+            (node.topic, node.partition)
+            for node in nodes.offsets
+            if node.broker is None and node.offset < 0
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kgroup.model.group import Group, GroupState, GroupType
-from kgroup.model.offset import ShareOffset
+from kgroup.model.offset import ShareOffset, split_commits
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
@@ -77,7 +77,10 @@ class GroupReader:
                 groups.pop(group_id, None)
             else:
                 partition = partition_of(group_id, self._partition_count)
-                groups[group_id] = replace(group, offsets=commits, offsets_partition=partition)
+                stored, empty = split_commits(commits)
+                groups[group_id] = replace(
+                    group, offsets=stored, empty_commits=empty, offsets_partition=partition
+                )
         share = [
             replace(each, type=GroupType.SHARE)
             for each in coordinators

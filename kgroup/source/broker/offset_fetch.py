@@ -10,7 +10,7 @@ from typing import Any
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
 from kgroup.model.group import Group, GroupType
-from kgroup.model.offset import CommittedOffset
+from kgroup.model.offset import CommittedOffset, split_commits
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.protocol.error_code import ErrorCode
@@ -60,11 +60,14 @@ async def read_offsets(
         asked = [each for each in listed if question.names(each.group_id, group_ids)]
     asked = [each for each in asked if each.type is not GroupType.SHARE]
     found = await coordinators.ask(asked, OffsetFetcher(client).fetch)
-    offsets = {group_id: commits for group_id, commits in sorted(found.items()) if commits}
+    split = {group_id: split_commits(stored) for group_id, stored in sorted(found.items())}
+    offsets = {group_id: commits for group_id, (commits, _) in split.items() if commits}
+    empty = {group_id: ats for group_id, (_, ats) in split.items() if ats}
     notes: list[str] = []
     if log_budget and topic is not None and topic.partitions:
         offsets, notes = await _with_times(client, offsets, len(topic.partitions), log_budget)
-    return OffsetReading(offsets, tuple(coordinators.problems), tuple(notes))
+    problems = tuple(coordinators.problems)
+    return OffsetReading(offsets, problems, tuple(notes), empty_commits=empty)
 
 
 async def _with_times(
@@ -100,7 +103,10 @@ class OffsetFetcher:
     async def fetch(
         self, node: int, coordinators: list[GroupCoordinator]
     ) -> dict[str, tuple[CommittedOffset, ...] | Refusal]:
-        """Ask one coordinator what groups have committed, sorted by topic and partition."""
+        """Ask one coordinator what groups have stored, sorted by topic and partition.
+
+        Offsets may be negative; see `split_commits`.
+        """
         client = self._client
         version = await client.version(node, OffsetFetchRequest, _BY_TOPIC_NAME)
         group_ids = [each.group_id for each in coordinators]
@@ -112,7 +118,7 @@ class OffsetFetcher:
                 highest=_BY_TOPIC_NAME,
                 groups=[group(version=version, group_id=each, topics=None) for each in group_ids],
             )
-            offsets = {each.group_id: _offsets(each) for each in answer.groups}
+            offsets = {each.group_id: _offsets(each, stored_only=True) for each in answer.groups}
             return only_asked(offsets, group_ids, "OffsetFetch", node)
         topics = None if version is not None and version >= 2 else await self._all_partitions()
         answers = await client.gather_all(
@@ -121,7 +127,10 @@ class OffsetFetcher:
             )
             for each in group_ids
         )
-        return dict(zip(group_ids, map(_offsets, answers), strict=True))
+        return {
+            group_id: _offsets(each, stored_only=topics is None)
+            for group_id, each in zip(group_ids, answers, strict=True)
+        }
 
     async def _all_partitions(self) -> list[Any]:
         """Name every partition of the cluster: before 0.10.2 offsets are asked for one by one."""
@@ -136,15 +145,20 @@ class OffsetFetcher:
         return self._every_partition
 
 
-def _offsets(answer: Any) -> tuple[CommittedOffset, ...] | Refusal:
-    """Read one group's part of the answer to OffsetFetch."""
+def _offsets(answer: Any, *, stored_only: bool) -> tuple[CommittedOffset, ...] | Refusal:
+    """Read one group's part of the answer to OffsetFetch.
+
+    Args:
+        answer: where `committed_offset` is -1, nothing is stored, or -1 is;
+        stored_only: it is the latter: the answer has no partition that was asked for by name.
+    """
     if answer.error_code:
         return Refusal(answer.error_code)
     offsets = []
     for topic in sorted(answer.topics, key=attrgetter("name")):
         name = topic.name
         for each in sorted(topic.partitions, key=attrgetter("partition_index")):
-            if each.committed_offset >= 0:
+            if each.committed_offset >= 0 or (stored_only and not each.error_code):
                 epoch = each.committed_leader_epoch
                 offsets.append(
                     CommittedOffset(

@@ -17,9 +17,13 @@ DEMO := 'list --sample' \
   'decode-offsets --sample --group ledger -o jsonl' \
   'decode-offsets --sample --stats'
 
+# What writes the pages, schemas and pictures that are generated from the code.
+GENERATORS := cli.command_pages cli.man_pages cli.json_schemas cli.plan_page cli.session_picture \
+  simulation.simulate_page history.dictionary
+
 BROKER := broker and not oracle_clients
 
-.PHONY: help venv demo test shells databases check lint unit kernels format oracle oracle-clients fuzz mutants bench lock clean
+.PHONY: help venv demo test shells databases check lint unit kernels format generated oracle oracle-clients fuzz mutants bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,8 +46,9 @@ test: venv shells databases ## every test, with more random examples, and with r
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "$(BROKER)" --ignore-glob '*/test_plan_*' --durations 15 tests/broker
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "$(BROKER)" tests/broker/test_plan_*.py # how long partitions stop counts: nothing beside them
 
-shells: ## install what is missing of bash, zsh, fish, jq and chromium, in which completions, scripts and pages are tested
+shells: ## install what is missing of bash, zsh, fish, man, jq and chromium, in which completions, scripts and pages are tested
 	@missing=; for shell in bash zsh fish jq chromium; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \
+	command -v man > /dev/null || missing="$$missing man-db"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if command -v apt-get > /dev/null && [ "$$(id -u)" = 0 ]; then \
 	  echo "The tests of completions, scripts and pages need$$missing: installing with apt-get."; \
@@ -83,6 +88,11 @@ kernels: venv # or each worker of the tests would compile them
 format: venv ## rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+generated: venv ## rewrite what is generated from the code: completions, man, tables and examples in docs
+	for shell in bash:kgroup.bash zsh:_kgroup fish:kgroup.fish; do \
+	  $(BIN)/python -m kgroup completion $${shell%:*} > completions/$${shell#*:} || exit 1; done
+	for generator in $(GENERATORS); do $(BIN)/python -m tests.$$generator || exit 1; done
 
 oracle: venv ## compare the assignors with Kafka's own on 20,000 random groups a strategy, or 5,000
 	KGROUP_ORACLE_CASES=20000 $(BIN)/python -m pytest -s -m broker tests/broker/test_assignor_oracle.py

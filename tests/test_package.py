@@ -14,23 +14,38 @@ from pathlib import Path
 import pytest
 
 from kgroup import __version__
-from kgroup.cli import man_page
 from kgroup.operation.part import PARTS
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.man_pages import pages
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 DEMO = re.findall(r"^DEMO := ((?:.*\\\n)*.*)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 NAME = f"kgroup-{__version__}"
-ENVIRONMENT = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+INSTALL_LINES = re.findall(
+    r"^ {4}((?:pip|uv|pipx) .*)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+)
+CONSTRAINTS = str(ROOT / "constraints.txt")
+ENVIRONMENT = {
+    **{name: text for name, text in os.environ.items() if not name.startswith("PYTHON")},
+    "PIP_CONSTRAINT": CONSTRAINTS,
+    "PIP_NO_COMPILE": "1",  # compiling every module takes longer than installing them
+    "UV_CONSTRAINT": CONSTRAINTS,
+}
 
 
-def run(*command: object, cwd: Path) -> str:
+def run(*command: object, cwd: Path, **environment: object) -> str:
     """Run a program that must end well, and give what it prints."""
     words = [*map(str, command)]
-    done = subprocess.run(words, cwd=cwd, env=ENVIRONMENT, capture_output=True, timeout=500)
-    assert done.returncode == 0, (words, done.stderr.decode())
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env=ENVIRONMENT | {name: str(value) for name, value in environment.items()},
+        capture_output=True,
+        timeout=500,
+    )
+    assert done.returncode == 0, (words, done.stdout.decode(), done.stderr.decode())
     return done.stdout.decode()
 
 
@@ -42,17 +57,65 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that had nothing in it before the wheel."""
+def source(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the source distribution unpacks to."""
+    folder = tmp_path_factory.mktemp("source")
+    (packed,) = built.glob("*.tar.gz")
+    with tarfile.open(packed) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / NAME
+
+
+@pytest.fixture(scope="module")
+def installed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment that had nothing in it before kgroup, without extras."""
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder)
-    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
-    (wheel,) = built.glob("*.whl")
-    run(*pip, "install", "-q", "-c", ROOT / "constraints.txt", wheel, cwd=folder)
+    venv.create(folder, with_pip=True)
+    run(folder / "bin" / "pip", "install", "-q", ".", cwd=source)
     return folder
 
 
-def test_the_wheel_runs_the_demo(installed: Path, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.parametrize("line", INSTALL_LINES)
+def test_the_lines_of_the_readme_install_it(line: str, tmp_path: Path) -> None:
+    """In a fresh environment, from the folder as it was checked out."""
+    venv.create(tmp_path, with_pip=True)
+    program = line.split()[0]
+    if program != "pip":
+        run(tmp_path / "bin" / "pip", "install", "-q", "uv", "pipx", cwd=tmp_path)
+    path = f"{tmp_path / 'local' / 'bin'}:{tmp_path / 'bin'}:{os.defpath}"
+    folders = {
+        "UV_TOOL_DIR": tmp_path / "tools",
+        "UV_TOOL_BIN_DIR": tmp_path / "local" / "bin",
+        "PIPX_HOME": tmp_path / "pipx",
+        "PIPX_BIN_DIR": tmp_path / "local" / "bin",
+        "PIPX_MAN_DIR": tmp_path / "local" / "share" / "man",
+    }
+    run("sh", "-c", line, cwd=ROOT, PATH=path, **folders)
+    assert "\norder-service " in run("kgroup", "list", "--sample", cwd=tmp_path, PATH=path)
+    missing = run("kgroup", "doctor", "-o", "tsv", "--no-headers", cwd=tmp_path, PATH=path)
+    (extras,) = re.findall(r"\[([a-z,]+)\]", line)
+    assert not re.findall(rf"kgroup\[(?:{extras.replace(',', '|')})\]", missing)
+    if program == "uv":  # which leaves them in the tool's own folder
+        path = f"{tmp_path / 'tools' / 'kgroup' / 'bin'}:{path}"
+    page = run("man", "kgroup", cwd=tmp_path, PATH=path, MANWIDTH=80)
+    assert page.startswith("KGROUP(1)")
+
+
+def test_the_readme_installs_it_with_pip_uv_and_pipx() -> None:
+    assert [line.split()[0] for line in INSTALL_LINES] == ["pip", "uv", "pipx"]
+
+
+def test_building_it_runs_no_code_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert [name.partition(">=")[0] for name in project["build-system"]["requires"]] == [
+        "hatchling"
+    ]
+    build = project["tool"]["hatch"]["build"]
+    assert "hooks" not in {*build, *(key for target in build["targets"].values() for key in target)}
+    assert project["tool"]["hatch"]["version"].keys() == {"path"}
+
+
+def test_an_install_without_extras_runs_the_demo(installed: Path, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
     lines = re.findall(r"'([^']+)'", DEMO[0])
     assert len(lines) > 4
     for line in lines:
@@ -60,14 +123,14 @@ def test_the_wheel_runs_the_demo(installed: Path, cli: Cli, tmp_path: Path) -> N
         assert shown == cli(*line.split()).out
 
 
-def test_the_wheel_brings_what_it_says(installed: Path, tmp_path: Path) -> None:
+def test_it_brings_what_it_says(installed: Path, tmp_path: Path) -> None:
     columns = ("--columns", "name,condition", "--no-headers", "-o", "tsv")
     rows = run(installed / "bin" / "kgroup", "doctor", *columns, cwd=tmp_path).splitlines()
     conditions = dict(row.split("\t") for row in rows)
     wanted = {part.name: "missing" if part.extra else "ok" for part in PARTS}
     assert {name: conditions[name] for name in wanted} == wanted
-    pages = {path.name: path.read_text("utf-8") for path in installed.glob("share/man/man1/*")}
-    assert pages == dict(man_page.pages())
+    shipped = {path.name: path.read_text("utf-8") for path in installed.glob("share/man/man1/*")}
+    assert shipped == pages()
     for shell, file in (
         ("bash", "bash-completion/completions/kgroup"),
         ("zsh", "zsh/site-functions/_kgroup"),
@@ -78,20 +141,16 @@ def test_the_wheel_brings_what_it_says(installed: Path, tmp_path: Path) -> None:
         assert (installed / "share" / file).read_text("utf-8") == script
 
 
-def test_the_source_distribution_makes_the_same_wheel(built: Path, tmp_path: Path) -> None:
-    (source,) = built.glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        archive.extractall(tmp_path, filter="data")
-    root = tmp_path / NAME
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=root)
+def test_the_source_distribution_makes_the_same_wheel(
+    built: Path, source: Path, tmp_path: Path
+) -> None:
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=source)
     (wheel,), (again,) = built.glob("*.whl"), tmp_path.glob("*.whl")
     assert wheel.read_bytes() == again.read_bytes()
 
 
-def test_the_source_distribution_has_all_that_make_needs(built: Path) -> None:
-    (source,) = built.glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        packed = {name.partition("/")[2] for name in archive.getnames()}
+def test_the_source_distribution_has_all_that_make_needs(source: Path) -> None:
+    packed = {str(path.relative_to(source)) for path in source.rglob("*")}
     assert {"pyproject.toml", "Makefile", "constraints.txt", "tests/__init__.py"} <= packed
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     for name in project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from kgroup.cli.man_page import pages
 from tests.cli.commands import EVERY_COMMAND, context_of
+from tests.cli.man_pages import FOLDER, pages
 
-PAGES = dict(pages())
+PAGES = pages()
 REQUESTS = {".TH", ".SH", ".PP", ".TP", ".nf", ".fi"}
 NAMED = {r"\-": "-", r"\e": "\\", r"\&": "", r"\(aq": "'", r"\(ga": "`", r"\(ha": "^", r"\(ti": "~"}
 
@@ -31,6 +31,11 @@ def shown(text: str) -> Iterator[str]:
 
 def squeezed(text: str) -> str:
     return " ".join(text.replace("\b", "").split())
+
+
+def test_pages_are_what_the_commands_say() -> None:
+    written = {path.name: path.read_text("utf-8") for path in FOLDER.iterdir()}
+    assert written == PAGES, "run: python -m tests.cli.man_pages"
 
 
 def test_every_command_and_group_has_a_page() -> None:

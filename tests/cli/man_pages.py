@@ -1,4 +1,4 @@
-"""Manual pages, made of what the commands say of themselves: `kgroup(1)` and one for each command.
+"""Manual pages of the commands, generated from their help: `python -m tests.cli.man_pages`.
 
 roff: a line that begins with a dot is a request, and a dot of a text there has nothing, `\\&`,
 before it; what would become another character in print (a dash a hyphen) is written by its name.
@@ -6,24 +6,27 @@ before it; what would become another character in print (a dash a hyphen) is wri
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from kgroup import __version__
 from kgroup.cli.lazy_group import LazyGroup
+from kgroup.cli.main import kgroup
+from tests.cli.command_pages import write_folder
 
-__all__ = ["pages"]
+__all__ = ["FOLDER", "pages"]
 
+FOLDER = Path(__file__).parents[2] / "man"
 _NAMED = str.maketrans(
     {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
 )
 
 
-def pages() -> Iterator[tuple[str, str]]:
-    """Yield the name of each file, and its text."""
-    from kgroup.cli.main import kgroup
-
-    yield from _pages(click.Context(kgroup, info_name="kgroup", **kgroup.context_settings))
+def pages() -> dict[str, str]:
+    """Give the text of each page by the name of its file."""
+    ctx = click.Context(kgroup, info_name="kgroup", **kgroup.context_settings)
+    return dict(_pages(ctx))
 
 
 def _pages(ctx: click.Context) -> Iterator[tuple[str, str]]:
@@ -99,3 +102,7 @@ def _text(text: str) -> str:
     """Write a text, on one line."""
     line = " ".join(part.strip() for part in text.strip().splitlines()).translate(_NAMED)
     return rf"\&{line}" if line.startswith(".") else line
+
+
+if __name__ == "__main__":
+    write_folder(FOLDER, pages())

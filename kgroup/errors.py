@@ -93,8 +93,15 @@ class ProblemKind(Word):
         "An error in the place of an answer; the reason has Kafka's name of it and the "
         "permission that is missing.",
     )
-    NO_COORDINATOR = ("no-coordinator", "A group for which no broker answers now.")
-    NO_LEADER = ("no-leader", "A partition without a leader.")
+    NO_COORDINATOR = (
+        "no-coordinator",
+        "A group, or all groups of a partition of `__consumer_offsets`, for which no broker "
+        "answers now.",
+    )
+    NO_LEADER = (
+        "no-leader",
+        "A partition without a leader; one of `__consumer_offsets` lacks all its groups.",
+    )
     MOVING = ("moving", "A partition whose leader is another broker now.")
     TOPIC_GONE = ("topic-gone", "A topic that does not exist any more.")
     PARTITION_GONE = ("partition-gone", "A partition that its topic does not have.")

@@ -16,6 +16,7 @@ import pytest
 from kgroup.errors import BrokerError
 from kgroup.model.group import GroupState
 from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.source.base import Question
 from kgroup.source.broker.source import Cluster
 from tests.broker.follower import Follower
@@ -25,6 +26,7 @@ from tests.broker.servers import Broker, cluster
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.record.raw import await_coordinator, commit
 from tests.record.wire import Wire
+from tests.waiting import until
 
 VERSION = "4.3.1"
 OFFSETS = "__consumer_offsets"
@@ -273,6 +275,61 @@ def test_it_comes_back(brokers: Brokers) -> None:
         assert (list(reading.image.groups), reading.problems) == (GROUPS, ())
         ranges = source.log_ranges({("orders", 1)})
         assert ranges.ranges == {("orders", 1): LogRange(0, 0)}
+
+
+def test_no_group_disappears_without_a_word(
+    brokers: Brokers,
+    cli: Cli,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Broker 3 dies, with the only replica of partition 0 of `__consumer_offsets`.
+
+    The others' leaders move. A new one lists no groups, without an error, until it loads them.
+    """
+    only = {"partition_index": 0, "replicas": [3]}
+    with Wire(VERSION, brokers[0].bootstrap) as wire:
+        wire.call(
+            "AlterPartitionReassignments",
+            timeout_ms=30_000,
+            topics=[{"name": OFFSETS, "partitions": [only]}],
+        )
+    with Cluster(brokers[0].bootstrap, timeout_s=60) as source:
+        until(lambda: source.view([OFFSETS]).topics[OFFSETS].partitions[0].replicas == (3,))
+        until(lambda: source.view([OFFSETS]).topics[OFFSETS].partitions[0].leader == 3)
+        until(lambda: list(source.read().image.groups) == GROUPS)
+    lost = [group_id for group_id in GROUPS if offsets_partition(group_id, 6) == 0]
+    others = [group_id for group_id in GROUPS if group_id not in lost]
+    assert lost
+    brokers[2].kill()
+    looks = 0
+    while looks < 20:
+        with Cluster(brokers[looks % 2].bootstrap, timeout_s=60) as source:
+            listed, stored = source.read(question=Question(members=False)), source.read_offsets()
+        for groups, problems in (
+            (listed.image.groups, listed.problems),
+            (stored.offsets, stored.problems),
+        ):
+            kinds = {each.kind for each in problems}
+            assert kinds  # else nothing is missing, it says
+            if kinds == {"no-leader"}:
+                assert list(groups) == others
+                assert {each.offsets_partition for each in problems} == {0}
+                looks += 1
+    file = tmp_path / "offsets.json"
+    for command in (
+        ("list",),
+        ("offsets", "export", "--all", "-f", file),
+        ("snapshot", "--all", "-f", tmp_path / "groups.json"),
+    ):
+        result = cli(*command, "-b", brokers[0].bootstrap)
+        assert result.status == 4
+        assert f"{OFFSETS}-0 has no leader" in result.err
+    brokers[2].start()
+    for server in brokers:
+        server.await_cluster(3)
+    with Cluster(brokers[0].bootstrap, timeout_s=60) as source:
+        reading = source.read()
+        assert (list(reading.image.groups), reading.problems) == (GROUPS, ())
 
 
 def test_topic_deleted_while_groups_are_described(brokers: Brokers) -> None:

@@ -293,6 +293,6 @@ def answering(fake: FakeBroker, *more_brokers: dict[str, Any]) -> None:
             "error_code": 0,
             "groups": [{"group_id": "g", "protocol_type": "consumer"}],
         },
-        "DescribeGroups": lambda _: {"groups": [described("g")]},
+        "DescribeGroups": lambda request: {"groups": list(map(described, request.groups))},
         "OffsetFetch": lambda _: {"topics": [], "error_code": 0},
     }

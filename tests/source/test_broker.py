@@ -12,6 +12,7 @@ import pytest
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
+from kgroup.model.offsets_partition import offsets_partition
 from kgroup.operation.describe import describe
 from kgroup.protocol.record.consumer_protocol import encode_assignment, encode_subscription
 from kgroup.source import deadline
@@ -32,7 +33,10 @@ from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 
 NOT_COORDINATOR, LOADING, NOT_AVAILABLE = 16, 14, 15
 GROUP_DENIED, TOPIC_DENIED = 30, 29
+UNREPLICATED = 78
 QUICK = Question(log_budget=0)
+LISTED = ["DescribeGroups", "ListGroups", "DescribeGroups"]
+"""A list, and whether the broker has loaded what it leads before and after it."""
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +75,7 @@ def test_a_list_asks_for_a_list_only(broker: FakeBroker) -> None:
     with Cluster(broker.bootstrap) as source:
         groups = source.read(question=Question(members=False)).image.groups
     assert (list(groups), groups["g"].state) == (["g"], GroupState.STABLE)
-    assert broker.names == ["Metadata", "ListGroups"]
+    assert broker.names == ["Metadata", *LISTED]
 
 
 def test_a_list_that_tells_no_states_is_completed_where_they_matter(broker: FakeBroker) -> None:
@@ -79,10 +83,125 @@ def test_a_list_that_tells_no_states_is_completed_where_they_matter(broker: Fake
     with Cluster(broker.bootstrap) as source:
         (group,) = source.read(question=Question(members=False)).image.groups.values()
         assert (group.state, group.type) == (GroupState.STABLE, GroupType.CLASSIC)
-        assert broker.names == ["Metadata", "ListGroups", "DescribeGroups"]
+        assert broker.names == ["Metadata", *LISTED, "DescribeGroups"]
         (group,) = source.read(question=Question(state=False, members=False)).image.groups.values()
         assert group.state is None
-    assert broker.names[3:] == ["Metadata", "ListGroups"]
+    assert broker.names[5:] == ["Metadata", *LISTED]
+
+
+def _dead(code: int = 0) -> Any:
+    """Answer DescribeGroups for groups that do not exist, or may not be asked for here."""
+    return lambda request: {
+        "groups": [described(each, "Dead", error=code) for each in request.groups]
+    }
+
+
+def test_each_partition_is_probed_by_a_group_that_it_would_have(broker: FakeBroker) -> None:
+    with Cluster(broker.bootstrap) as source:
+        source.read(question=Question(state=False, members=False))
+    before, after = (request.groups for name, _, request in broker.asked if "Describe" in name)
+    assert before == after
+    assert sorted(offsets_partition(group_id, 3) for group_id in before) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("code", [NOT_COORDINATOR, LOADING])
+@pytest.mark.parametrize("list_sooner", [False, True])
+def test_a_list_of_a_leader_that_has_not_loaded_its_groups(
+    broker: FakeBroker, code: int, list_sooner: bool
+) -> None:
+    """A new leader lists nothing, without an error, before it begins to load; measured on 4.3.1.
+
+    It may begin and end between two requests, before the list or behind it.
+    """
+    whole = broker.handlers["ListGroups"]
+    lists = [{"error_code": 0, "groups": []}]
+    probes = [_dead(), _dead(code)] if list_sooner else [_dead(code)]
+    broker.handlers["ListGroups"] = lambda request: lists.pop() if lists else whole(request)
+    broker.handlers["DescribeGroups"] = lambda request: (
+        probes.pop(0)(request) if probes else _dead()(request)
+    )
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(question=Question(state=False, members=False))
+    assert (list(reading.image.groups), reading.problems, reading.notes) == (["g"], (), ())
+    assert broker.names == ["Metadata", *LISTED] * 2
+
+
+def _ends(*codes: int) -> Any:
+    """Answer ListOffsets with each of these errors in turn, then with ends."""
+    left = list(codes)
+    return lambda request: ends(request, 3, 9, left.pop(0) if left else 0)
+
+
+def test_a_list_of_a_leader_whose_records_are_not_replicated_yet(broker: FakeBroker) -> None:
+    """Its coordinator leaves out the groups of these records (4.0 and later)."""
+    broker.newest["ListOffsets"] = 5
+    broker.handlers["ListOffsets"] = _ends(UNREPLICATED)
+    whole = broker.handlers["ListGroups"]
+    lists = [{"error_code": 0, "groups": []}]
+    broker.handlers["ListGroups"] = lambda request: lists.pop() if lists else whole(request)
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read_offsets()
+    assert (list(reading.offsets), reading.problems) == (["g"], ())
+
+
+@pytest.mark.parametrize("read", ["read", "read_offsets"])
+def test_a_named_group_whose_records_are_not_replicated_yet(broker: FakeBroker, read: str) -> None:
+    broker.newest["ListOffsets"] = 5
+    broker.handlers["ListOffsets"] = _ends(UNREPLICATED, UNREPLICATED)
+    fetches = [committed(), committed()]
+    broker.handlers["OffsetFetch"] = lambda _: (
+        fetches.pop() if fetches else committed(("orders", 0, 7))
+    )
+    with Cluster(broker.bootstrap) as source:
+        if read == "read":
+            reading = source.read(["g"], QUICK)
+            offsets = reading.image.groups["g"].offsets
+            assert reading.problems == ()
+        else:
+            offsets = source.read_offsets(["g"]).offsets["g"]
+    assert [each.committed_offset for each in offsets] == [7]
+
+
+def test_partitions_that_are_never_loaded_are_named(broker: FakeBroker) -> None:
+    broker.handlers["DescribeGroups"] = lambda request: {
+        "groups": [
+            described(each, "Dead", error=LOADING if offsets_partition(each, 3) == 2 else 0)
+            for each in request.groups
+        ]
+    }
+    with Cluster(broker.bootstrap, timeout_s=0.3) as source:
+        reading = source.read(question=Question(state=False, members=False))
+    assert list(reading.image.groups) == ["g"]
+    (problem,) = reading.problems
+    assert (problem.kind, problem.offsets_partition, problem.broker) == ("no-coordinator", 2, 1)
+    assert "COORDINATOR_LOAD_IN_PROGRESS" in problem.reason
+
+
+@pytest.mark.parametrize("leader", [-1, 7])
+def test_partitions_of_groups_without_a_leader_are_named(broker: FakeBroker, leader: int) -> None:
+    """Broker 7 is not one of the cluster's."""
+    broker.handlers["Metadata"] = metadata(
+        broker, topic("__consumer_offsets", 1, leader, leader), orders()
+    )
+    with Cluster(broker.bootstrap) as source:
+        listed = source.read(question=Question(state=False, members=False))
+        offsets = source.read_offsets()
+    assert (list(listed.image.groups), list(offsets.offsets)) == (["g"], ["g"])
+    for problems in (listed.problems, offsets.problems):
+        assert [(each.kind, each.offsets_partition) for each in problems] == [
+            ("no-leader", 1),
+            ("no-leader", 2),
+        ]
+        assert "broker 1" in problems[0].reason  # has the replica
+
+
+def test_who_may_not_ask_for_any_group_is_told_that_nobody_looked(broker: FakeBroker) -> None:
+    broker.handlers["DescribeGroups"] = _dead(GROUP_DENIED)
+    with Cluster(broker.bootstrap) as source:
+        reading = source.read(question=Question(state=False, members=False))
+    assert (list(reading.image.groups), reading.problems) == (["g"], ())
+    (note,) = reading.notes
+    assert "could not be checked: GROUP_AUTHORIZATION_FAILED" in note
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
@@ -100,7 +219,7 @@ def test_filters_are_for_the_brokers_that_have_them(broker: FakeBroker, version:
     }
     states = {name: state for name, state, _ in groups}
     broker.handlers["DescribeGroups"] = lambda request: {
-        "groups": [described(name, states[name]) for name in request.groups]
+        "groups": [described(name, states.get(name, "Dead")) for name in request.groups]
     }
     question = Question(
         states=frozenset({GroupState.STABLE}),
@@ -413,7 +532,9 @@ def test_topics_whose_names_no_request_can_hold_are_not_there(broker: FakeBroker
 
 
 def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:
-    broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", "Dead")]}
+    broker.handlers["DescribeGroups"] = lambda request: {
+        "groups": [described(each, "Dead") for each in request.groups]
+    }
     broker.handlers["OffsetFetch"] = lambda _: committed()
     with Cluster(broker.bootstrap) as source:
         for group_ids in (None, ["g"]):

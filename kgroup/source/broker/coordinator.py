@@ -24,9 +24,16 @@ from kgroup.protocol.message.primitives import no_string
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection.connection_error import BROKEN
-from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name, what_it_needs
+from kgroup.source.broker.error_code import (
+    COORDINATOR_MOVES,
+    LEADER_MOVES,
+    error_name,
+    what_it_needs,
+)
+from kgroup.source.broker.topic_offset import ask_unreplicated
 
 __all__ = [
+    "MOVES",
     "Coordinators",
     "GroupCoordinator",
     "Refusal",
@@ -39,6 +46,8 @@ T = TypeVar("T")
 TRANSACTION_TOPIC = "__transaction_state"
 GROUPS_PER_REQUEST = 100
 """Few enough for the broker to work on the next request while one answer is decoded."""
+MOVES = COORDINATOR_MOVES | LEADER_MOVES
+"""Of a group, or of its partition of `__consumer_offsets`."""
 DOUBTS = 3
 """How often a new coordinator is asked again that says there is nothing."""
 
@@ -82,10 +91,12 @@ class Coordinators:
 
     Attributes:
         problems: so far; of a broker once, or, where groups were named, of each group.
+        notes: what could not be checked.
     """
 
     def __init__(self, client: BrokerClient, *, named: bool) -> None:
         self.problems: list[Problem] = []
+        self.notes: list[str] = []
         self._client = client
         self._named = named
         self._blamed: set[tuple[str | None, int | None]] = set()
@@ -115,10 +126,13 @@ class Coordinators:
         ask: Callable[
             [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, "T | Refusal"]]
         ],
+        *,
+        reads: bool = True,
     ) -> dict[str, T]:
         """Ask each group's coordinator, by `ask` one broker about some of its groups.
 
-        Groups that could not be asked for are left out of the answers.
+        Groups that could not be asked for are left out of the answers. What is read of a group that
+        was not listed counts only where the coordinator knows all its records to be replicated.
         """
         answers: dict[str, T] = {}
         waiting = {each.group_id: each for each in coordinators}
@@ -126,7 +140,9 @@ class Coordinators:
         backoff = Backoff(self._client, in_step=True)
         while waiting:
             batches = list(_batches(waiting.values()))
-            results = await self._client.gather(ask(*batch) for batch in batches)
+            results = await self._client.gather(
+                self._checked(ask, *batch) if reads else ask(*batch) for batch in batches
+            )
             moved: dict[str, BrokerError | Refusal] = {}
             for (_, part), result in zip(batches, results, strict=True):
                 if isinstance(result, BrokerError):
@@ -142,7 +158,7 @@ class Coordinators:
                         if not answer and doubts.get(group_id, DOUBTS) < DOUBTS:
                             doubts[group_id] += 1
                             moved[group_id] = Refusal(ErrorCode.NOT_COORDINATOR)
-                    elif answer.code in COORDINATOR_MOVES:
+                    elif answer.code in MOVES:
                         moved[group_id] = answer
                     else:
                         self._refused(group_id, answer)
@@ -160,10 +176,34 @@ class Coordinators:
                         self._refused(group_id, reason)
                 break
             waiting = {
-                each.group_id: replace(waiting[each.group_id], node=each.node)
+                each.group_id: replace(waiting[each.group_id], node=each.node, is_listed=False)
                 for each in await self.find(moved)
             }
         return answers
+
+    async def _checked(
+        self,
+        ask: Callable[
+            [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, "T | Refusal"]]
+        ],
+        node: int,
+        coordinators: list[GroupCoordinator],
+    ) -> dict[str, "T | Refusal"]:
+        """Ask one coordinator; refuse what it may have left out since it took over a partition."""
+        topics = await self._client.topics([OFFSETS_TOPIC])
+        count = len(topics[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in topics else 0
+        ats = {
+            each.group_id: (OFFSETS_TOPIC, offsets_partition(each.group_id, count))
+            for each in coordinators
+            if count and not each.is_listed
+        }
+        requests: list[Any] = [ask(node, coordinators)]
+        if ats:  # before the others, which are whole if this finds nothing
+            requests.insert(0, ask_unreplicated(self._client, node, {*ats.values()}))
+        *checks, answers = await self._client.gather_all(requests)
+        codes = {at: code for check in checks for at, code in check.items() if code in LEADER_MOVES}
+        refused = {group_id: Refusal(codes[at]) for group_id, at in ats.items() if at in codes}
+        return {**answers, **refused}
 
     def blame(self, error: BrokerError, group_ids: Iterable[str] = ()) -> None:
         """Keep a problem with a broker."""
@@ -178,9 +218,7 @@ class Coordinators:
                 )
 
     def _refused(self, group_id: str, refusal: Refusal) -> None:
-        kind = (
-            ProblemKind.NO_COORDINATOR if refusal.code in COORDINATOR_MOVES else ProblemKind.DENIED
-        )
+        kind = ProblemKind.NO_COORDINATOR if refusal.code in MOVES else ProblemKind.DENIED
         problem = Problem(kind, f"The cluster says {refusal}.", group_id=group_id)
         if problem not in self.problems:
             self.problems.append(problem)

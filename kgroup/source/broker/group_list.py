@@ -1,57 +1,215 @@
-"""Which groups there are, asked of every broker at once."""
+"""List groups: ask every broker at once, and make sure that each has loaded what it leads.
 
-from itertools import chain
+A broker lists the groups of the partitions of `__consumer_offsets` that it has loaded. One that
+has just become the leader of a partition, and has not begun to load it, answers ListGroups without
+an error and without that partition's groups. Requests about one group do fail then: with
+NOT_COORDINATOR before the broker loads the partition, and COORDINATOR_LOAD_IN_PROGRESS while it
+does. So each leader is asked to describe one made-up group of each partition that it leads, before
+and after it is asked for its list. Describing a group that does not exist creates nothing.
+
+Since 4.0 (3.7 with `group.coordinator.new.enable`) a coordinator that has loaded a partition still
+leaves out groups whose records it does not know to be replicated. ListOffsets tells that.
+"""
+
+from collections.abc import Collection, Container, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
-from kafka.protocol.admin.groups import ListGroupsRequest
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.cluster import Topic
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
+from kgroup.model.problem import Problem
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import Question
+from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import Backoff, BrokerClient
-from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
+from kgroup.source.broker.coordinator import MOVES, Coordinators, GroupCoordinator, Refusal
 from kgroup.source.broker.error_code import COORDINATOR_MOVES
 from kgroup.source.broker.group_api import group_state, group_type
+from kgroup.source.broker.topic_offset import ask_unreplicated
 
 __all__ = ["list_groups"]
 
 
-async def list_groups(
-    client: BrokerClient, coordinators: Coordinators, question: Question
-) -> list[GroupCoordinator]:
-    """Ask every broker that is known which groups it has; one that does not tell is blamed.
+@dataclass(frozen=True, slots=True)
+class _GroupList:
+    """What one broker answers.
 
-    Brokers filter by states and types as far as they can.
+    Attributes:
+        groups: those that it lists.
+        refusals: why the groups of a partition may be missing.
+    """
+
+    groups: list[GroupCoordinator]
+    refusals: Mapping[int, Refusal]
+
+
+async def list_groups(
+    client: BrokerClient, coordinators: Coordinators, question: Question, topic: Topic | None
+) -> list[GroupCoordinator]:
+    """Ask every known broker for its groups; `coordinators` keeps why some may be missing.
+
+    Brokers filter by states and types as far as they can. Partitions whose leaders have not loaded
+    them are waited for.
+
+    Args:
+        client: the brokers.
+        coordinators: keeps problems and notes.
+        question: the filters.
+        topic: `__consumer_offsets`, as the cluster has just described it.
 
     Raises:
-        BrokerError: none of them tells.
+        BrokerError: no broker answers.
     """
-    lists = await client.gather(_list_of(client, node, question) for node in client.brokers)
-    failures = [answer for answer in lists if isinstance(answer, BrokerError)]
-    if failures and len(failures) == len(lists):
+    backoff = Backoff(client, in_step=True)
+    while True:
+        probes = _probes(topic)
+        nodes = list(client.brokers)
+        answers = await client.gather(
+            _list_of(client, node, question, probes.get(node, {})) for node in nodes
+        )
+        by_node = dict(zip(nodes, answers, strict=True))
+        if not any(map(_is_moving, answers)) or not await backoff.wait():
+            break
+        topic = (await client.metadata([OFFSETS_TOPIC])).topics.get(OFFSETS_TOPIC)
+    failures = [answer for answer in answers if isinstance(answer, BrokerError)]
+    if failures and len(failures) == len(answers):
         raise BrokerError(failures[0].kind, "; ".join(map(str, failures)))
     for failure in failures:
         coordinators.blame(failure)
-    return list(chain.from_iterable(part for part in lists if isinstance(part, list)))
+    lists = {node: each for node, each in by_node.items() if isinstance(each, _GroupList)}
+    coordinators.problems += [*_leaderless(topic, client.brokers), *_not_loaded(lists)]
+    coordinators.notes += _unchecked(lists)
+    return list(chain.from_iterable(each.groups for each in lists.values()))
 
 
-async def _list_of(client: BrokerClient, node: int, question: Question) -> list[GroupCoordinator]:
+def _is_moving(answer: _GroupList | BrokerError) -> bool:
+    """Whether another look may find more."""
+    if isinstance(answer, BrokerError):
+        return answer.kind is ProblemKind.NO_COORDINATOR
+    return any(refusal.code in MOVES for refusal in answer.refusals.values())
+
+
+def _probes(topic: Topic | None) -> dict[int, dict[str, int]]:
+    """Give each leader the id of a made-up group for each of its partitions, and the partition."""
+    partitions = topic.partitions if topic is not None else {}
+    leaders = {
+        number: partition.leader
+        for number, partition in partitions.items()
+        if partition.leader is not None and number < len(partitions)
+    }
+    probes: dict[int, dict[str, int]] = {}
+    for attempt in count():
+        if not leaders:
+            break
+        group_id = f"kgroup-probe-{attempt}"
+        number = offsets_partition(group_id, len(partitions))
+        if number in leaders:
+            probes.setdefault(leaders.pop(number), {})[group_id] = number
+    return probes
+
+
+def _leaderless(topic: Topic | None, brokers: Container[int]) -> Iterator[Problem]:
+    """Name the partitions without a leader: no broker lists their groups."""
+    for number, partition in sorted((topic.partitions if topic is not None else {}).items()):
+        if partition.leader not in brokers:
+            text = (
+                f"{OFFSETS_TOPIC}-{number} has no leader: its groups are missing. Its replicas are "
+                f"on {_brokers(partition.replicas)}: list again when one of them is back."
+            )
+            yield Problem(ProblemKind.NO_LEADER, text, offsets_partition=number)
+
+
+def _not_loaded(lists: Mapping[int, _GroupList]) -> Iterator[Problem]:
+    for node, answer in lists.items():
+        for number, refusal in sorted(answer.refusals.items()):
+            if refusal.code in MOVES:
+                text = (
+                    f"{OFFSETS_TOPIC}-{number} is not loaded yet by its new leader, broker {node} "
+                    f"({refusal}): its groups may be missing. List again."
+                )
+                kind = ProblemKind.NO_COORDINATOR
+                yield Problem(kind, text, offsets_partition=number, broker=node)
+
+
+def _unchecked(lists: Mapping[int, _GroupList]) -> Iterator[str]:
+    by_reason: dict[str, set[int]] = {}
+    for node, answer in lists.items():
+        for refusal in answer.refusals.values():
+            if refusal.code not in MOVES:
+                by_reason.setdefault(str(refusal), set()).add(node)
+    for reason, nodes in by_reason.items():
+        yield f"Whether {_brokers(nodes)} had loaded all groups could not be checked: {reason}."
+
+
+def _brokers(ids: Collection[int]) -> str:
+    return f"broker{'s' if len(ids) > 1 else ''} {', '.join(map(str, sorted(ids)))}"
+
+
+async def _list_of(
+    client: BrokerClient, node: int, question: Question, probes: Mapping[str, int]
+) -> _GroupList:
     version = await client.version(node, ListGroupsRequest)
     if version is None:
         text = f"broker {node} is of Kafka 0.8, which cannot list groups: name them"
         raise BrokerError(ProblemKind.UNSUPPORTED, text, node)
+    if await client.version(node, DescribeGroupsRequest) is None:
+        probes = {}
+    # A broker takes the requests of one connection in order: four take little longer than one.
+    results: list[Any] = await client.gather_all(
+        (
+            _ask_unreplicated(client, node, probes),
+            _ask_unloaded(client, node, probes),
+            _ask_for_list(client, node, question, version),
+            _ask_unloaded(client, node, probes),
+        )
+    )
+    unreplicated, before, groups, after = results
+    return _GroupList(groups, unreplicated | before | after)
+
+
+async def _ask_unreplicated(
+    client: BrokerClient, node: int, probes: Mapping[str, int]
+) -> dict[int, Refusal]:
+    if not probes:
+        return {}
+    ats = [(OFFSETS_TOPIC, number) for number in probes.values()]
+    codes = await ask_unreplicated(client, node, ats)
+    return {number: Refusal(code) for (_, number), code in codes.items()}
+
+
+async def _ask_unloaded(
+    client: BrokerClient, node: int, probes: Mapping[str, int]
+) -> dict[int, Refusal]:
+    """Tell which partitions a broker has not loaded, or may not tell of."""
+    if not probes:
+        return {}
+    answer = await client.ask(node, DescribeGroupsRequest, groups=list(probes))
+    codes = {each.group_id: each.error_code for each in answer.groups}
+    return {
+        probes[group_id]: Refusal(code)
+        for group_id, code in only_asked(codes, probes, "DescribeGroups", node).items()
+        if code and code != ErrorCode.GROUP_ID_NOT_FOUND
+    }
+
+
+async def _ask_for_list(
+    client: BrokerClient, node: int, question: Question, version: int
+) -> list[GroupCoordinator]:
     fields: dict[str, Any] = {}
     if version >= 4:
         fields["states_filter"] = sorted(question.states)
     if version >= 5:
         fields["types_filter"] = sorted(question.types)
-    backoff = Backoff(client, in_step=True)
-    while True:
-        answer = await client.ask(node, ListGroupsRequest, **fields)
-        if not answer.error_code:
-            break
-        if answer.error_code not in COORDINATOR_MOVES or not await backoff.wait():
-            text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
-            raise BrokerError(ProblemKind.DENIED, text, node)
+    answer = await client.ask(node, ListGroupsRequest, **fields)
+    if answer.error_code:
+        text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
+        is_moving = answer.error_code in COORDINATOR_MOVES
+        kind = ProblemKind.NO_COORDINATOR if is_moving else ProblemKind.DENIED
+        raise BrokerError(kind, text, node)
     return [
         GroupCoordinator(
             listed.group_id,

@@ -56,7 +56,7 @@ async def read_offsets(
         asked = await coordinators.find(dict.fromkeys(group_ids))
     else:
         coordinators = Coordinators(client, named=False)
-        listed = await list_groups(client, coordinators, question)
+        listed = await list_groups(client, coordinators, question, topic)
         asked = [each for each in listed if question.names(each.group_id, group_ids)]
     asked = [each for each in asked if each.type is not GroupType.SHARE]
     found = await coordinators.ask(asked, OffsetFetcher(client).fetch)
@@ -67,6 +67,7 @@ async def read_offsets(
     if log_budget and topic is not None and topic.partitions:
         offsets, notes = await _with_times(client, offsets, len(topic.partitions), log_budget)
     problems = tuple(coordinators.problems)
+    notes = [*coordinators.notes, *notes]
     return OffsetReading(offsets, problems, tuple(notes), empty_commits=empty)
 
 

@@ -347,7 +347,7 @@ class _Inquiry:
         else:
             self._coordinators = Coordinators(client, named=False)
             coordinators = self._select(
-                await list_groups(client, self._coordinators, question), group_ids
+                await list_groups(client, self._coordinators, question, topic), group_ids
             )
         self._count = len(topic.partitions) if topic and topic.partitions else None
         groups = {each.group_id: self._listed(each) for each in coordinators if each.is_listed}
@@ -374,6 +374,7 @@ class _Inquiry:
         if question.members and not describes:
             notes.append(_OLD)
         image = _image(view, found, self._count)
+        notes = [*self._coordinators.notes, *notes]
         return Reading(image, tuple(self._coordinators.problems), tuple(notes))
 
     def _select(

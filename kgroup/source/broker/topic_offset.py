@@ -18,6 +18,7 @@ from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
 __all__ = [
     "ask_log_ranges",
     "ask_offsets_at",
+    "ask_unreplicated",
     "read_log_ranges",
     "read_log_sizes",
     "read_offsets_at",
@@ -25,6 +26,8 @@ __all__ = [
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST = -1, -2
+_TELLS_UNREPLICATED = 5
+"""Version of ListOffsets, of Kafka 2.2 (KIP-207)."""
 
 
 async def read_log_ranges(
@@ -153,8 +156,27 @@ async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Ma
     return {at: size for at, (size,) in answers.found.items()}
 
 
+async def ask_unreplicated(client: BrokerClient, leader: int, ats: Collection[At]) -> dict[At, int]:
+    """Ask a leader for partitions that it has taken over and does not know to be replicated.
+
+    Until it does, a coordinator of the broker answers without their last records. Brokers before
+    2.2 do not tell; their coordinators do not wait.
+
+    Returns:
+        Error codes: OFFSET_NOT_AVAILABLE, or why the broker does not tell.
+
+    Raises:
+        BrokerError: there is no answer.
+    """
+    version = await client.version(leader, ListOffsetsRequest)
+    if version is None or version < _TELLS_UNREPLICATED:
+        return {}
+    ends = await _offsets(client, leader, ats, _LATEST, False)
+    return {at: code for at, (code, _) in ends.items() if code}
+
+
 async def _offsets(
-    client: BrokerClient, leader: int, ats: list[At], which: int, committed: bool
+    client: BrokerClient, leader: int, ats: Collection[At], which: int, committed: bool
 ) -> dict[At, tuple[int, int | None]]:
     """Ask one leader for one end of partitions: error code and offset."""
     version = await client.version(leader, ListOffsetsRequest)

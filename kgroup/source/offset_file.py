@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from kgroup.errors import InputError, UsageError
+from kgroup.errors import InputError, ProblemKind, UsageError
 from kgroup.model.offset import NO_OFFSET, CommittedOffset, StoredOffset, StoreName, split_commits
 from kgroup.model.pattern import Pattern
+from kgroup.model.problem import Problem
 from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import OffsetReading
 from kgroup.source.json_fault import json_fault
@@ -44,6 +45,16 @@ class _Row(StoredOffset, frozen=True, gc=False):
     target_offset: Any = msgspec.UNSET
 
 
+class _Error(msgspec.Struct):
+    """What could not be saved; a newer version may have further kinds."""
+
+    kind: str
+    reason: str
+    group_id: str | None = None
+    offsets_partition: int | None = None
+    broker: int | None = None
+
+
 class _Document(msgspec.Struct):
     """What is read of a document."""
 
@@ -51,6 +62,7 @@ class _Document(msgspec.Struct):
     data: list[_Row]
     command: str = _COMMAND
     store: StoreName | None = None
+    errors: list[_Error] = []
 
 
 class _SeekRow(msgspec.Struct):
@@ -76,12 +88,13 @@ class OffsetFile:
     ) -> OffsetReading:
         """Read the file; see `OffsetStore`.
 
-        Offsets that name no group are those of the group that is named, if it is one.
+        Its problems are those that it was saved with. Offsets that name no group are those of the
+        group that is named, if it is one.
         """
         names = None if group_ids is None and regex is None else set(group_ids or ())
         only = next(iter(names)) if names is not None and len(names) == 1 else None
         with self._named_errors():
-            rows, saved_from = _read(self._contents(), only)
+            rows, document = _read(self._contents(), only)
             groups = _by_group(rows)
         offsets: dict[str, tuple[CommittedOffset, ...]] = {}
         empty_commits: dict[str, tuple[At, ...]] = {}
@@ -110,7 +123,27 @@ class OffsetFile:
                 ):
                     absent[group_id] = none
         return OffsetReading(
-            offsets, absent=absent, saved_from=saved_from, empty_commits=empty_commits
+            offsets,
+            tuple(
+                self._problem(error)
+                for error in (document.errors if document else ())
+                if error.kind != ProblemKind.NOT_FOUND  # of which there was nothing to save
+                if regex or names is None or _concerns(error, names, names - groups.keys())
+            ),
+            absent=absent,
+            saved_from=document.store if document else None,
+            empty_commits=empty_commits,
+        )
+
+    def _problem(self, error: _Error) -> Problem:
+        kinds = set(ProblemKind)
+        return Problem(
+            ProblemKind(error.kind) if error.kind in kinds else ProblemKind.FAILED,
+            f"The file is incomplete; when it was saved: {error.reason}",
+            error.group_id,
+            str(self._path),
+            offsets_partition=error.offsets_partition,
+            broker=error.broker,
         )
 
     @contextmanager
@@ -149,6 +182,11 @@ class OffsetFile:
             raise InputError(text) from None
 
 
+def _concerns(error: _Error, names: Collection[str], absent: Collection[str]) -> bool:
+    """Tell whether an error may be why groups that were named are not, or not whole, in a file."""
+    return bool(absent) if error.group_id is None else error.group_id in names
+
+
 _Rows = Iterator[tuple[str, StoredOffset]]
 """Offsets, each with its place."""
 
@@ -168,8 +206,8 @@ def _by_group(rows: _Rows) -> dict[str, dict[At, tuple[StoredOffset, str]]]:
     return groups
 
 
-def _read(text: str, group_id: str | None) -> tuple[_Rows, StoreName | None]:
-    """Read offsets in whichever form they are, and where they were saved from."""
+def _read(text: str, group_id: str | None) -> tuple[_Rows, _Document | None]:
+    """Read offsets in whichever form they are, and the document that holds them, if one does."""
     if not _is_json(text):
         return read_kafka_csv(text, group_id), None
     if text.lstrip().startswith("["):
@@ -191,7 +229,7 @@ def _read(text: str, group_id: str | None) -> tuple[_Rows, StoreName | None]:
             f'$.command: expected "{_COMMAND}", found {document.command[:40]!r}, which is no '
             "file of offsets"
         )
-    return _rows_of_document(document), document.store
+    return _rows_of_document(document), document
 
 
 def _rows_of_document(document: _Document) -> _Rows:

@@ -29,6 +29,7 @@ from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.source.sql.store import SqlOffsetStore
 from tests.cli.conftest import Cli, Result
 from tests.operation.offset_stores import Cluster, Store
+from tests.source.broker_answers import answering_broker, metadata, orders, topic
 
 ORDERS = {0: 10, 1: 11, 2: 12, 3: 9, 4: 4, 5: 15}
 """What order-service has committed, as the sample's manifest says."""
@@ -840,3 +841,24 @@ def test_another_name_is_for_one_group(cli: Cli, line: str) -> None:
     more = ["--group", "order-service", "--regex", ".*", "--as", "merged"]
     result = cli("offsets", *line.split(), *more)
     assert (result.status, "--as gives one group another name" in result.err) == (2, True)
+
+
+def test_a_file_says_what_it_lacks_and_so_does_who_reads_it(cli: Cli, tmp_path: Path) -> None:
+    """A partition of `__consumer_offsets` has no leader; nobody knows its groups."""
+    path, whole = tmp_path / "offsets.json", tmp_path / "plan.csv"
+    with answering_broker() as broker:
+        broker.handlers["Metadata"] = metadata(broker, topic("__consumer_offsets", 1, -1), orders())
+        saved = cli("offsets", "export", "-b", broker.bootstrap, "--all", "-f", path)
+    (error,) = json.loads(path.read_text())["errors"]
+    assert (saved.status, error["kind"], error["offsets_partition"]) == (4, "no-leader", 1)
+    whole.write_text("g,orders,0,7\n")
+    table = f"sqlite:///{tmp_path / 'offsets.db'}"
+    for command, status in (
+        (("import", path, "--all", "--sql", table, "--create-table"), 4),
+        (("import", path, "lost", "--sql", table, "--create-table"), 4),
+        (("import", path, "g", "--sql", table, "--create-table"), 0),
+        (("diff", f"file:{path}", f"file:{whole}", "--all"), 4),
+    ):
+        result = cli("offsets", *command)
+        is_told = "no-leader: The file is incomplete; when it was saved: " in result.err
+        assert (result.status, is_told) == (status, status != 0), command

@@ -51,6 +51,9 @@ def command(
     JSON and JSON lines have all of it. CSV is that of kafka-consumer-groups --reset-offsets:
     topic,partition,offset where one group is named, else the group before that. An existing file is
     replaced when the new one is whole.
+
+    Where something could not be read, the exit status is 4. JSON then lists it under "errors", and
+    import and diff report that the file is incomplete.
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
@@ -64,7 +67,12 @@ def command(
     status = warn_saved(report, "export", path)
     with_group = len(groups) != 1 or regex is not None
     if path == Path("-"):
-        write(file_lines(report.data, form, with_group=with_group, store=name))
+        lines = file_lines(
+            report.data, form, with_group=with_group, store=name, errors=report.errors
+        )
+        write(lines)
     else:
-        save_offsets(path, report.data, form, with_group=with_group, store=name)
+        save_offsets(
+            path, report.data, form, with_group=with_group, store=name, errors=report.errors
+        )
     return status

@@ -23,6 +23,7 @@ from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 if TYPE_CHECKING:
     from kgroup.cli.option.store import Store
     from kgroup.model.offset import StoredOffset, StoreName
+    from kgroup.model.problem import Problem
     from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.report import Report
@@ -377,6 +378,7 @@ def save_offsets(
     *,
     with_group: bool = True,
     store: "StoreName | None",
+    errors: "Iterable[Problem]" = (),
 ) -> None:
     """Write offsets to a file that is there when it is whole; see `file_lines`.
 
@@ -388,6 +390,7 @@ def save_offsets(
     from kgroup.render.group.offsets import file_lines
 
     with atomic_file(path) as unfinished, unfinished.open("wb") as file:
-        file.writelines(file_lines(rows, form, with_group=with_group, store=store))
+        lines = file_lines(rows, form, with_group=with_group, store=store, errors=errors)
+        file.writelines(lines)
         file.flush()
         os.fsync(file.fileno())

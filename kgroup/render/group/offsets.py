@@ -14,6 +14,7 @@ from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
     from kgroup.model.offset import StoredOffset, StoreName
+    from kgroup.model.problem import Problem
 
 __all__ = [
     "DIFFERENCE_COLUMNS",
@@ -108,6 +109,7 @@ def file_lines(
     *,
     with_group: bool = True,
     store: StoreName | None = None,
+    errors: Iterable[Problem] = (),
 ) -> Iterator[bytes]:
     """Write offsets so that they can be read again, by `kgroup offsets` and, CSV, by Kafka's tools.
 
@@ -117,6 +119,7 @@ def file_lines(
         with_group: whether CSV says whose offsets they are; Kafka's tool leaves that out where
             it is asked for one group by its name.
         store: that they come from; JSON says it.
+        errors: what is missing; likewise.
 
     Raises:
         UsageError: CSV cannot hold a name.
@@ -128,4 +131,4 @@ def file_lines(
     from kgroup.render.document import document, json_rows
 
     lines: Iterable[bytes] = json_rows(rows)
-    return iter(lines) if form == "jsonl" else document("offsets show", lines, [], store)
+    return iter(lines) if form == "jsonl" else document("offsets show", lines, errors, store)

@@ -19,10 +19,22 @@ class Deadline:
         self.patience_s = timeout_s / (2 if of_silence else 3)
         self._of_silence = of_silence
         self._end = monotonic() + timeout_s
+        self._waits: dict[str, float] = {}
 
     def restart(self) -> None:
         """Start the time anew, after a wait that the user asked for."""
         self._end = monotonic() + self.timeout_s
+        self._waits.clear()
+
+    def waited(self, what: str, seconds: float) -> None:
+        """Note what time was spent waiting for."""
+        self._waits[what] = self._waits.get(what, 0.0) + seconds
+
+    @property
+    def longest_wait(self) -> str:
+        """The end of a sentence: what most of the time was spent waiting for; nothing if short."""
+        what, seconds = max(self._waits.items(), key=lambda item: item[1], default=("", 0.0))
+        return f", {seconds:.1f} s of it waiting for {what}" if seconds > self.timeout_s / 5 else ""
 
     @property
     def left_s(self) -> float:

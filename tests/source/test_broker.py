@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from functools import partial
 from time import monotonic
@@ -322,7 +323,8 @@ def test_what_passes_is_asked_for_again(broker: FakeBroker, api: str, code: int)
     assert reading.problems == ()
     group = reading.image.groups["g"]
     assert (len(group.members), len(group.offsets)) == (1, 1)
-    assert broker.names.count(api) == 3
+    # Members and offsets are asked for side by side, and each looks for the coordinator.
+    assert broker.names.count(api) == (4 if api == "FindCoordinator" else 3)
 
 
 def test_group_that_has_moved_is_asked_for_where_it_is_now(broker: FakeBroker) -> None:
@@ -378,6 +380,39 @@ def test_what_does_not_pass_is_told(broker: FakeBroker) -> None:
         ("no-coordinator", "h"),
     ]
     assert "COORDINATOR_NOT_AVAILABLE" in reading.problems[0].reason
+
+
+@pytest.mark.slow
+def test_a_group_without_a_coordinator_leaves_the_time_to_the_others(broker: FakeBroker) -> None:
+    """It is waited for, and what is asked about the others behind that still has time."""
+    fine = broker.handlers["FindCoordinator"]
+    broker.handlers["FindCoordinator"] = lambda request: (
+        coordinator(broker, NOT_AVAILABLE) if request.key == "lost" else fine(request)
+    )
+    with Cluster(broker.bootstrap, timeout_s=0.9) as source:
+        reading = source.read(["g", "lost"], QUICK)
+        ranges = source.log_ranges({("orders", 0)})
+        offsets = source.read_offsets(["g", "lost"])
+    assert [(each.kind, each.group_id) for each in reading.problems] == [("no-coordinator", "lost")]
+    assert len(reading.image.groups["g"].members) == 1
+    assert ranges.ranges == {("orders", 0): LogRange(3, 9)}
+    assert list(offsets.offsets) == ["g"]
+
+
+def test_who_was_not_asked_is_not_said_to_be_silent(broker: FakeBroker) -> None:
+    """All the time went by waiting for a coordinator; the next request has none."""
+    broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
+    with Cluster(broker.bootstrap, timeout_s=0.5) as source:
+        source.placements(["g"])
+        assert source._client is not None
+        source._client.deadline._end = 0.0
+        with pytest.raises(BrokerError) as raised:
+            source.topic_names()
+    assert re.fullmatch(
+        r"broker 1 \(127.0.0.1:\d+\) was not asked Metadata: the time limit of 0.5 s had been used "
+        r"up, 0.\d s of it waiting for the coordinator of 'g'",
+        str(raised.value),
+    )
 
 
 def test_group_that_may_not_be_described(broker: FakeBroker) -> None:

@@ -189,7 +189,7 @@ def two_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is: the time is over when something has been tried again once."""
     waits: list[object] = []
 
-    async def wait(backoff: object) -> bool:
+    async def wait(backoff: object, what: str, **_: bool) -> bool:
         waits.append(backoff)
         return len(waits) == 1
 

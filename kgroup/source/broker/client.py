@@ -157,6 +157,10 @@ class BrokerClient:
             results.append(result)
         return results
 
+    def broker(self, node: int | None) -> Broker | None:
+        """Give the broker of this id, where one is known."""
+        return None if node is None else self.brokers.get(node)
+
     async def sleep(self, seconds: float) -> None:
         """Let others work for a while."""
         await self._net.sleep(seconds)
@@ -342,7 +346,7 @@ class BrokerClient:
             except BrokerError as error:
                 if error.kind not in BROKEN:
                     raise
-                if attempt == attempts - 1 or not await backoff.wait():
+                if attempt == attempts - 1 or not await backoff.wait(str(link)):
                     raise
         raise AssertionError
 
@@ -427,13 +431,20 @@ class Backoff:
         self._end = monotonic() + (0 if is_over else client.deadline.timeout_s)
         self._pause_s = FIRST_BACKOFF_S
 
-    async def wait(self) -> bool:
-        """Wait, and tell that there is time for another attempt; False at once where not."""
-        pause_s = self._pause_s
-        if min(self._end - monotonic(), self._client.deadline.left_s) <= pause_s:
+    async def wait(self, what: str, *, leaves_time: bool = False) -> bool:
+        """Wait, and tell that there is time for another attempt; False at once where not.
+
+        Args:
+            what: is waited for.
+            leaves_time: as much as for one answer: for what else is to be asked.
+        """
+        pause_s, deadline = self._pause_s, self._client.deadline
+        left_s = deadline.left_s - (deadline.patience_s if leaves_time else 0)
+        if min(self._end - monotonic(), left_s) <= pause_s:
             self._client.has_given_up |= self._in_step
             return False
         self._pause_s = min(2 * pause_s, LAST_BACKOFF_S)
+        deadline.waited(what, pause_s)
         await self._client.sleep(pause_s)
         return True
 
@@ -488,7 +499,7 @@ class _Link:
             await self._manager.wait_for(self.connection.init_future, 1000 * wait_s)
         except kafka_errors.KafkaTimeoutError as error:
             if not self.connection.init_future.is_done:  # it is the waiting that is over
-                silent = self.error(ProblemKind.SILENT, f"did not answer within {wait_s:.1f} s")
+                silent = self._silence(wait_s)
                 if is_last:
                     self.connection.close(kafka_errors.KafkaConnectionError("given up"))
                     self.trouble = silent
@@ -540,8 +551,7 @@ class _Link:
         try:
             answer = await sent
         except (kafka_errors.RequestTimedOutError, kafka_errors.KafkaTimeoutError):
-            reason = f"did not answer {_api_name(kind)} within {patience:.1f} s"
-            self.trouble = self.error(ProblemKind.SILENT, reason)
+            self.trouble = self._silence(patience, f" {_api_name(kind)}")
             raise self.trouble from None
         except kafka_errors.NodeNotReadyError:
             reason = (
@@ -561,6 +571,20 @@ class _Link:
             reason = f"answered {_api_name(kind)} with null for {name}, never null"
             raise self.error(ProblemKind.UNUSABLE, reason)
         return answer
+
+    def _silence(self, waited_s: float, api: str = "") -> BrokerError:
+        """Make the error of a broker that did not answer in time, or was not given any."""
+        deadline = self._client.deadline
+        limit = f"the time limit of {deadline.timeout_s:g} s"
+        spent = deadline.longest_wait
+        if waited_s < _LEAST_S:
+            reason = f"was not asked{api}: {limit} had been used up{spent}"
+        elif deadline.left_s < _LEAST_S and waited_s < deadline.patience_s - _LEAST_S:
+            reason = f"did not answer{api} within {waited_s:.1f} s, the rest of {limit}{spent}"
+        else:
+            reason = f"did not answer{api} within {waited_s:.1f} s"
+        deadline.waited(str(self), waited_s)
+        return self.error(ProblemKind.SILENT, reason)
 
     def error(self, kind: ProblemKind, text: str) -> BrokerError:
         """Make an error of what this broker does."""

@@ -58,7 +58,7 @@ class GroupCoordinator:
 
     Attributes:
         group_id: its name.
-        node: id of the coordinator.
+        node: id of the coordinator; None where nobody has told.
         is_listed: whether it was found in a list, so that it exists, or did just now.
         type: None where that is not known.
         state: likewise.
@@ -66,7 +66,7 @@ class GroupCoordinator:
     """
 
     group_id: str
-    node: int
+    node: int | None
     is_listed: bool = False
     type: GroupType | None = None
     state: GroupState | None = None
@@ -99,10 +99,15 @@ class Coordinators:
         self.notes: list[str] = []
         self._client = client
         self._named = named
+        self._reasons: dict[str, Refusal] = {}
         self._blamed: set[tuple[str | None, int | None]] = set()
 
     async def find(self, group_ids: Collection[str]) -> list[GroupCoordinator]:
-        """Ask for the coordinators of groups that were named."""
+        """Ask once for the coordinators of groups that were named.
+
+        Those that have none now come with `node` None: `ask` looks for them again, when the others
+        have been asked.
+        """
         names = []
         for group_id in group_ids:
             reason = no_string(group_id)
@@ -111,13 +116,15 @@ class Coordinators:
             else:
                 text = f"No group can have this id: {reason}."
                 self.problems.append(Problem(ProblemKind.UNSUPPORTED, text, group_id=group_id))
-        found = await find_coordinators(self._client, names)
         coordinators = []
-        for group_id, answer in found.items():
-            if isinstance(answer, Refusal):
-                self._refused(group_id, answer)
-            else:
+        for group_id, answer in (await _look_for(self._client, names)).items():
+            if not isinstance(answer, Refusal):
                 coordinators.append(GroupCoordinator(group_id, answer))
+            elif answer.code in COORDINATOR_MOVES:
+                self._reasons[group_id] = answer
+                coordinators.append(GroupCoordinator(group_id, None))
+            else:
+                self._refused(group_id, answer)
         return coordinators
 
     async def ask(
@@ -143,7 +150,11 @@ class Coordinators:
             results = await self._client.gather(
                 self._checked(ask, *batch) if reads else ask(*batch) for batch in batches
             )
-            moved: dict[str, BrokerError | Refusal] = {}
+            moved: dict[str, BrokerError | Refusal] = {
+                each.group_id: self._reasons[each.group_id]
+                for each in waiting.values()
+                if each.node is None
+            }
             for (_, part), result in zip(batches, results, strict=True):
                 if isinstance(result, BrokerError):
                     if result.kind in BROKEN:
@@ -166,7 +177,8 @@ class Coordinators:
                 break
             for group_id in moved:
                 doubts.setdefault(group_id, 0)
-            if not await backoff.wait():
+            found = await self._found_again(moved, backoff, leaves_time=bool(answers))
+            if found is None:
                 for group_id, reason in moved.items():
                     if group_id in answers:
                         continue
@@ -177,9 +189,23 @@ class Coordinators:
                 break
             waiting = {
                 each.group_id: replace(waiting[each.group_id], node=each.node, is_listed=False)
-                for each in await self.find(moved)
+                for each in found
             }
         return answers
+
+    async def _found_again(
+        self, group_ids: Collection[str], backoff: Backoff, *, leaves_time: bool
+    ) -> list[GroupCoordinator] | None:
+        """Look for coordinators again after a pause; None where the time for that is over."""
+        first, *others = sorted(group_ids)
+        more = f" and of {len(others)} more" if others else ""
+        what = f"the coordinator of group {first!r}{more}"
+        if not await backoff.wait(what, leaves_time=leaves_time):
+            return None
+        try:
+            return await self.find(group_ids)
+        except BrokerError:  # why the groups are looked for says more
+            return None
 
     async def _checked(
         self,
@@ -235,18 +261,36 @@ async def find_coordinators(
         BrokerError: no broker answers.
     """
     found: dict[str, int | Refusal] = {}
-    missing = dict.fromkeys(keys)
+    missing = list(keys)
     backoff = Backoff(client, in_step=True)
     while missing:
-        for key, (code, node) in (await _ask_for(client, list(missing), transactional)).items():
-            found[key] = Refusal(code) if code else node
-            if code not in COORDINATOR_MOVES:
-                del missing[key]
-        # A coordinator that has just come may be a broker that nobody has named yet.
-        if any(node not in client.brokers for node in found.values() if isinstance(node, int)):
-            await client.metadata([])
-        if not missing or not await backoff.wait():
+        found |= await _look_for(client, missing, transactional=transactional)
+        answers = ((key, found[key]) for key in missing)
+        missing = [
+            key
+            for key, answer in answers
+            if isinstance(answer, Refusal) and answer.code in COORDINATOR_MOVES
+        ]
+        if missing and not await backoff.wait(f"the coordinator of {missing[0]!r}"):
             break
+    return found
+
+
+async def _look_for(
+    client: BrokerClient, keys: list[str], *, transactional: bool = False
+) -> dict[str, int | Refusal]:
+    """Ask once for coordinators.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    if not keys:
+        return {}
+    answers = await _ask_for(client, keys, transactional)
+    found = {key: Refusal(code) if code else node for key, (code, node) in answers.items()}
+    # A coordinator that has just come may be a broker that nobody has named yet.
+    if any(node not in client.brokers for node in found.values() if isinstance(node, int)):
+        await client.metadata([])
     return found
 
 
@@ -312,7 +356,8 @@ def _batches(
     """Divide groups by coordinator, and what one has to tell into requests."""
     by_node: dict[int, list[GroupCoordinator]] = {}
     for each in coordinators:
-        by_node.setdefault(each.node, []).append(each)
+        if each.node is not None:
+            by_node.setdefault(each.node, []).append(each)
     for node, part in by_node.items():
         for start in range(0, len(part), GROUPS_PER_REQUEST):
             yield node, part[start : start + GROUPS_PER_REQUEST]

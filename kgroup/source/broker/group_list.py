@@ -72,7 +72,11 @@ async def list_groups(
             _list_of(client, node, question, probes.get(node, {})) for node in nodes
         )
         by_node = dict(zip(nodes, answers, strict=True))
-        if not any(map(_is_moving, answers)) or not await backoff.wait():
+        has_groups = any(isinstance(each, _GroupList) and each.groups for each in answers)
+        what = "coordinators that have not loaded their groups"
+        if not any(map(_is_moving, answers)) or not await backoff.wait(
+            what, leaves_time=has_groups
+        ):
             break
         topic = (await client.metadata([OFFSETS_TOPIC])).topics.get(OFFSETS_TOPIC)
     failures = [answer for answer in answers if isinstance(answer, BrokerError)]

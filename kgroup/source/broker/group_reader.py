@@ -97,12 +97,12 @@ class GroupReader:
         In 0.8, which describes none, members are known to ZooKeeper only: the state is unknown.
         """
         request = DESCRIBE_BY_TYPE[GroupType.CLASSIC].request
-        describes = await self._client.version(coordinator.node, request) is not None
+        describes = await self._client.any_version(request) is not None
         return Group(
             group_id=coordinator.group_id,
             type=GroupType.CLASSIC,
             state=GroupState.EMPTY if describes else None,
-            coordinator=self._client.brokers.get(coordinator.node),
+            coordinator=self._client.broker(coordinator.node),
         )
 
     async def describe(

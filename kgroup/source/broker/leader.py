@@ -127,7 +127,9 @@ async def ask_leaders(
                     if result in LEADER_MOVES:
                         waiting.add(at)
         if waiting:
-            if not await backoff.wait():
+            topic, partition = min(waiting)
+            what = f"the leader of {topic}-{partition}"
+            if not await backoff.wait(what, leaves_time=bool(found)):
                 break
             topics = (await client.metadata({topic for topic, _ in waiting})).topics
     unanswered = {at: why for at, why in reasons.items() if at not in found and at not in marks}

@@ -224,7 +224,9 @@ class LiveLog:
                     return leader, found[key]
                 raise refusal(found[key].code, leader)
             except BrokerError as error:
-                if error.kind not in _PASSING or not await backoff.wait():
+                if error.kind not in _PASSING or not await backoff.wait(
+                    f"the leader of {OFFSETS_TOPIC}-{number}"
+                ):
                     raise
             await self.refresh()
 

@@ -302,7 +302,8 @@ class _Log:
                 key = (OFFSETS_TOPIC, self.number)
                 found = (await fetch(self._client, self._leader, {key: low}, fetch_size))[key]
             code, data = found.code, found.data
-            if code in LEADER_MOVES and await backoff.wait():
+            what = f"the leader of {OFFSETS_TOPIC}-{self.number}"
+            if code in LEADER_MOVES and await backoff.wait(what, leaves_time=True):
                 view = await self._client.metadata([OFFSETS_TOPIC])
                 self._leader = _leader(view.topics, self.number)
                 continue

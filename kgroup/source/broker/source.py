@@ -410,7 +410,7 @@ class _Inquiry:
         unknown = {each for each in coordinators if each.state is None}
         other = DESCRIBE_BY_TYPE[GroupType.CONSUMER].request
         for node in {each.node for each in coordinators if each.type is None}:
-            if await self._client.version(node, other) is not None:
+            if node is not None and await self._client.version(node, other) is not None:
                 unknown.update(
                     each for each in coordinators if each.node == node and each.type is None
                 )
@@ -424,7 +424,7 @@ class _Inquiry:
             type=type_,
             state=coordinator.state if coordinator.state in type_.states else None,
             protocol_type=coordinator.protocol_type,
-            coordinator=self._client.brokers.get(coordinator.node),
+            coordinator=self._client.broker(coordinator.node),
             offsets_partition=partition_of(coordinator.group_id, self._count),
         )
 

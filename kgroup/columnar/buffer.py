@@ -23,14 +23,14 @@ from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.message.primitives import JAVA_UTF8, uuid_bytes
-from kgroup.protocol.record.coordinator_record import KEY_TYPES
+from kgroup.protocol.record.coordinator_record import CONTROL_TYPES, KEY_TYPES
 
 __all__ = ["ColumnBuffer"]
 
 _Array = np.ndarray[Any, Any]
 
 _TYPES = [KEY_TYPES.get(number, "Unknown") for number in range(CONTROL)]
-_TYPES += ["ControlAbort", "ControlCommit"]
+_TYPES += CONTROL_TYPES.values()
 _TYPE_NUMBERS = {name: number for number, name in enumerate(_TYPES)}
 _TYPE_TEXTS = pa.array(_TYPES)
 _TIMESTAMP_TYPES = pa.array(["create", "log_append"])

@@ -33,7 +33,7 @@ class DecodedRecord:
         producer_epoch: likewise.
         transaction: None outside a transaction, else a `TransactionStatus`.
         type: name of the schema without Key/Value ("OffsetCommit"; key version 0 is
-            "LegacyOffsetCommit"), "ControlCommit", "ControlAbort", or "Unknown".
+            "LegacyOffsetCommit"), one of `CONTROL_TYPES`, or "Unknown".
         key: ``{"type": int, "data": {...}}`` with Kafka's own field names; ``{"type", "raw"}`` with
             base64 where no schema knows the type; None where the record has no key.
         value: ``{"version": int, "data": {...}}``; ``{"version", "data": None, "raw"}`` where the

@@ -41,7 +41,11 @@ def test_any_end_of_a_log(text: str) -> None:
         assert time_ms is None or -INT64 <= time_ms < INT64
 
 
-@given(any_text | st.text("0123456789ABCDEFabcdef+/=", max_size=40))
+@given(
+    any_text
+    | st.text("0123456789ABCDEFabcdef+/=", max_size=40)
+    | st.text("\\\\\\xuU0137dDfFbn'\"g\ufffd", max_size=30)
+)
 def test_any_bytes(text: str) -> None:
     with suppress(ValueError):
         assert isinstance(parse_bytes(text), bytes)

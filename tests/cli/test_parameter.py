@@ -1,9 +1,10 @@
+import json
 import time
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kgroup.cli.option.parameter import parse_bytes, parse_end, parse_instant, parse_time
@@ -88,6 +89,13 @@ KEY = bytes.fromhex("0001000167000174" + "00000000")
         "base64:" + b64encode(KEY).decode(),
         b64encode(KEY).decode().rstrip("="),
         b64encode(KEY).decode() + "\n",
+        r"b'\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00'",  # Python
+        r'b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00"',
+        r'"\u0000\u0001\u0000\u0001g\u0000\u0001t\u0000\u0000\u0000\u0000"',  # Java, JSON
+        r"\000\001\000\001g\000\001t\000\000\000\000",  # C
+        r"\0\1\0\1g\0\1t\0\0\0\0",
+        r"\x00\x01\x00\x01g\u0000\001t\x00\0\u0000\000",
+        r"\x000100016700017400000000",  # PostgreSQL
     ],
 )
 def test_bytes(text: str) -> None:
@@ -101,6 +109,50 @@ def test_bytes_that_begin_as_keys_do_are_told_apart(rest: bytes) -> None:
     assert parse_bytes(data.hex().upper()) == data
     assert parse_bytes(data.hex(" ")) == data
     assert parse_bytes(b64encode(data).decode()) == data
+
+
+def escaped(data: bytes, form: str) -> str:
+    """Escape what cannot be printed in ASCII, and the backslash; the rest stands for itself."""
+    return "".join(chr(byte) if 32 <= byte < 127 and byte != 92 else form % byte for byte in data)
+
+
+@given(st.binary())
+@example(b"\x00\x0161")
+@example(b"\xef\xbf\xbd")
+@example(b"it's \"\\")
+def test_what_languages_print_of_bytes_is_read_back(data: bytes) -> None:
+    data = b"\x00" + data
+    assert parse_bytes(repr(data)) == data
+    assert parse_bytes(repr(data + b"'")) == data + b"'"
+    for form in (r"\x%02x", r"\%03o"):
+        assert parse_bytes(f'"{escaped(data, form)}"') == data
+        assert parse_bytes(escaped(data + b"!", form)) == data + b"!"
+
+
+@given(st.text().filter(lambda text: "\ufffd" not in text))
+@example("\x00\x01\x00\x02g1é𝄞")
+def test_what_is_text_is_read_back_as_utf_8(text: str) -> None:
+    data = text.encode()
+    assert parse_bytes(json.dumps(text)) == data
+    assert parse_bytes(json.dumps(text, ensure_ascii=False)) == data
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (r"\x00\q", "expected an escape such as"),
+        ("\\x00\\", "expected an escape such as"),
+        (r"b'\xzz'", "expected an escape such as"),
+        (r"\u00", "expected an escape such as"),
+        (r"'\ud800g'", "expected a character, found"),
+        (r"\U00110000", "expected a character, found"),
+        (r'"\u0000\ufffd"', "bytes that were lost"),
+        ("\\x00\ufffd", "bytes that were lost"),
+    ],
+)
+def test_escapes_that_stand_for_no_bytes(text: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
+        parse_bytes(text)
 
 
 @given(st.binary())

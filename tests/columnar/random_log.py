@@ -101,7 +101,7 @@ def _batch(draw: st.DrawFn, offset: int) -> tuple[bytes, int]:
     kind = draw(st.integers(0, 9))
     producer_id = draw(st.integers(1, 2))
     if kind == 0:
-        return marker(offset, producer_id, draw(st.integers(0, 2))), offset + 1
+        return marker(offset, producer_id, draw(st.integers(0, 7))), offset + 1
     records = []
     time = draw(st.sampled_from([-1, 1000, 1_700_000_000_000]))
     for key, value in draw(st.lists(pairs, min_size=1, max_size=6)):

@@ -1,3 +1,4 @@
+import json
 import re
 import struct
 from collections.abc import Iterator
@@ -493,3 +494,30 @@ def test_logs_from_elsewhere(log: Log) -> None:
     assert (damage.path, damage.position, damage.broker) == (None, None, 3)
     assert (no_leader.kind, no_leader.offsets_partition) == ("no-leader", 1)
     assert (decoding.nothing_named_exists, decoding.unseen) == (False, ("d",))
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [  # org.apache.kafka.common.record.ControlRecordType of 4.3.1
+        ("00000000", "ControlAbort"),
+        ("00000001", "ControlCommit"),
+        ("00000002", "ControlLeaderChange"),
+        ("00000003", "ControlSnapshotHeader"),
+        ("00000004", "ControlSnapshotFooter"),
+        ("00000005", "ControlKRaftVersion"),
+        ("00000006", "ControlKRaftVoters"),
+    ],
+)
+def test_a_key_of_four_bytes_is_that_of_a_control_record(key: str, name: str) -> None:
+    report = decode_message(bytes.fromhex(key), bytes.fromhex("000000000005"))
+    (row,) = report.data[0].to_pylist()
+    assert (row["type"], report.errors) == (name, ())
+    assert json.loads(row["key_json"])["data"] == {"version": 0, "type": int(key)}
+    if name == "ControlCommit":
+        assert json.loads(row["value_json"]) == {"version": 0, "data": {"coordinatorEpoch": 5}}
+
+
+@pytest.mark.parametrize("key", ["00020000", "00000007", "0000ffff", "00010001", "0000000100"])
+def test_other_short_keys_are_none(key: str) -> None:
+    (row,) = decode_message(bytes.fromhex(key), None).data[0].to_pylist()
+    assert not row["type"].startswith("Control")

@@ -86,7 +86,8 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     "--key",
     metavar="BYTES",
     callback=parsed(parse_bytes),
-    help="Decode one record instead of files: its key, hexadecimal or base64.",
+    help="Decode one record instead of files: its key in hexadecimal, base64, or as text with "
+    "escapes (\\x00, \\u0000, \\000), such as a Python bytes literal.",
 )
 @click.option(
     "--value",

@@ -143,16 +143,22 @@ def parse_bytes(text: str) -> bytes:
 
     Args:
         text: hexadecimal digits in pairs (spaces, colons, ``0x`` and ``\x`` are passed over), or
-            base64 (standard or URL alphabet). What could be both is hexadecimal, unless it begins
-            with a capital A: keys and values begin with a zero byte, and their base64 with A.
-            ``hex:`` or ``base64:`` before it settles the matter.
+            base64 (standard or URL alphabet), or text with escapes, see `_unescaped`. What could be
+            both of the former is hexadecimal, unless it begins with a capital A: keys and values
+            begin with a zero byte, and their base64 with A. ``hex:`` or ``base64:`` before it
+            settles the matter.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is none of these.
     """
     form, colon, rest = text.strip().partition(":")
     if not colon or form not in ("hex", "base64"):
         form, rest = "", text
+        literal = _LITERAL.fullmatch(text.strip())
+        if literal is not None:
+            return _unescaped(literal[2])
+        if "\\" in text and not _PREFIXED_HEX.fullmatch(text):
+            return _unescaped(text)
     digits = re.sub(r"\\x|0x|[\s:]", "", rest)
     is_hex = re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits) is not None
     if form == "hex" or (form == "" and is_hex and not digits.startswith("A")):
@@ -163,7 +169,73 @@ def parse_bytes(text: str) -> bytes:
     try:
         return b64decode(base64 + "=" * (-len(base64) % 4), validate=True)
     except Base64Error:
-        raise ValueError(f"{rest!r} is neither hexadecimal nor base64") from None
+        raise ValueError(
+            f"{rest!r} is neither hexadecimal nor base64, nor text with escapes such as "
+            r"\x00\x01g"
+        ) from None
+
+
+_LITERAL = re.compile(r"[bB]?(['\"])(.*)\1", re.DOTALL)
+"""Bytes or text as Python, C, Java and JSON write them."""
+_PREFIXED_HEX = re.compile(r"\s*\\x[0-9A-Fa-f:\s]*|(?:[\s:]*\\x[0-9A-Fa-f]{2})*[\s:]*")
+r"""Digits after one ``\x``, as PostgreSQL writes them, or a ``\x`` before each pair of them."""
+_PIECE = re.compile(
+    r"""[^\\]+
+    | \\x (?P<hex> [0-9A-Fa-f]{1,2})
+    | \\ (?P<octal> [0-3]?[0-7]{1,2})
+    | \\u+ (?P<high> [dD][89abAB][0-9A-Fa-f]{2}) \\u+ (?P<low> [dD][c-fC-F][0-9A-Fa-f]{2})
+    | \\u+ (?P<unit> [0-9A-Fa-f]{4})
+    | \\U (?P<wide> [0-9A-Fa-f]{8})
+    | \\ (?P<letter> [abefnrstv\\'"?/])""",
+    re.DOTALL | re.VERBOSE,
+)
+_LETTERS = dict(zip("abefnrstv", "\a\b\x1b\f\n\r \t\v", strict=True))
+
+
+def _unescaped(text: str) -> bytes:
+    r"""Give the bytes of text in which those that cannot be printed are escaped.
+
+    Escapes are those of Python, C, Java and JSON: ``\x00``, ``\u0000``, ``\000``, ``\0``, ``\n``.
+    The hexadecimal one has two digits, or one that no digit follows. All other characters stand
+    for themselves, in UTF-8, and so do those that ``\u`` names.
+
+    Raises:
+        ValueError: there is another escape, or a character that stands for lost bytes.
+    """
+    pieces: list[bytes] = []
+    position = 0
+    while position < len(text):
+        piece = _PIECE.match(text, position)
+        if piece is None:
+            found = text[position : position + 10]
+            raise ValueError(
+                rf"expected an escape such as \x00, \u0000, \000 or \n, found {found!r}"
+            )
+        position = piece.end()
+        if (digits := piece["hex"] or piece["octal"]) is not None:
+            pieces.append(bytes([int(digits, 16 if piece["hex"] else 8)]))
+            continue
+        try:
+            character = _character(piece)
+            pieces.append(character.encode())
+        except (ValueError, OverflowError):
+            raise ValueError(f"expected a character, found {piece[0][:10]!r}") from None
+        if "\ufffd" in character:
+            raise ValueError(
+                "expected bytes, found U+FFFD, which stands for bytes that were lost when they "
+                "were read as text; copy them in hexadecimal or base64"
+            )
+    return b"".join(pieces)
+
+
+def _character(piece: re.Match[str]) -> str:
+    """Give the text that a piece stands for which is no byte."""
+    if piece["high"] is not None:
+        return bytes.fromhex(piece["high"] + piece["low"]).decode("utf-16-be")
+    if (digits := piece["unit"] or piece["wide"]) is not None:
+        return chr(int(digits, 16))
+    letter = piece["letter"]
+    return piece[0] if letter is None else _LETTERS.get(letter, letter)
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:

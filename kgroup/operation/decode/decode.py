@@ -15,6 +15,7 @@ from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment
 from kgroup.operation.decode.selection import Names, Selection
 from kgroup.operation.report import Report
+from kgroup.protocol.record.coordinator_record import is_control_key
 
 __all__ = ["Decoding", "decode", "decode_message"]
 
@@ -163,7 +164,7 @@ def decode(
 def decode_message(key: bytes, value: bytes | None) -> Report[pa.RecordBatch]:
     """Decode one record whose place in a log is not known; give its row, and what is wrong."""
     builder = ColumnBuilder()
-    builder.add(key, value)
+    builder.add(key, value, is_control=is_control_key(key))
     row = builder.finish()
     (record,) = records(row)
     parts = (("key", record.key), ("value", record.value))

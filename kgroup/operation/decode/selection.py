@@ -14,10 +14,10 @@ import pyarrow as pa
 from kgroup.errors import near_names
 from kgroup.model.pattern import Pattern
 from kgroup.model.record import TransactionStatus
+from kgroup.protocol.record.coordinator_record import CONTROL_TYPES
 
 __all__ = ["NOT_COMMITTED", "Names", "Selection", "row_time_ms"]
 
-CONTROL_TYPES = ("ControlCommit", "ControlAbort")
 NOT_COMMITTED = frozenset({TransactionStatus.ABORTED, TransactionStatus.OPEN})
 """Statuses of transactional records that count for nothing, or not yet."""
 MOST_SEEN = 10_000
@@ -80,7 +80,7 @@ class Selection:
 
             masks.append(pc.greater_equal(batch["offset"], self.from_offset))
         if self.without_statuses:
-            without = self.without_statuses.union(CONTROL_TYPES)
+            without = self.without_statuses.union(CONTROL_TYPES.values())
             for name in ("transaction", "type"):
                 masks.append(_text_mask(batch[name], lambda text: text not in without, null=True))
         return _filter(batch, masks)

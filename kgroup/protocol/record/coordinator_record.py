@@ -97,8 +97,18 @@ MOST_MEMBER_BYTES = 8 << 20
 """As objects they may be 40 times as large, where they were made for that."""
 
 _CONTROL_KEY = Struct(">hh")
-_CONTROL_TYPES = {0: "ControlAbort", 1: "ControlCommit"}
-RECORD_TYPES = (*KEY_TYPES.values(), *_CONTROL_TYPES.values(), "Unknown")
+CONTROL_TYPES = {
+    0: "ControlAbort",
+    1: "ControlCommit",
+    2: "ControlLeaderChange",
+    3: "ControlSnapshotHeader",
+    4: "ControlSnapshotFooter",
+    5: "ControlKRaftVersion",
+    6: "ControlKRaftVoters",
+}
+"""Types of control records by number (`ControlRecordType`); KRaft's are in no log of groups."""
+_MARKERS = ("ControlAbort", "ControlCommit")
+RECORD_TYPES = (*KEY_TYPES.values(), *CONTROL_TYPES.values(), "Unknown")
 """Names of all types that decoded records have."""
 _read_version = Struct(">h").unpack_from
 _read_marker = codec.versioned_reader("coordinator/EndTxnMarker")
@@ -126,13 +136,16 @@ def decode_value(name: str, value: bytes | None) -> Decoded | None:
 def decode_control(
     key: bytes | None, value: bytes | None
 ) -> tuple[str, Decoded | None, Decoded | None]:
-    """Decode a control record: "ControlCommit", "ControlAbort" or "Unknown", key and value."""
+    """Decode a control record: one of `CONTROL_TYPES` or "Unknown", key and value.
+
+    The values of KRaft's stay undecoded.
+    """
     name, decoded = _decode_control_key(key)
     if value is None:
         return name, decoded, None
     value = bytes(value)
-    if name == "Unknown":
-        return name, decoded, decode_value(name, value)
+    if name not in _MARKERS:
+        return name, decoded, decode_value("Unknown", value)
     try:
         marker = _read_marker(value)
     except DecodeError as error:
@@ -211,4 +224,15 @@ def _decode_control_key(key: bytes | None) -> tuple[str, Decoded | None]:
     decoded: Decoded = {"type": None, "data": {"version": version, "type": number}}
     if len(key) > 4:
         decoded["trailing"] = base64_text(key[4:])
-    return _CONTROL_TYPES.get(number, "Unknown"), decoded
+    return CONTROL_TYPES.get(number, "Unknown"), decoded
+
+
+def is_control_key(key: bytes) -> bool:
+    """Tell whether a key whose record nobody knows is that of a control record.
+
+    No other key of version 0 is so short: one of an offset commit has ten bytes at least.
+    """
+    return len(key) == _CONTROL_KEY.size and _CONTROL_KEY.unpack(key) in _CONTROL_KEYS
+
+
+_CONTROL_KEYS = frozenset((0, number) for number in CONTROL_TYPES)

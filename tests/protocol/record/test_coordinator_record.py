@@ -780,12 +780,21 @@ def _check_cut_into_another_shape(value: bytes) -> None:
                 {"version": 1, "data": {"coordinatorEpoch": 5}, "trailing": "uw=="},
             ),
         ),
-        (  # a leader change, say
+        (  # of KRaft
             "0000 0002",
             "0000 aa",
             (
-                "Unknown",
+                "ControlLeaderChange",
                 {"type": None, "data": {"version": 0, "type": 2}},
+                {"version": 0, "data": None, "raw": "AACq"},
+            ),
+        ),
+        (
+            "0000 0007",
+            "0000 aa",
+            (
+                "Unknown",
+                {"type": None, "data": {"version": 0, "type": 7}},
                 {"version": 0, "data": None, "raw": "AACq"},
             ),
         ),

@@ -21,6 +21,7 @@ __all__ = [
     "ProblemKind",
     "UnfitError",
     "UnknownGroupError",
+    "UnknownStrategyError",
     "UsageError",
     "near_names",
 ]
@@ -142,7 +143,10 @@ class ProblemKind(Word):
         "An offset that the partition's log does not have, or that cannot be compared with it: it "
         "is not committed.",
     )
-    UNFIT = ("unfit", "A group of a type, or without members, for which this is not made.")
+    UNFIT = (
+        "unfit",
+        "A group without members, or of a type or a strategy for which this is not made.",
+    )
     BUSY = ("busy", "A warehouse that another process is changing.")
     FAILED = ("failed", "What ended the command and is none of the others; the reason tells.")
     MORE = (
@@ -219,6 +223,26 @@ class UnfitError(InputError):
     """A group that can be read, and is none of those that are expected."""
 
     kind = ProblemKind.UNFIT
+
+
+class UnknownStrategyError(UnfitError):
+    """A strategy that the software which is to assign a group does not have."""
+
+    def __init__(
+        self,
+        strategy: str,
+        software: object,
+        known: Iterable[str],
+        *,
+        group_id: str | None = None,
+        remark: str = "",
+    ) -> None:
+        group = "" if group_id is None else f"group {group_id}: "
+        super().__init__(
+            f"{group}expected a strategy of {software} ({', '.join(known)}), found {strategy!r}"
+            f"{remark}",
+            group_id=group_id,
+        )
 
 
 class BusyError(KgroupError):

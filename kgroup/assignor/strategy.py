@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from kgroup.assignor import zookeeper
-from kgroup.assignor.base import Assignment, Subscriber, Topic
+from kgroup.assignor.base import Assignment, Subscriber
 from kgroup.assignor.client.franz_go.library import FRANZ_GO
 from kgroup.assignor.client.kafka_clients import JAVA
 from kgroup.assignor.client.kafka_go import KAFKA_GO
@@ -28,12 +29,13 @@ from kgroup.assignor.spec import (
     Software,
 )
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
+from kgroup.errors import UnknownStrategyError
 
 __all__ = [
     "CLIENTS",
     "assign",
-    "assign_as_leader",
     "assign_threads",
+    "assignor_of",
     "by_member",
     "computed_as",
     "has_static_members",
@@ -90,12 +92,43 @@ def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]
         protocol: of the group.
         client: of a classic group whose assignors; None: those of Kafka's newest.
     """
+    return tuple(_assignors(protocol, client))
+
+
+def _assignors(protocol: str, client: Software | None) -> Mapping[str, Callable[..., Any]]:
     if protocol == "zookeeper":
-        return tuple(_ZOOKEEPER)
+        return _ZOOKEEPER
     if protocol != "classic":
-        return tuple(_SERVER[protocol])
+        return _SERVER[protocol]
     name, version = client or newest(protocol)
-    return tuple(CLIENTS[name].strategies[version])
+    return CLIENTS[name].strategies[version]
+
+
+def assignor_of(
+    protocol: str,
+    strategy: str,
+    client: Software | None = None,
+    *,
+    group_id: str | None = None,
+    remark: str = "",
+) -> Callable[..., Any]:
+    """Give the assignor that a strategy names.
+
+    Args:
+        protocol: of the group.
+        strategy: its name.
+        client: of a classic group whose assignors; None: those of Kafka's newest.
+        group_id: of the group that uses the strategy, for the error.
+        remark: the end of the error's sentence.
+
+    Raises:
+        UnknownStrategyError: there is no such strategy.
+    """
+    known = _assignors(protocol, client)
+    if strategy not in known:
+        software = client or newest(protocol)
+        raise UnknownStrategyError(strategy, software, known, group_id=group_id, remark=remark)
+    return known[strategy]
 
 
 def computed_as(spec: GroupSpec) -> Software:
@@ -144,17 +177,20 @@ def assign(spec: GroupSpec) -> Assignment:
     """Assign as Kafka does.
 
     Args:
-        spec: with a protocol, client and strategy that exist, and at least one member.
+        spec: with a protocol and client that exist, and at least one member.
 
     Raises:
         AssignorError: Kafka's assignor fails.
+        UnknownStrategyError: there is no such strategy.
     """
-    if spec.protocol == "classic":
-        client = computed_as(spec)
-        return assign_as_leader(spec.strategy, _as_sent(spec, client), spec.topics, client)
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
-    return _SERVER[spec.protocol][spec.strategy](ServerGroup(spec))
+    client = computed_as(spec)
+    assignor = assignor_of(spec.protocol, spec.strategy, client, group_id=spec.id)
+    is_classic = spec.protocol == "classic"
+    given = (_as_sent(spec, client), spec.topics) if is_classic else (ServerGroup(spec),)
+    assigned: Assignment = assignor(*given)
+    return assigned
 
 
 def is_determined(spec: GroupSpec) -> bool:
@@ -166,7 +202,7 @@ def is_determined(spec: GroupSpec) -> bool:
     is_determined, is_same_without = library.is_determined, library.is_same_without
     if is_determined is None and is_same_without is None:
         return True
-    assignor = library.strategies[client.version][spec.strategy]
+    assignor = assignor_of("classic", spec.strategy, client, group_id=spec.id)
     members = _as_sent(spec, client)
     if is_determined is not None and not is_determined(assignor, members, spec.topics):
         return False
@@ -212,37 +248,24 @@ def _as_sent(spec: GroupSpec, leader: Software) -> list[Subscriber]:
     return [sent[member.member_id] for member in spec.members_as_sent]
 
 
-def assign_as_leader(
-    strategy: str, subscribers: Sequence[Subscriber], topics: Mapping[str, Topic], client: Software
-) -> Assignment:
-    """Assign as the leader of a classic group does, from what it is told.
-
-    Args:
-        strategy: name of an assignor that it has.
-        subscribers: in the order of the JoinGroup response.
-        topics: of the cluster.
-        client: library and version of the leader.
-
-    Raises:
-        AssignorError: Kafka's assignor fails.
-    """
-    return CLIENTS[client.name].strategies[client.version][strategy](subscribers, topics)
-
-
 def assign_threads(spec: GroupSpec) -> ThreadAssignment:
     """Assign to the threads of ZooKeeper consumers, as Kafka does.
 
     Args:
-        spec: of protocol "zookeeper", with a strategy that exists.
+        spec: of protocol "zookeeper".
 
     Raises:
         AssignorError: every consumer fails to assign.
+        UnknownStrategyError: there is no such strategy.
     """
     consumers = {
         member.member_id: {topic: member.streams_of(topic) for topic in member.topics}
         for member in spec.members
     }
-    return _ZOOKEEPER[spec.strategy](consumers, spec.topics)
+    found: ThreadAssignment = assignor_of("zookeeper", spec.strategy, group_id=spec.id)(
+        consumers, spec.topics
+    )
+    return found
 
 
 def by_member(spec: GroupSpec, threads: ThreadAssignment) -> Assignment:

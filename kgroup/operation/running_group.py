@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import assignor_of, computed_as
 from kgroup.errors import NotFoundError, UnfitError
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupType, Member, MemberState
@@ -86,6 +87,13 @@ def scenario_of(
         stores = frozenset(committed.stores.values())
         scenario = _on_zookeeper(with_commits, spec, stores, notes := list(report.notes))
         return Report((_watched(scenario),), report.errors, tuple(notes))
+    if spec.protocol == "classic":
+        assignor_of(
+            spec.protocol,
+            spec.strategy,
+            group_id=group_id,
+            remark=f" of {computed_as(spec)}; the simulator plays members as Java's consumers",
+        )
     notes = list(report.notes)
     group = before_rebalance(found, [])
     names = member_names(group.members)

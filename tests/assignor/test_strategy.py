@@ -2,8 +2,16 @@
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec, Software
-from kgroup.assignor.strategy import computed_as, is_cooperative, strategies
+from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
+from kgroup.assignor.strategy import (
+    CLIENTS,
+    assign,
+    assignor_of,
+    computed_as,
+    is_cooperative,
+    strategies,
+)
+from kgroup.errors import UnknownStrategyError
 
 
 @pytest.mark.parametrize(
@@ -34,6 +42,29 @@ def test_the_software_that_is_imitated(
 )
 def test_who_keeps_what_it_owns_meanwhile(protocol: str, strategy: str, expected: bool) -> None:
     assert is_cooperative(GroupSpec(strategy, (), {}, protocol)) == expected
+
+
+@pytest.mark.parametrize(
+    ("protocol", "client"),
+    [
+        ("consumer", None),
+        ("share", None),
+        ("zookeeper", None),
+        *(("classic", Software(each.name, v)) for each in CLIENTS.values() for v in each.versions),
+    ],
+)
+def test_a_strategy_that_is_not_there_is_told_with_those_that_are(
+    protocol: str, client: Software | None
+) -> None:
+    software = computed_as(GroupSpec("", (), {}, protocol, client))
+    known = ", ".join(strategies(protocol, client))
+    text = f"group g: expected a strategy of {software} ({known}), found 'mystery'"
+    with pytest.raises(UnknownStrategyError) as caught:
+        assignor_of(protocol, "mystery", client, group_id="g")
+    assert str(caught.value) == text
+    with pytest.raises(UnknownStrategyError) as caught:
+        assign(GroupSpec("mystery", (MemberSpec("m", ("t",)),), {}, protocol, client, id="g"))
+    assert str(caught.value) == text
 
 
 def test_the_default_comes_first() -> None:

@@ -16,6 +16,11 @@ import pytest
 
 from tests.cli.conftest import Cli, Result
 
+KAFKAJS = Path(__file__).parents[1] / "data" / "field" / "kafkajs-group.json"
+UNPLAYED = (
+    "expected a strategy of kafka-clients 4.3.1 (range, roundrobin, sticky, cooperative-sticky), "
+    "found 'RoundRobinAssigner' of kafkajs 2.2.4; the simulator plays members as Java's consumers"
+)
 STICKY = ("plan", "assignor", "cooperative-sticky", "payment-service", "--sample")
 
 
@@ -345,3 +350,52 @@ def test_notes_name_their_groups_where_they_are_not_of_all(cli: Cli) -> None:
     assert f"note: order-service, payment-service: {note}" in found.err
     found = ended(cli, 0, *line, "order-service", "payment-service")
     assert f"note: {note}" in found.err
+
+
+@pytest.fixture
+def with_kafkajs(cli: Cli, tmp_path: Path) -> Path:
+    """A snapshot of a group of the sample and of one of KafkaJS."""
+    path = tmp_path / "snapshot.json"
+    ended(cli, 0, "snapshot", "payment-service", "--sample", "-f", path)
+    both = json.loads(path.read_text())
+    theirs = json.loads(KAFKAJS.read_text())
+    both["groups"] += theirs["groups"]
+    both["choice"]["group_ids"] += theirs["choice"]["group_ids"]
+    path.write_text(json.dumps(both))
+    return path
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        ("assignor", "cooperative-sticky"),
+        ("static-membership",),
+        ("consumer-protocol",),
+        ("partitions", "payments=12"),
+        ("external-offsets", "--sql", "sqlite:///offsets.db"),
+    ],
+)
+def test_a_group_that_cannot_be_simulated_is_told_and_the_others_are_planned(
+    cli: Cli, with_kafkajs: Path, target: tuple[str, ...]
+) -> None:
+    groups = ("g2-kafkajs", "payment-service")
+    found = cli("plan", *target, *groups, "--snapshot", with_kafkajs, "-o", "json")
+    document = json.loads(found.out)
+    assert [each["group_id"] for each in document["data"]] == ["payment-service"]
+    problems = [each for each in document["errors"] if each["group_id"] == "g2-kafkajs"]
+    assert [(each["kind"], each["reason"]) for each in problems] == [("unfit", UNPLAYED)]
+    assert found.status == 4
+
+
+def test_advice_for_all_groups_tells_the_one_that_cannot_be_simulated(
+    cli: Cli, with_kafkajs: Path
+) -> None:
+    found = ended(cli, 0, "plan", "--all", "--snapshot", with_kafkajs, "-o", "json")
+    summaries = {each["group_id"]: each["summary"] for each in rows(found.out)}
+    assert summaries["g2-kafkajs"] == f"Nothing can be planned: {UNPLAYED}."
+    assert "Nothing can be planned" not in summaries["payment-service"]
+
+
+def test_a_group_that_cannot_be_simulated_is_told_by_simulate(cli: Cli) -> None:
+    found = ended(cli, 1, "simulate", "--from", "g2-kafkajs", "--snapshot", KAFKAJS)
+    assert found.err == f"kgroup: error: group g2-kafkajs: {UNPLAYED}\n"

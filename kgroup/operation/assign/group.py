@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import CLIENTS, computed_as, strategies
+from kgroup.assignor.strategy import CLIENTS, assignor_of, computed_as, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError
 from kgroup.model.client.library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
@@ -82,8 +82,9 @@ def read_group(
 
     Raises:
         NotFoundError: there is no such group.
-        InputError: nobody can tell what the group's members subscribe to.
-        UsageError: the strategy is none for such a group.
+        InputError: nobody can tell what the group's members subscribe to, or the group's strategy
+            is not known.
+        UsageError: the strategy that was asked for is none for such a group.
     """
     reading, found = find_group(source, group_id)
     return group_spec(
@@ -217,13 +218,13 @@ def _known_strategy(
         if spec.protocol != "zookeeper":
             notes.append(f"the group's strategy is not known; {names[0]} is taken")
         return replace(spec, strategy=names[0])
-    if spec.strategy not in names:
-        own = f"the group's strategy is {spec.strategy!r}"
-        what = f"no strategy {asked!r}" if asked else own
+    if asked and asked not in names:
         raise UsageError(
-            f"{what}; known for {spec.protocol} groups of {client}: {', '.join(names)}"
-            f"{advice.strategy}"
+            f"no strategy {asked!r}; known for {spec.protocol} groups of {client}: "
+            f"{', '.join(names)}{advice.strategy}"
         )
+    group_id, remark = spec.id, advice.strategy
+    assignor_of(spec.protocol, spec.strategy, client, group_id=group_id, remark=remark)
     return spec
 
 

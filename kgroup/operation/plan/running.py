@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, UsageError
+from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError
 from kgroup.model.client.library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
@@ -205,10 +205,7 @@ def read_running(
         start = Start(1, found.assignor or "", "", {}, {}, {})
         empty = Scenario(group_id, {}, {}, (), 0, start=start)
         return RunningGroup(found, empty, brokers=brokers)
-    try:
-        report = scenario_of(source, reading, found)
-    except UsageError as error:  # it is the group's own strategy that is not known
-        raise InputError(f"group {group_id}: {error}", group_id=group_id) from None
+    report = scenario_of(source, reading, found)
     scenario = brokers.simulated(report.data[0])
     if sink_connectors(found.members):  # Connect sets it, where nobody says otherwise
         scenario = beginning_at(scenario, "earliest")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgroup.assignor.base import Topic
+from kgroup.assignor.base import Assignment, Topic
 from kgroup.assignor.spec import KAFKA_CLIENTS, Software
-from kgroup.assignor.strategy import assign_as_leader
+from kgroup.assignor.strategy import assignor_of
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.message import JoinAnswer
 from kgroup.simulation.subscription import decode_subscription, encode_assignment
@@ -40,12 +40,13 @@ def assignments(
 
     Raises:
         AssignorError: the assignor gives up.
+        UnknownStrategyError: Java's consumer has no such strategy.
     """
     strategy = answer.protocol or ""
     topics = {name: Topic(count) for name, count in partitions.items()}
     subscribers = [decode_subscription(each, strategy) for each in answer.members]
-    found = assign_as_leader(
-        strategy, subscribers, topics, Software(KAFKA_CLIENTS, config.assigns_as)
-    )
+    software = Software(KAFKA_CLIENTS, config.assigns_as)
+    assignor = assignor_of("classic", strategy, software, group_id=config.group_id)
+    found: Assignment = assignor(subscribers, topics)
     version = config.subscription_version
     return {name: encode_assignment(each, version) for name, each in found.items()}

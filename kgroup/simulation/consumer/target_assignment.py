@@ -6,28 +6,21 @@ Source: `TargetAssignmentBuilder` of 4.3.1.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain
 
 from kgroup.assignor.base import Assignment, AssignorError, Topic
 from kgroup.assignor.java.java_hash import hash_order
-from kgroup.assignor.server import range as server_range
-from kgroup.assignor.server import uniform
 from kgroup.assignor.server.server import ServerGroup, capacity_for
 from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.strategy import assignor_of
 from kgroup.protocol.message.primitives import uuid_bytes
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import IdPartition
 from kgroup.simulation.consumer.topic_image import TopicImage
 
-__all__ = ["ASSIGNORS", "AssignorError", "target_assignments"]
-
-ASSIGNORS: Mapping[str, Callable[[ServerGroup], Assignment]] = {
-    "uniform": uniform.assign,
-    "range": server_range.assign,
-}
-"""Those that brokers have."""
+__all__ = ["AssignorError", "target_assignments"]
 
 
 def target_assignments(
@@ -44,11 +37,12 @@ def target_assignments(
         group: as it was before the member's heartbeat.
         updated: the member as it will be; it takes the place of another of the same instance.
         topics: that exist.
-        assignor: one of `ASSIGNORS`.
+        assignor: name of one that brokers have.
         is_homogeneous: whether all members subscribe to the same.
 
     Raises:
         AssignorError: Kafka's assignor fails.
+        UnknownStrategyError: brokers have no such assignor.
     """
     members = {member_id: group.members[member_id] for member_id in group.member_order}
     members[updated.member_id] = updated
@@ -86,9 +80,10 @@ def target_assignments(
                 numbers[name] for name in both if name in spec.topics
             ]
     ids = {name: topic_id for topic_id, name in names.items()}
+    assigned: Assignment = assignor_of("consumer", assignor, group_id=group.group_id)(server)
     return {
         member_id: tuple((ids[name], number) for name, number in found)
-        for member_id, found in ASSIGNORS[assignor](server).items()
+        for member_id, found in assigned.items()
     }
 
 

@@ -8,19 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgroup.assignor.base import Topic
-from kgroup.assignor.zookeeper import Consumers, ZookeeperAssignor, assign_range, assign_round_robin
+from kgroup.assignor.zookeeper import Consumers
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import BROKERS, TOPICS, ZookeeperCluster
 from kgroup.simulation.zookeeper.registration import read_registration
 from kgroup.simulation.zookeeper.server import NoNodeError
 from kgroup.simulation.zookeeper.thread import Routine
 
-__all__ = ["ASSIGNORS", "assignment_context", "read_cluster", "streams_of"]
-
-ASSIGNORS: Mapping[str, ZookeeperAssignor] = {
-    "range": assign_range,
-    "roundrobin": assign_round_robin,
-}
+__all__ = ["assignment_context", "read_cluster", "streams_of"]
 
 
 def read_cluster(zookeeper: Client) -> Routine[None]:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kgroup.assignor.base import AssignorError, Topic
-from kgroup.assignor.zookeeper import Consumers
+from kgroup.assignor.strategy import assignor_of
+from kgroup.assignor.zookeeper import Consumers, ThreadAssignment
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.process import Process
 from kgroup.simulation.zookeeper.assignment_context import (
-    ASSIGNORS,
     assignment_context,
     read_cluster,
     streams_of,
@@ -237,7 +237,8 @@ class Connector(Process):
         self, consumers: Consumers, topics: Mapping[str, Topic]
     ) -> dict[TopicPartition, int]:
         """Assign, and return its own part: numbers of streams."""
-        threads = ASSIGNORS[self._config.strategy](consumers, topics)
+        assignor = assignor_of("zookeeper", self._config.strategy, group_id=self._config.group_id)
+        threads: ThreadAssignment = assignor(consumers, topics)
         return {
             at: number
             for (consumer_id, number), got in threads.items()

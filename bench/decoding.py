@@ -105,7 +105,8 @@ def _pyarrow_alone(segment: Path, file: Path, runs: int) -> float:
     for _ in range(runs):
         file.unlink(missing_ok=True)
         begin = perf_counter()
-        write_parquet(file, lambda function: map(function, batches), ())
+        with file.open("wb", buffering=1 << 20) as output:
+            write_parquet(output, lambda function: map(function, batches), ())
         seconds.append(perf_counter() - begin)
     return statistics.median(seconds)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from signal import SIGINT, SIGTERM, getsignal, signal
+from signal import SIGHUP, SIGINT, SIGTERM, getsignal, signal
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TypeVar
@@ -16,7 +16,7 @@ Handler = Callable[[int, FrameType | None], object]
 
 @contextmanager
 def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseException]]:
-    """Give a list of what the handlers of SIGINT and SIGTERM raise, instead of raising it.
+    """Give a list of what the handlers of SIGINT, SIGTERM and SIGHUP raise, instead of raising it.
 
     kafka-python's loop takes whatever is raised inside one of its tasks for that task's own error,
     so that Ctrl-C would now and then end a task instead of the program. Who asks for the list looks
@@ -39,7 +39,7 @@ def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseE
 
     before: dict[int, Handler] = {}
     if current_thread() is main_thread():  # no other gets signals, or may say what to do with them
-        for signum in (SIGINT, SIGTERM):
+        for signum in (SIGINT, SIGTERM, SIGHUP):
             handler = getsignal(signum)
             if callable(handler):
                 before[signum] = handler

@@ -1,6 +1,6 @@
 """How children start that are sent signals."""
 
-from signal import SIG_DFL, SIGINT, SIGTERM, signal
+from signal import SIG_DFL, SIGHUP, SIGINT, SIGTERM, signal
 
 __all__ = ["default_signals"]
 
@@ -11,5 +11,5 @@ def default_signals() -> None:
     A shell has what runs in the background ignore SIGINT, and some CI systems do likewise. That is
     inherited, and Python, kgroup and JVMs leave it so.
     """
-    for number in (SIGINT, SIGTERM):
+    for number in (SIGINT, SIGTERM, SIGHUP):
         signal(number, SIG_DFL)

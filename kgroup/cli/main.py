@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from signal import SIG_DFL, SIGINT, SIGTERM, default_int_handler, getsignal, signal
+from signal import SIG_DFL, SIGHUP, SIGINT, SIGTERM, default_int_handler, getsignal, signal
 from time import monotonic
 from types import FrameType
 from typing import NoReturn
@@ -17,6 +17,7 @@ from typing import NoReturn
 import click
 
 from kgroup import __version__
+from kgroup.atomic_file import INPUTS
 from kgroup.cli.lazy_group import CommandTable, LazyGroup
 from kgroup.cli.output.context import discard, flush, warn, write
 from kgroup.cli.usage import usage_message
@@ -68,8 +69,6 @@ PIPE_CLOSED = 141
 """As shells report a process that SIGPIPE ended (128 + 13): what `cat x | head` gives."""
 GARBAGE_THRESHOLD = 1_000_000
 """Objects made before cycles among them are looked for; Python's 700 costs a fifth of the time."""
-TERMINATED = 143
-"""As shells report a process that SIGTERM ended (128 + 15)."""
 ONE_PRESS_S = 1.0
 """Within which a second Ctrl-C adds nothing to the first."""
 
@@ -112,9 +111,12 @@ kgroup = click.option(
 
 def run(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit status."""
+    # Who made a file may read it: groups, hosts and metadata are nobody else's business.
+    os.umask(0o077)
     # What the caller wants to be ignored stays so: a shell does with what runs in the background.
-    if getsignal(SIGTERM) is SIG_DFL:
-        signal(SIGTERM, _terminate)
+    for number in (SIGTERM, SIGHUP):
+        if getsignal(number) is SIG_DFL:
+            signal(number, _terminate)
     if getsignal(SIGINT) is default_int_handler:
         signal(SIGINT, _Interrupt())
     # Nearly everything that a command makes lives until its end: look for rubbish more rarely.
@@ -127,8 +129,8 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
     _open_standard_streams()
     try:
         status = status_of(sys.argv[1:] if args is None else args)
-    except SystemExit:  # see `_terminate`
-        status = TERMINATED
+    except SystemExit as error:  # see `_terminate`
+        status = int(error.code or 0)
     except Exception:  # with KGROUP_DEBUG: what Python would print, without secrets
         from traceback import format_exc
 
@@ -166,6 +168,7 @@ def status_of(args: Sequence[str]) -> int:
     """Run the command line and give the exit status that it ends with."""
     forget_secrets()
     keep_environment(os.environ)
+    INPUTS.clear()
     try:
         status = _invoke(args)
         flush()
@@ -250,5 +253,5 @@ class _Interrupt:
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    """Leave by an exception, so that temporary files are removed."""
-    sys.exit(TERMINATED)
+    """Leave by an exception, so that temporary files are removed, with the status shells report."""
+    sys.exit(128 + signum)

@@ -170,7 +170,7 @@ def test_parquet_is_kept_where_nothing_is_read(
     source, file = tmp_path / "00000000000000000000.log", tmp_path / "out.parquet"
     source.write_bytes(content)
     file.write_text("what was there")
-    result = cli("decode-offsets", source, "--parquet", file, *options)
+    result = cli("decode-offsets", source, "--parquet", file, "--force", *options)
     assert (result.status, file.read_text()) == (status, "what was there")
     told, error = result.err.splitlines()
     assert reason in told
@@ -448,7 +448,7 @@ def test_a_failed_decoding_leaves_no_parquet_file_and_keeps_an_old_one(
 ) -> None:
     file = tmp_path / "out.parquet"
     file.write_bytes(b"old")
-    result = cli("decode-offsets", tmp_path / "none", "--parquet", file)
+    result = cli("decode-offsets", tmp_path / "none", "--parquet", file, "--force")
     assert result.status == 1
     assert file.read_bytes() == b"old"
 

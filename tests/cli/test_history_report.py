@@ -34,7 +34,7 @@ def test_without_plotly(
 
     monkeypatch.setattr(builtins, "__import__", without)
     args = ("history", "report", "--warehouse", sample, "order-service")
-    result = cli(*args, "--html", old)
+    result = cli(*args, "--html", old, "--force")
     assert result.status == 1
     assert "pip install 'kgroup[history]'" in result.err
     assert old.read_text() == "old"

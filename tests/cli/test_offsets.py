@@ -71,7 +71,10 @@ def test_kafka_s_csv_of_one_group_names_none(cli: Cli, tmp_path: Path) -> None:
     assert cli("offsets", "show", "--file", path, "order-service").status == 0
     shown = cli("offsets", "show", "--file", path, "--all")
     assert (shown.status, "name the group whose offsets these are" in shown.err) == (1, True)
-    assert cli("offsets", "export", "--sample", "--regex", "order-s.*", *options).status == 0
+    assert (
+        cli("offsets", "export", "--sample", "--regex", "order-s.*", *options, "--force").status
+        == 0
+    )
     assert path.read_text() == "".join(f"order-service,{line}\n" for line in lines)
 
 

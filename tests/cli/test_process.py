@@ -88,7 +88,7 @@ def test_no_room_for_a_parquet_file_leaves_what_was_there(tmp_path: Path) -> Non
     file = tmp_path / "rows.parquet"
     file.write_bytes(b"old")
     done = subprocess.run(
-        [*COMMAND, "decode-offsets", "--sample", "--parquet", str(file)],
+        [*COMMAND, "decode-offsets", "--sample", "--parquet", str(file), "--force"],
         capture_output=True,
         timeout=TIMEOUT_S,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
@@ -165,7 +165,9 @@ def waiting(
         process.communicate()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_signals_end_it_quietly_and_leave_no_file(
     tmp_path: Path, number: signal.Signals, status: int
 ) -> None:
@@ -178,7 +180,7 @@ def test_signals_end_it_quietly_and_leave_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ignored_signals_stay_ignored(tmp_path: Path, number: signal.Signals) -> None:
     """As SIGINT is in what a shell runs in the background: the input is read to its end."""
     with waiting(tmp_path, partial(signal.signal, number, signal.SIG_IGN)) as process:

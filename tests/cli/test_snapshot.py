@@ -120,18 +120,18 @@ def test_groups_that_match(cli: Cli, tmp_path: Path) -> None:
 def test_groups_that_do_not_exist(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "old.json"
     file.write_text("as it was")
-    none = cli("snapshot", "--sample", "nobody", "-f", file)
+    none = cli("snapshot", "--sample", "nobody", "-f", file, "--force")
     assert none.status == 3
     assert none.err.splitlines() == [
         "kgroup: group 'nobody': not-found: The group does not exist.",
         f"kgroup: error: nothing to save; {file} is not written",
     ]
-    assert cli("snapshot", "--sample", "--regex", "nobody", "-f", file).status == 3
+    assert cli("snapshot", "--sample", "--regex", "nobody", "-f", file, "--force").status == 3
     for command, to_do in (("snapshot", "save"), ("offsets export", "export")):
         told = cli(*command.split(), "--sample", "nobody", "-f", "-")
         assert told.err.splitlines()[1:] == [f"kgroup: error: nothing to {to_do}"]
     assert [(path, path.read_text()) for path in tmp_path.iterdir()] == [(file, "as it was")]
-    some = cli("snapshot", "--sample", "nobody", "ledger", "-f", file)
+    some = cli("snapshot", "--sample", "nobody", "ledger", "-f", file, "--force")
     assert some.status == 4
     assert ids(cli("list", "--snapshot", file, "-o", "json")) == ["ledger"]
     assert cli("describe", "--snapshot", file, "nobody").status == 3
@@ -183,10 +183,10 @@ def test_a_file_is_replaced_only_by_a_whole_one(
 
     with monkeypatch.context() as patched:
         patched.setattr("os.fsync", fail)
-        result = cli("snapshot", "--sample", "--all", "-f", link)
+        result = cli("snapshot", "--sample", "--all", "-f", link, "--force")
     assert (result.status, result.err) == (1, f"kgroup: error: {link}: No space left on device\n")
     assert file.read_text() == "as it was"
-    assert cli("snapshot", "--sample", "--all", "-f", link).status == 0
+    assert cli("snapshot", "--sample", "--all", "-f", link, "--force").status == 0
     assert link.is_symlink()
     assert file.read_text().startswith('{"command":"snapshot",\n"schema_version":2,')
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "old.json"]

@@ -37,7 +37,10 @@ _OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
     help="Put it where the shell finds it, unless it is there: a line in ~/.bashrc or ~/.zshrc, a "
     "file for fish.  [default: the shell of $SHELL]",
 )
-def command(shell: str | None, typed: Sequence[str], installs: bool) -> ExitStatus:
+@click.option(
+    "--force", is_flag=True, help="Replace a file for fish that kgroup did not write (--install)."
+)
+def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool) -> ExitStatus:
     """Print the script that completes command lines in a shell.
 
     In bash: source <(kgroup completion bash), in zsh the same after compinit; for fish and zsh
@@ -51,12 +54,14 @@ def command(shell: str | None, typed: Sequence[str], installs: bool) -> ExitStat
     if shell not in SHELLS:
         found = f"; $SHELL is {shell}" if shell else ""
         raise click.UsageError(f"which shell? Name one of {', '.join(SHELLS)}{found}")
+    if force and not installs:
+        raise click.UsageError("--force is for --install; leave it out")
     if typed and (installs or (shell == "bash" and len(typed) != len(_OF_BASH))):
         raise click.UsageError(f"Got unexpected extra argument ({typed[0]})")
     if installs:
         from kgroup.cli.shell.install import install
 
-        warn(install(shell))
+        warn(install(shell, force=force))
         return ExitStatus.DONE
     if not typed:
         write([script(shell)])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kgroup.atomic_file import FileKind
 from kgroup.cli.option.common import (
-    NEW_FILE,
     PATH,
     examples,
     given_options,
@@ -17,6 +17,7 @@ from kgroup.cli.option.common import (
     parsed,
 )
 from kgroup.cli.option.connection import Connection, connection_options
+from kgroup.cli.option.output_file import OutputFile, output_file_option
 from kgroup.cli.option.parameter import parse_bytes, parse_end
 from kgroup.cli.option.record_filter import RecordFilter, filter_options
 from kgroup.cli.option.record_source import LiveChoice, file_records, live_records
@@ -45,8 +46,8 @@ __all__ = ["command"]
 T = TypeVar("T")
 
 LEFTOVERS = ("deleted", "cleaned", "swap")
-_NEEDS_AN_END = ("latest", "as_of", "stats", "parquet", "until")
-_FOR_ONE_RECORD = ("key", "value", "parquet", "form", "columns", "no_headers")
+_NEEDS_AN_END = ("latest", "as_of", "stats", "output_path", "until")
+_FOR_ONE_RECORD = ("key", "value", "output_path", "force", "form", "columns", "no_headers")
 
 
 def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -124,11 +125,11 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     "--stats", is_flag=True, help="View: count records by type and group, batches, and damage."
 )
 @click.option("--strict", is_flag=True, help="Stop at the first damage.")
-@click.option(
+@output_file_option(
     "--parquet",
-    metavar="FILE",
-    type=NEW_FILE,
-    help="Write a Parquet file, replacing one that exists, and nothing to standard output.",
+    kind=FileKind.RECORDS,
+    text="Write a Parquet file, replacing one that kgroup wrote, and nothing to standard output.",
+    required=False,
 )
 @click.option("--snapshot", hidden=True, expose_value=False, callback=_refuse_snapshot)
 @output_options
@@ -146,7 +147,7 @@ def command(
     as_of: tuple[int | None, int | None] | None,
     stats: bool,
     strict: bool,
-    parquet: Path | None,
+    target: OutputFile | None,
     output: Output,
 ) -> ExitStatus:
     """Read the records of __consumer_offsets.
@@ -166,15 +167,15 @@ def command(
     _check_one_of_two(given, files, inputs)
     is_live = _is_live(inputs, key, connection, include)
     wanted.check()
-    _check_parquet(given, parquet)
+    _check_parquet(given)
     _check_follow(given, output.form, is_live)
     if key is not None:
-        return _show_one(given, key, value, parquet, output)
+        return _show_one(given, key, value, target, output)
 
     from kgroup.columnar.log_reader import AsOf
     from kgroup.operation.decode.decode import decode
 
-    writes_rows = parquet is None and not stats
+    writes_rows = target is None and not stats
     progress = Progress(writes_rows=writes_rows, unit="partition" if is_live else "file")
     choice = LiveChoice(offsets_partitions, wanted, as_of and as_of[0], follow)
     with ExitStack() as stack:
@@ -200,7 +201,7 @@ def command(
         if stats:
             _show_stats(decoding, output, progress)
         else:
-            _show_rows(decoding, output, progress, parquet, is_endless=follow)
+            _show_rows(decoding, output, progress, target, is_endless=follow)
     for missing in decoding.unseen:
         warn(f"note: nothing about {missing!r} was met; what stands before was not looked at")
     return decoding.exit_status
@@ -219,13 +220,11 @@ def _check_one_of_two(
         raise click.UsageError("PATH and --sample are two sources; choose one of them")
 
 
-def _check_parquet(given: Mapping[str, str], parquet: Path | None) -> None:
-    if parquet is None:
+def _check_parquet(given: Mapping[str, str]) -> None:
+    if "output_path" not in given:
         return
     if "stats" in given:
         raise click.UsageError("--parquet writes records, --stats counts them; choose one of them")
-    if parquet == Path("-"):
-        raise click.UsageError("--parquet needs the name of a file, not - (standard output)")
     if surplus := [given[name] for name in ("form", "no_headers") if name in given]:
         raise click.UsageError(
             f"--parquet writes a file and nothing else; leave out {' and '.join(surplus)}"
@@ -272,14 +271,18 @@ def _check_follow(given: Mapping[str, str], form: str, is_live: bool) -> None:
 
 
 def _show_one(
-    given: Mapping[str, str], key: bytes, value: bytes | None, parquet: Path | None, output: Output
+    given: Mapping[str, str],
+    key: bytes,
+    value: bytes | None,
+    target: OutputFile | None,
+    output: Output,
 ) -> ExitStatus:
     from kgroup.operation.decode.decode import decode_message
 
     if surplus := [option for name, option in given.items() if name not in _FOR_ONE_RECORD]:
         raise click.UsageError(f"--key decodes one record; leave out {', '.join(surplus)}")
     one = decode_message(key, value)
-    _write(lambda function: map(function, one.data), lambda: one.errors, parquet, output)
+    _write(lambda function: map(function, one.data), lambda: one.errors, target, output)
     warn_of(one.errors)
     return one.exit_status
 
@@ -287,17 +290,18 @@ def _show_one(
 def _write(
     rows: "Rows",
     problems: Callable[[], Iterable[object]],
-    parquet: Path | None,
+    target: OutputFile | None,
     output: Output,
     *,
     is_endless: bool = False,
 ) -> None:
-    if parquet is not None:
+    if target is not None:
         from kgroup.render.record.parquet import write_parquet
 
-        with naming(str(parquet)):
-            count = write_parquet(parquet, rows, output.columns)
-        warn(f"{count} record{'' if count == 1 else 's'} written to {parquet}")
+        # Not durable: it would wait for all of a large file to be on the disk.
+        with naming(str(target.path)), target.open(durable=False) as records:
+            count = write_parquet(records, rows, output.columns)
+        warn(f"{count} record{'' if count == 1 else 's'} written to {target.path}")
         return
     from kgroup.render.record.record import record_text
 
@@ -319,21 +323,21 @@ def _show_rows(
     decoding: "Decoding",
     output: Output,
     progress: Progress,
-    parquet: Path | None,
+    target: OutputFile | None,
     *,
     is_endless: bool,
 ) -> None:
     def rows_of_file(function: "Callable[[pa.RecordBatch], T]") -> "Iterator[T]":
         """Give all rows; where there is nothing to be read, an error keeps the file there is."""
         yield from decoding.map(function)
-        assert parquet is not None
-        if (error := unsaved(decoding.exit_status, "write", parquet)) is not None:
+        assert target is not None
+        if (error := unsaved(decoding.exit_status, "write", target.path)) is not None:
             progress.finish()
             warn_of(decoding.problems())
             raise error
 
-    rows = decoding.map if parquet is None else rows_of_file
-    _write(rows, decoding.problems, parquet, output, is_endless=is_endless)
+    rows = decoding.map if target is None else rows_of_file
+    _write(rows, decoding.problems, target, output, is_endless=is_endless)
     progress.finish()
     warn_of(() if is_endless else decoding.problems())
 

@@ -1,12 +1,13 @@
 """`kgroup snapshot`."""
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
+from typing import BinaryIO
 
 import click
 
-from kgroup.cli.option.common import PATH, check_choice, examples, log_budget_option, regex_option
+from kgroup.atomic_file import FileKind
+from kgroup.cli.option.common import check_choice, examples, log_budget_option, regex_option
+from kgroup.cli.option.output_file import OutputFile, output_file_option
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import warn_saved, write
@@ -14,8 +15,6 @@ from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
 __all__ = ["command"]
-
-_STDOUT = (Path("-"), Path("/dev/stdout"))
 
 
 @click.command(
@@ -30,14 +29,12 @@ _STDOUT = (Path("-"), Path("/dev/stdout"))
 @groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
-@click.option(
+@output_file_option(
     "-f",
     "--file",
-    "path",
-    metavar="FILE",
-    type=PATH,
-    required=True,
-    help="File to write, compressed where its name ends in .gz; - is standard output.",
+    kind=FileKind.SNAPSHOT,
+    text="File to write, compressed where its name ends in .gz; - is standard output.",
+    stdout=True,
 )
 @source_options(required=True, snapshots=False)
 @log_budget_option
@@ -45,7 +42,7 @@ def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
-    path: Path,
+    target: OutputFile,
     source: Source,
     log_budget: int,
 ) -> ExitStatus:
@@ -53,15 +50,14 @@ def command(
 
     The file has groups, offsets, the ends of their partitions, coordinators, topics and brokers,
     and what could not be learnt. Every command that reads groups takes it by --snapshot. It holds
-    no password and no other setting of the connection. An existing file is replaced when the new
-    one is whole.
+    no password and no other setting of the connection. A snapshot of that name is replaced
+    when the new one is whole, another file only with --force.
     """
     check_choice(groups, regex, every=every)
-    from kgroup.atomic_file import atomic_file
     from kgroup.operation.take_snapshot import take_snapshot
     from kgroup.source.snapshot.file import snapshot_lines, write_gzip
 
-    def save(unfinished: Path | None) -> ExitStatus:
+    def save(output: BinaryIO | None) -> ExitStatus:
         chosen = source.that_has(groups)
         with chosen.open(of_silence=True) as found:
             report = take_snapshot(
@@ -72,22 +68,18 @@ def command(
                 log_budget=log_budget,
                 taken_ms=chosen.instant_ms(found),
             )
-        status = warn_saved(report, "save", path)
+        status = warn_saved(report, "save", target.path)
         (snapshot,) = report.data
         lines = snapshot_lines(snapshot)
-        if unfinished is None:
+        if output is None:
             write(lines)
+        elif target.path.suffix == ".gz":
+            write_gzip(output, lines)
         else:
-            with unfinished.open("wb") as file:
-                if path.suffix == ".gz":
-                    write_gzip(file, lines)
-                else:
-                    file.writelines(lines)
-                file.flush()
-                os.fsync(file.fileno())
+            output.writelines(lines)
         return status
 
-    if path in _STDOUT:
+    if target.is_stdout:
         return save(None)
-    with atomic_file(path) as unfinished:
-        return save(unfinished)
+    with target.open() as output:
+        return save(output)

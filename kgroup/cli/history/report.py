@@ -1,11 +1,11 @@
 """`kgroup history report`."""
 
-from pathlib import Path
-
 import click
 
-from kgroup.cli.option.common import PATH, examples
+from kgroup.atomic_file import FileKind
+from kgroup.cli.option.common import examples
 from kgroup.cli.option.history import group_argument, time_options
+from kgroup.cli.option.output_file import OutputFile, output_file_option
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import warn_notes
 from kgroup.errors import ExitStatus
@@ -21,14 +21,12 @@ __all__ = ["command"]
     ),
 )
 @group_argument
-@click.option(
-    "--html", "path", metavar="FILE", type=PATH, required=True, help="Where the page is written."
-)
+@output_file_option("--html", kind=FileKind.PAGE, text="Where the page is written.")
 @time_options("Only from then on.", "Only before then.")
 @warehouse_options
 def command(
     group_id: str,
-    path: Path,
+    target: OutputFile,
     since_ms: int | None,
     until_ms: int | None,
     warehouse: WarehouseChoice,
@@ -36,12 +34,9 @@ def command(
     """Draw a group's history as one page of HTML, which needs no network.
 
     It shows who owned what, rebalances with their causes, when members were there, how often the
-    group committed, and its lag where ends of logs were recorded. A page that exists is replaced
-    when the new one is whole.
+    group committed, and its lag where ends of logs were recorded. A page of kgroup of that name
+    is replaced when the new one is whole, another file only with --force.
     """
-    if path == Path("-"):
-        raise click.UsageError("--html needs the name of a file, not - (standard output)")
-    from kgroup.atomic_file import atomic_file
     from kgroup.history.query.group_page import group_page
     from kgroup.render.history.page import group_html
 
@@ -50,7 +45,7 @@ def command(
             engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
         )
     (page,) = report.data
-    with atomic_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
-        file.writelines(group_html(page))
+    with target.open() as output:
+        output.writelines(text.encode() for text in group_html(page))
     warn_notes(report.notes)
     return report.exit_status

@@ -1,12 +1,12 @@
 """`kgroup offsets export`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
-from kgroup.cli.option.common import PATH, check_choice, examples, regex_option
-from kgroup.cli.option.execution import FORM_OPTION, save_offsets
+from kgroup.atomic_file import FileKind
+from kgroup.cli.option.common import check_choice, examples, regex_option
+from kgroup.cli.option.output_file import OutputFile, output_file_option
 from kgroup.cli.option.store import Store, store_options
 from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import warn_saved, write
@@ -27,30 +27,30 @@ __all__ = ["command"]
 @groups_argument
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
-@click.option(
-    "-f",
-    "--to",
-    "path",
-    metavar="FILE",
-    type=PATH,
-    required=True,
-    help="File to write; - is standard output.",
+@output_file_option(
+    "-f", "--to", kind=FileKind.OFFSETS, text="File to write; - is standard output.", stdout=True
 )
-@FORM_OPTION
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["kafka-csv", "json", "jsonl"]),
+    help="Form of the file.  [default: what its name ends in]",
+)
 @store_options
 def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
-    path: Path,
+    target: OutputFile,
     form: str | None,
     store: Store,
 ) -> ExitStatus:
     """Write what groups have committed to a file.
 
     JSON and JSON lines have all of it. CSV is that of kafka-consumer-groups --reset-offsets:
-    topic,partition,offset where one group is named, else the group before that. An existing file is
-    replaced when the new one is whole.
+    topic,partition,offset where one group is named, else the group before that. A JSON file of
+    offsets of that name is replaced when the new one is whole, another file only with --force; so
+    is CSV, which does not tell who wrote it.
 
     Where something could not be read, the exit status is 4. JSON then lists it under "errors", and
     import and diff report that the file is incomplete.
@@ -60,19 +60,16 @@ def command(
     from kgroup.render.group.offsets import file_form, file_lines
     from kgroup.source.base import WritableOffsetStore
 
-    form = form or ("json" if path == Path("-") else file_form(path))
+    form = form or ("json" if target.is_stdout else file_form(target.path))
     with store.open(tuple(groups)) as found:
         report = show_offsets(found, groups, regex)
         name = found.store_name if isinstance(found, WritableOffsetStore) else None
-    status = warn_saved(report, "export", path)
+    status = warn_saved(report, "export", target.path)
     with_group = len(groups) != 1 or regex is not None
-    if path == Path("-"):
-        lines = file_lines(
-            report.data, form, with_group=with_group, store=name, errors=report.errors
-        )
+    lines = file_lines(report.data, form, with_group=with_group, store=name, errors=report.errors)
+    if target.is_stdout:
         write(lines)
     else:
-        save_offsets(
-            path, report.data, form, with_group=with_group, store=name, errors=report.errors
-        )
+        with target.open() as output:
+            output.writelines(lines)
     return status

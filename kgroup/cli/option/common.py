@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from kgroup.atomic_file import INPUTS
 from kgroup.cli.output.form import FORMS, Output
 from kgroup.cli.shell.suggestion import suggest_columns
 from kgroup.model.pattern import Pattern, parse_regex
@@ -18,8 +19,11 @@ from kgroup.model.pattern import Pattern, parse_regex
 __all__ = [
     "FOLDER",
     "ID",
-    "NEW_FILE",
     "PATH",
+    "AnyPath",
+    "InputPath",
+    "OutputFolder",
+    "OutputPath",
     "Word",
     "add_options",
     "check_all",
@@ -34,22 +38,54 @@ __all__ = [
 ]
 
 
-class _Path(click.Path):
-    """A path; an empty one, such as a shell's unset variable gives, is not the current folder."""
+class AnyPath(click.Path):
+    """A path; an empty one, such as a shell's unset variable gives, is not the current folder.
+
+    What is there is found out by reading or writing it. Every option that takes a path has a type
+    below this one, which says whether it is read or written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path, readable=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read what was typed."""
         if value == "":
             self.fail("expected a path, found an empty text", param, ctx)
-        return super().convert(value, param, ctx)
+        if "\0" in str(value):
+            self.fail(f"expected a path, found a NUL character in {str(value)!r}", param, ctx)
+        return Path(os.fsdecode(value))
 
 
-class _Folder(_Path):
-    """A folder to write to; a URI would be the name of one, and not what it says."""
+class InputPath(AnyPath):
+    """A file or folder to read; no output replaces it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Read what was typed, and note it as an input."""
+        path: Path = super().convert(value, param, ctx)
+        INPUTS.append(path)
+        return path
+
+
+class OutputPath(AnyPath):
+    """A file to write; `kgroup.cli.option.output_file` has the options that take one."""
+
+
+class _Folder(AnyPath):
+    """A warehouse; a URI would be the name of a folder, and not what it says."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
             self.fail(f"expected a folder of a mounted disk, found the URI {value}", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class InputFolder(_Folder, InputPath):
+    """A warehouse to read."""
+
+
+class OutputFolder(_Folder):
+    """A warehouse to write."""
 
 
 class Word(click.Choice):  # type: ignore[type-arg]  # likewise
@@ -84,12 +120,8 @@ class _Id(click.ParamType):  # type: ignore[type-arg]  # which older ones do not
 
 ID = _Id()
 """The id of a group, a member, a producer, or the name of a topic."""
-PATH = _Path(path_type=Path, readable=False)
-"""A path to read; what it is, and whether it can be read, is found out by reading it."""
-NEW_FILE = _Path(path_type=Path, dir_okay=False)
-"""A file to write."""
-FOLDER = _Folder(path_type=Path, readable=False)
-"""A folder that is written to, or was: a warehouse."""
+PATH = InputPath()
+FOLDER = InputFolder()
 
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,5 @@
 """Changes: their plan is shown, and carried out where that is wanted; what was is saved first."""
 
-import os
 import shlex
 import sys
 from collections import Counter
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import NEW_FILE, add_options, parsed
+from kgroup.cli.option.common import OutputPath, add_options, parsed
 from kgroup.cli.output.context import show, warn, warn_notes, warn_of
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
@@ -23,21 +22,12 @@ from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 if TYPE_CHECKING:
     from kgroup.cli.option.store import Store
     from kgroup.model.offset import StoredOffset, StoreName
-    from kgroup.model.problem import Problem
     from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
-__all__ = [
-    "FORM_OPTION",
-    "Execution",
-    "execution_options",
-    "planned",
-    "save_offsets",
-    "telling_of_interrupts",
-    "telling_results",
-]
+__all__ = ["Execution", "execution_options", "planned", "telling_of_interrupts", "telling_results"]
 
 _READ_ONLY = (
     "log directories and snapshots are only read, and so are files, which 'kgroup offsets export' "
@@ -131,18 +121,20 @@ class Execution:
             warn(f"note: {saved}")
         done: dict[str, None] = {}
         groups = len(plan.deleted or plan.changes)
-        with telling_of_interrupts(lambda: _interrupted(command, list(done), groups, saved)):
-            report = carry_out(
-                store,
-                replace(plan, notes=()),
-                lambda group_id: done.update({group_id: None}),
-                cluster,
-            )
-        if file is not None and all(
-            row.result in (Result.UNCHANGED, Result.REFUSED) for row in report.data
-        ):
-            file.unlink(missing_ok=True)
-            warn(f"note: nothing was changed; {file} is removed again")
+        try:
+            with telling_of_interrupts(lambda: _interrupted(command, list(done), groups, saved)):
+                report = carry_out(
+                    store,
+                    replace(plan, notes=()),
+                    lambda group_id: done.update({group_id: None}),
+                    cluster,
+                )
+        except (InputError, UsageError):  # stores raise these only before they send anything
+            if not done:
+                _discard(file)
+            raise
+        if all(row.result in (Result.UNCHANGED, Result.REFUSED) for row in report.data):
+            _discard(file)
         with telling_results(report):
             return _show(command, report, output)
 
@@ -178,29 +170,26 @@ class Execution:
         Raises:
             InputError: there is one of that name, or it cannot be written.
         """
+        from kgroup.atomic_file import new_file
+        from kgroup.render.group.offsets import file_lines
+
         names = _default_names() if self._backup is None else iter((self._backup,))
         for path in names:
             try:
-                path.open("xb").close()  # no other process takes the name
-                break
+                with new_file(path) as file:
+                    file.writelines(file_lines(offsets, "json", store=store))
             except FileExistsError:
                 continue
             except OSError as error:
-                raise _unsaved(path, error) from None
-        else:
-            raise InputError(
-                f"{self._backup}: expected a new file for what is committed now, found one; "
-                "nothing was changed",
-                path=str(self._backup),
-            )
-        try:
-            save_offsets(path, offsets, "json", store=store)
-        except BaseException as error:
-            path.unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                raise _unsaved(path, error) from None
-            raise
-        return path
+                raise _unsaved(path, error.strerror or str(error)) from None
+            except InputError as error:
+                raise _unsaved(path, str(error).removeprefix(f"{path}: ")) from None
+            return path
+        raise InputError(
+            f"{self._backup}: expected a new file for what is committed now, found one; "
+            "nothing was changed",
+            path=str(self._backup),
+        )
 
 
 def _confirm(question: str) -> None:
@@ -225,9 +214,16 @@ def _confirm(question: str) -> None:
         raise KgroupError(_LEFT)
 
 
-def _unsaved(path: Path, error: OSError) -> InputError:
+def _discard(file: Path | None) -> None:
+    """Remove the backup of a change that was not made."""
+    if file is not None:
+        file.unlink(missing_ok=True)
+        warn(f"note: nothing was changed; {file} is removed again")
+
+
+def _unsaved(path: Path, reason: str) -> InputError:
     """Make the error of a backup that cannot be written."""
-    return InputError(f"{path}: {error.strerror}; nothing was changed", path=str(path))
+    return InputError(f"{path}: {reason}; nothing was changed", path=str(path))
 
 
 def planned(store: "StoreName | None") -> str:
@@ -358,39 +354,7 @@ _SKIP_OPTION = click.option(
 _BACKUP_OPTION = click.option(
     "--backup",
     metavar="FILE",
-    type=NEW_FILE,
+    type=OutputPath(),
     callback=parsed(_check_file),
     help="New file for what is committed now (JSON).  [default: kgroup-offsets-TIME.json]",
 )
-
-FORM_OPTION = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["kafka-csv", "json", "jsonl"]),
-    help="Form of the file.  [default: what its name ends in]",
-)
-
-
-def save_offsets(
-    path: Path,
-    rows: "Sequence[StoredOffset]",
-    form: str,
-    *,
-    with_group: bool = True,
-    store: "StoreName | None",
-    errors: "Iterable[Problem]" = (),
-) -> None:
-    """Write offsets to a file that is there when it is whole; see `file_lines`.
-
-    Raises:
-        UsageError: the file is none, or the form cannot hold a name.
-        InputError: it cannot be written.
-    """
-    from kgroup.atomic_file import atomic_file
-    from kgroup.render.group.offsets import file_lines
-
-    with atomic_file(path) as unfinished, unfinished.open("wb") as file:
-        lines = file_lines(rows, form, with_group=with_group, store=store, errors=errors)
-        file.writelines(lines)
-        file.flush()
-        os.fsync(file.fileno())

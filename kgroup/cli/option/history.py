@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import click
 
-from kgroup.cli.option.common import FOLDER, ID, parsed
+from kgroup.cli.option.common import ID, OutputFolder, parsed
 from kgroup.cli.option.parameter import parse_duration, parse_time
 from kgroup.cli.option.suggestion import suggest_groups
 
@@ -39,7 +39,7 @@ to_option: _Decorator = click.option(
     "--to",
     "root",
     metavar="DIR",
-    type=FOLDER,
+    type=OutputFolder(),
     required=True,
     help="The warehouse: a new folder, or one that was made so before.",
 )

@@ -50,7 +50,7 @@ def note_in_plan_file(path: Path, file: PlanFile, note: Callable[[Plan], Plan]) 
         UsageError: it is no file.
         OSError: it cannot be written.
     """
-    from kgroup.atomic_file import atomic_file
+    from kgroup.atomic_file import output_file
 
     if not path.is_file():  # the last one of a pipe: who reads it again waits for ever
         raise InputError(f"{path}: expected a file, found none", path=str(path))
@@ -68,8 +68,8 @@ def note_in_plan_file(path: Path, file: PlanFile, note: Callable[[Plan], Plan]) 
         for found, plan in zip(document["data"], noted, strict=True):
             for step, each in zip(found["steps"], plan.steps, strict=True):
                 step |= {name: msgspec.to_builtins(getattr(each, name)) for name in _NOTED}
-        with atomic_file(path) as unfinished:
-            unfinished.write_bytes(msgspec.json.encode(document) + b"\n")
+        with output_file(path, None) as output:
+            output.write(msgspec.json.encode(document) + b"\n")
 
 
 @contextmanager

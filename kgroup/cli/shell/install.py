@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from kgroup.atomic_file import FileKind, check_output, output_file
 from kgroup.cli.shell.script import script
 from kgroup.errors import InputError
 
@@ -16,7 +17,7 @@ _ZSH_SYSTEM = "(( $+functions[compdef] )) || { autoload -Uz compinit; compinit }
 """zsh knows no completions at all before somebody asks for them."""
 
 
-def install(shell: str) -> str:
+def install(shell: str, *, force: bool = False) -> str:
     """Write what is not there yet; tell what was done.
 
     bash and zsh get a line at the end of the file that each interactive shell reads, fish gets a
@@ -24,13 +25,16 @@ def install(shell: str) -> str:
 
     Args:
         shell: of `SHELLS`.
+        force: whether fish's file may replace one that kgroup did not make.
 
     Raises:
         InputError: a file of that name is there that kgroup has not made, or no home folder is.
         OSError: it cannot be read or written.
     """
     if shell == "fish":
-        return _install_file(_folder("XDG_CONFIG_HOME", ".config") / "fish/completions/kgroup.fish")
+        return _install_file(
+            _folder("XDG_CONFIG_HOME", ".config") / "fish/completions/kgroup.fish", force=force
+        )
     if shell == "zsh":
         return _add_line(_folder("ZDOTDIR", "") / ".zshrc", shell, _ZSH_SYSTEM)
     return _add_line(_home() / ".bashrc", shell)
@@ -69,16 +73,11 @@ def _add_line(path: Path, shell: str, before: str = "") -> str:
     return f"a line was added to {path}; new shells complete kgroup, this one after: {command}"
 
 
-def _install_file(path: Path) -> str:
-    wanted = script("fish")
-    try:
-        text = path.read_text("utf-8", errors="replace")
-    except FileNotFoundError:
-        text = None
-    if text == wanted:
+def _install_file(path: Path, *, force: bool) -> str:
+    wanted = script("fish").encode()
+    if check_output(path, FileKind.COMPLETION, force=force) and path.read_bytes() == wanted:
         return f"{path} has it already; nothing was changed"
-    if text is not None and not text.startswith("# Completion of kgroup"):
-        raise InputError(f"{path}: expected no file, or one made by kgroup; remove it first")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(wanted, "utf-8")
+    with output_file(path, FileKind.COMPLETION, force=force) as file:
+        file.write(wanted)
     return f"{path} was written; fish completes kgroup from now on"

@@ -8,6 +8,7 @@ The folders are Hive's: the name is URL-quoted, the day that of UTC, and of rows
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +22,10 @@ import pyarrow.parquet as pq
 
 from kgroup.history.warehouse.table import TABLES
 
-__all__ = ["FactWriter", "WrittenFile", "cluster_folder", "unique_stem"]
+__all__ = ["OWN", "FactWriter", "WrittenFile", "cluster_folder", "set_umask", "unique_stem"]
+
+OWN = "_kgroup"
+"""The folder in a warehouse with what is no table."""
 
 _DAY_MS = 86_400_000
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
@@ -83,6 +87,17 @@ def cluster_folder(cluster: str) -> str:
     return f"cluster={quote(cluster, safe='')}"
 
 
+def set_umask(warehouse: Path) -> int:
+    """Let new files be for those who may read the folder `OWN`, at first for its maker alone.
+
+    So whoever lets others read a warehouse, by `chmod -R`, does so once.
+
+    Returns:
+        The umask that was set before.
+    """
+    return os.umask(0o777 & ~(warehouse / OWN).stat().st_mode)
+
+
 _FileKey = tuple[str, bool, int | None]
 """Table, whether its rows are open, and day since 1970."""
 
@@ -94,6 +109,8 @@ class FactWriter:
     """
 
     def __init__(self, warehouse: Path, cluster: str, build: int) -> None:
+        with suppress(FileNotFoundError):
+            set_umask(warehouse)  # executors have one of their own
         self._warehouse = warehouse
         self._cluster = cluster
         self._stem = unique_stem(build)

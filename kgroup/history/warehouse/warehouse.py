@@ -34,7 +34,7 @@ import msgspec
 
 from kgroup.errors import BusyError, InputError, UsageError
 from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.fact_file import WrittenFile, cluster_folder
+from kgroup.history.warehouse.fact_file import OWN, WrittenFile, cluster_folder, set_umask
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import damaged_file
 
@@ -51,7 +51,6 @@ __all__ = [
 FORMAT = 1
 """Of the manifest and all that it names."""
 
-_OWN = "_kgroup"
 _TABLE_FILE = re.compile(r"[0-9]+-.*\.parquet")
 _UNFINISHED = ".unfinished"
 _FREE = ("nothing", "an empty folder")
@@ -251,12 +250,12 @@ class WarehouseWriter(Warehouse):
         before = self._listed(states)
         states = dict(states)
         for number, ((cluster, partition), coverage) in enumerate(coverages.items()):
-            path = f"{_OWN}/coverage/{build}-{number}.npy"
+            path = f"{OWN}/coverage/{build}-{number}.npy"
             _write(self.root / path, coverage.written())
             states[cluster] = _with_coverage(states[cluster], partition, path)
         clusters = dict(self._manifest.clusters)
         for number, (cluster, state) in enumerate(states.items()):
-            clusters[cluster] = f"{_OWN}/state/{build}-{number}.json"
+            clusters[cluster] = f"{OWN}/state/{build}-{number}.json"
             _write(self.root / clusters[cluster], msgspec.json.encode(state))
         after = {clusters[cluster] for cluster in states}.union(*map(_paths, states.values()))
         _sync(self.root, after - before)
@@ -280,10 +279,10 @@ class WarehouseWriter(Warehouse):
         """Remove files of tables, and of states, that no manifest lists."""
         found = [
             *self._table_files("cluster=*", "*"),
-            *self.root.glob(f"{_OWN}/state/*.json"),
-            *self.root.glob(f"{_OWN}/coverage/*.npy"),
-            *self.root.glob(f"{_OWN}/members/*.parquet"),
-            *self.root.glob(f"{_OWN}/builds/*{_UNFINISHED}"),
+            *self.root.glob(f"{OWN}/state/*.json"),
+            *self.root.glob(f"{OWN}/coverage/*.npy"),
+            *self.root.glob(f"{OWN}/members/*.parquet"),
+            *self.root.glob(f"{OWN}/builds/*{_UNFINISHED}"),
         ]
         self._remove_unlisted(found, self.clusters)
 
@@ -302,7 +301,7 @@ class WarehouseWriter(Warehouse):
 
     def _remove_replaced(self) -> None:
         """Remove what does not count any more, unless somebody may be reading it."""
-        with _locked(self.root / _OWN / "readers", fcntl.LOCK_EX) as is_alone:
+        with _locked(self.root / OWN / "readers", fcntl.LOCK_EX) as is_alone:
             if is_alone:
                 for path in self._manifest.replaced:
                     _remove(self.root / path)
@@ -315,13 +314,13 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
     Raises:
         InputError: there is none, or it cannot be understood.
     """
-    if not (root / _OWN).is_dir():
+    if not (root / OWN).is_dir():
         raise InputError(
             f"{root}: expected a warehouse, found {_what_is(root)}; kgroup history build --to "
             f"{root if _what_is(root) in _FREE else 'FOLDER'} makes one",
             path=str(root),
         )
-    with _locked(root / _OWN / "readers", fcntl.LOCK_SH):
+    with _locked(root / OWN / "readers", fcntl.LOCK_SH):
         yield Warehouse(root)
 
 
@@ -337,7 +336,7 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         UsageError: its path is not UTF-8, as who writes and reads the files takes it to be.
         OSError: it cannot be written.
     """
-    own = root / _OWN
+    own = root / OWN
     try:
         str(own.absolute()).encode()
     except UnicodeEncodeError:
@@ -350,10 +349,8 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
             f"{_what_is(root)}",
             path=str(root),
         )
-    own.mkdir(parents=True, exist_ok=True)
-    with _locked(
-        own / "lock", fcntl.LOCK_EX, f"process {os.getpid()} on {socket.gethostname()}"
-    ) as is_alone:
+    holder = f"process {os.getpid()} on {socket.gethostname()}"
+    with _permissions(root), _locked(own / "lock", fcntl.LOCK_EX, holder) as is_alone:
         if not is_alone:
             holder = (own / "lock").read_text("utf-8", "replace").strip() or "another process"
             raise BusyError(
@@ -381,8 +378,20 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
         unfinished.unlink()
 
 
+@contextmanager
+def _permissions(root: Path) -> Iterator[None]:
+    """Make the folder `OWN`, its maker's alone, where there is none; see `set_umask`."""
+    before = os.umask(0o077)
+    try:
+        (root / OWN).mkdir(parents=True, exist_ok=True)
+        set_umask(root)
+        yield
+    finally:
+        os.umask(before)
+
+
 def _newest(root: Path) -> _Manifest:
-    builds = root / _OWN / "builds"
+    builds = root / OWN / "builds"
     numbers = [int(path.stem) for path in builds.glob("*.json") if path.stem.isdecimal()]
     if not numbers:
         return _Manifest(FORMAT, 0, {}, ())
@@ -398,7 +407,7 @@ def _newest(root: Path) -> _Manifest:
 
 
 def _manifest_path(build: int) -> str:
-    return f"{_OWN}/builds/{build}.json"
+    return f"{OWN}/builds/{build}.json"
 
 
 def _paths(state: ClusterState) -> set[str]:

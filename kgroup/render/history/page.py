@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgroup import __version__
 from kgroup.errors import KgroupError
 from kgroup.history.query.group_page import counted, name_of_owned
 from kgroup.render.cell import age, rfc3339, visible
@@ -45,7 +46,7 @@ def group_html(page: GroupPage) -> Iterator[str]:
         ) from error
     title = f"Consumer group {_text(page.group_id)}"
     summary = _summary(page)
-    yield _text_of("page.html").replace("TITLE", title)
+    yield _text_of("page.html").replace("VERSION", __version__).replace("TITLE", title)
     yield f"<h1>{title}</h1>\n<p>{summary}</p>\n"
     if page.left_out:
         left_out = "; ".join(_text(each) for each in page.left_out)

@@ -1,4 +1,4 @@
-"""Decoded records as a Parquet file, which appears under its name when it is whole.
+"""Decoded records as a Parquet file.
 
 pyarrow writes it, in the caller's thread, while others decode what comes next.
 """
@@ -6,10 +6,9 @@ pyarrow writes it, in the caller's thread, while others decode what comes next.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kgroup.atomic_file import atomic_file
+from kgroup.atomic_file import PARQUET_MARK
 from kgroup.columnar.schema import DECODED
 from kgroup.render.record.record import RECORD_COLUMNS, Rows
 from kgroup.render.sheet import choose
@@ -22,15 +21,12 @@ __all__ = ["write_parquet"]
 _GROUP = 4 << 20
 """Bytes of Arrow's columns up to which batches are put together."""
 
-_BUFFER = 1 << 20
-"""Bytes that are written at once: pages are many, and small."""
 
-
-def write_parquet(path: Path, rows: Rows, names: Sequence[str]) -> int:
+def write_parquet(file: BinaryIO, rows: Rows, names: Sequence[str]) -> int:
     """Write batches of `DECODED`.
 
     Args:
-        path: of the file, replaced if it exists; kept as it was if this fails. A link is followed.
+        file: to write to, with a buffer: pages are many, and small.
         rows: to write.
         names: columns, in order; empty: all.
 
@@ -38,8 +34,7 @@ def write_parquet(path: Path, rows: Rows, names: Sequence[str]) -> int:
         Number of rows.
 
     Raises:
-        UsageError: a name that no column has; a path of something else than a file (a device, say).
-        InputError: there can be no file of that name.
+        UsageError: a name that no column has.
         OSError: the file cannot be written to its end.
     """
     import pyarrow as pa
@@ -49,12 +44,8 @@ def write_parquet(path: Path, rows: Rows, names: Sequence[str]) -> int:
     names = [known[index] for index in choose(RECORD_COLUMNS, names or known)]
     schema = pa.schema([DECODED.field(name) for name in names])
     count = 0
-    with (
-        atomic_file(path) as unfinished,
-        # Not "wb": cutting off even an empty file makes ext4 start writing to the disk at the end.
-        unfinished.open("r+b", buffering=_BUFFER) as file,
-        pq.ParquetWriter(file, schema, **_options(schema)) as writer,
-    ):
+    with pq.ParquetWriter(file, schema, **_options(schema)) as writer:
+        writer.add_key_value_metadata(dict([PARQUET_MARK]))
         for group in _row_groups(rows, schema):
             writer.write(group)
             count += len(group)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from kgroup.atomic_file import INPUTS
 from kgroup.errors import InputError, UsageError
 
 __all__ = ["LARGEST_FILE", "read_user_file", "user_path"]
@@ -42,6 +43,7 @@ def read_user_file(path: Path, where: str, absent: str = "") -> bytes:
     Raises:
         InputError: it cannot be read, or holds more than `LARGEST_FILE`.
     """
+    INPUTS.append(path)
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)

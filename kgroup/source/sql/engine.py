@@ -1,11 +1,13 @@
 """Connections to a database, whose waits all end, and transactions on them."""
 
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from kgroup.atomic_file import INPUTS
 from kgroup.errors import UsageError
 from kgroup.source.sql.address import INSTALL, SqlAddress
 
@@ -93,10 +95,16 @@ def _sqlite_engine(address: SqlAddress, timeout_s: float, *, create: bool) -> "E
     from sqlalchemy import create_engine
     from sqlalchemy.pool import NullPool
 
+    path = address.path
+    assert path is not None
+    INPUTS.append(path)
     mode = "ro" if address.read_only else "rwc" if create else "rw"
-    file = f"file:{quote(str(address.path))}?mode={mode}"
+    file = f"file:{quote(str(path))}?mode={mode}"
 
     def connect() -> sqlite3.Connection:
+        if create:  # SQLite would let others read it
+            with suppress(OSError):
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         return sqlite3.connect(file, uri=True, timeout=timeout_s, isolation_level=None)
 
     return create_engine(

@@ -23,7 +23,7 @@ from typing import Any
 
 from kazoo.protocol.serialization import Create, Delete, SetData
 
-from kgroup.errors import BrokerError, ProblemKind
+from kgroup.errors import BrokerError, InputError, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
@@ -107,7 +107,7 @@ class _Writer:
             try:
                 planned = self._plan(list(waiting))
                 waiting = self._run(planned)
-            except BrokerError as error:
+            except (BrokerError, InputError) as error:
                 if not self._was_sent:
                     raise
                 for group_id, (kind, _) in waiting.items():

@@ -53,18 +53,20 @@ def kafka_csv_lines(rows: Iterable[StoredOffset], *, with_group: bool) -> Iterat
         yield f"{names},{row.partition},{row.committed_offset}\n".encode()
 
 
-def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, StoredOffset]]:
-    """Read offsets, each with its place: "line 1".
+def read_kafka_csv(
+    lines: Iterable[str], group_id: str | None
+) -> Iterator[tuple[int, StoredOffset]]:
+    """Read offsets, each with the number of its line.
 
     Args:
-        contents: of the file.
+        lines: of the file, without line feeds.
         group_id: of offsets that name none.
 
     Raises:
         InputError: a line is none of the two forms; it has its number, not the file's name.
     """
     may_be_head = True
-    for number, line in enumerate(contents.split("\n"), 1):
+    for number, line in enumerate(lines, 1):
         text = line.removesuffix("\r")
         if not text.strip() or (text.startswith("Warn") and _EMPTY.fullmatch(text)):
             continue
@@ -101,7 +103,7 @@ def read_kafka_csv(contents: str, group_id: str | None) -> Iterator[tuple[str, S
             if offset.strip() == str(NO_OFFSET)
             else _number(offset, _MOST_OFFSET, where, "offset"),
         )
-        yield where, StoredOffset(group, topic, *numbers)
+        yield number, StoredOffset(group, topic, *numbers)
 
 
 def _check(name: str) -> None:

@@ -6,12 +6,15 @@ Kafka's CSV has offsets and nothing else of them; JSON has all. Also read is wha
 
 import re
 import sys
+from array import array
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import defaultdict
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from io import StringIO
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -24,13 +27,19 @@ from kgroup.source.base import OffsetReading
 from kgroup.source.json_fault import json_fault
 from kgroup.source.offset_change import At
 
-__all__ = ["LARGEST", "OffsetFile"]
+__all__ = ["LARGEST", "LARGEST_WHOLE", "OffsetFile"]
 
 LARGEST = 1 << 30
-"""Bytes that are read at most; ten million offsets have less."""
+"""Bytes of a file of lines, which are read one after another; seven million offsets have less."""
+LARGEST_WHOLE = 1 << 27
+"""Bytes of what is read as a whole: JSON that is not one offset a line, or UTF-16."""
+_ADVICE = "'kgroup offsets export' writes one offset a line; or split the file by groups"
 
 _STDIN = Path("-")
 _BOM = "\ufeff"
+_PIECE = 1 << 16
+_HEAD = re.compile(r'\{"command":"[^"]*","schema_version":\d+,.*"data":\[\s*$')
+_DATA_AT = "$.data[{}]".format
 _ENDS_LIKE_CSV = re.compile(r",\s*[0-9]+\s*,\s*[0-9]+\s*$")
 _MOST_INT, _MOST_LONG = (1 << 31) - 1, (1 << 63) - 1
 
@@ -65,6 +74,12 @@ class _Document(msgspec.Struct):
     errors: list[_Error] = []
 
 
+class _Object(msgspec.Struct):
+    """What tells a document from an offset."""
+
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 class _SeekRow(msgspec.Struct):
     """One of kcl's file; other fields mean nothing."""
 
@@ -93,46 +108,25 @@ class OffsetFile:
         """
         names = None if group_ids is None and regex is None else set(group_ids or ())
         only = next(iter(names)) if names is not None and len(names) == 1 else None
-        with self._named_errors():
-            rows, document = _read(self._contents(), only)
-            groups = _by_group(rows)
-        offsets: dict[str, tuple[CommittedOffset, ...]] = {}
-        empty_commits: dict[str, tuple[At, ...]] = {}
-        absent: dict[str, tuple[At, ...]] = {}
-        for group_id in sorted(groups):
-            if names is None or group_id in names or (regex and regex.fullmatch(group_id)):
-                of_group = [row for _, (row, _) in sorted(groups[group_id].items())]
-                there, empty = split_commits(
-                    CommittedOffset(
-                        row.topic,
-                        row.partition,
-                        row.committed_offset,
-                        row.leader_epoch,
-                        row.metadata,
-                        row.commit_timestamp_ms,
-                    )
-                    for row in of_group
-                    if row.committed_offset is not None
-                )
-                if there:
-                    offsets[group_id] = there
-                if empty:
-                    empty_commits[group_id] = empty
-                if none := tuple(
-                    (row.topic, row.partition) for row in of_group if row.committed_offset is None
-                ):
-                    absent[group_id] = none
+
+        def is_wanted(group_id: str) -> bool:
+            return names is None or group_id in names or bool(regex and regex.fullmatch(group_id))
+
+        with self._named_errors(), self._file() as file:
+            rows, place, document = _read(_lines(file), only)
+            groups = _by_group(rows, place, is_wanted)
+        split = {group_id: split_commits(there) for group_id, (there, _) in groups.items()}
         return OffsetReading(
-            offsets,
+            {group_id: there for group_id, (there, _) in split.items() if there},
             tuple(
                 self._problem(error)
                 for error in (document.errors if document else ())
                 if error.kind != ProblemKind.NOT_FOUND  # of which there was nothing to save
                 if regex or names is None or _concerns(error, names, names - groups.keys())
             ),
-            absent=absent,
+            absent={group_id: none for group_id, (_, none) in groups.items() if none},
             saved_from=document.store if document else None,
-            empty_commits=empty_commits,
+            empty_commits={group_id: empty for group_id, (_, empty) in split.items() if empty},
         )
 
     def _problem(self, error: _Error) -> Problem:
@@ -145,6 +139,16 @@ class OffsetFile:
             offsets_partition=error.offsets_partition,
             broker=error.broker,
         )
+
+    def _file(self) -> "Any":
+        """Open the file, or standard input."""
+        if self._path != _STDIN:
+            return self._path.open("rb")
+        if sys.stdin.isatty():
+            raise UsageError(
+                "standard input is a terminal; pipe or redirect a file of offsets into it"
+            )
+        return nullcontext(sys.stdin.buffer)
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
@@ -160,60 +164,173 @@ class OffsetFile:
             text = f"{name}: expected offsets, found JSON of too many levels"
             raise InputError(text, path=str(self._path)) from None
 
-    def _contents(self) -> str:
-        if self._path == _STDIN:
-            if sys.stdin.isatty():
-                raise UsageError(
-                    "standard input is a terminal; pipe or redirect a file of offsets into it"
-                )
-            data = sys.stdin.buffer.read(LARGEST + 1)
-        else:
-            with self._path.open("rb") as file:
-                data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise InputError(f"expected offsets of at most {LARGEST:,} bytes, found more than that")
-        try:
-            if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # as `>` of PowerShell writes
-                return data.decode("utf-16")
-            return data.decode().removeprefix(_BOM)
-        except UnicodeDecodeError as error:
-            name, byte = error.encoding.upper(), data[error.start]
-            text = f"expected {name}, found byte 0x{byte:02x} at {error.start}"
-            raise InputError(text) from None
-
 
 def _concerns(error: _Error, names: Collection[str], absent: Collection[str]) -> bool:
     """Tell whether an error may be why groups that were named are not, or not whole, in a file."""
     return bool(absent) if error.group_id is None else error.group_id in names
 
 
-_Rows = Iterator[tuple[str, StoredOffset]]
-"""Offsets, each with its place."""
+def _lines(file: BinaryIO) -> Iterator[str]:
+    """Give lines with their ends, as far as limits allow; no more than one is held.
+
+    Raises:
+        InputError: it is too large, or no text.
+    """
+    position = 0
+    while data := _line(file, LARGEST - position):
+        if position == 0 and data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            # as `>` of PowerShell writes
+            data += _limited(file, LARGEST_WHOLE - len(data))
+            yield from StringIO(_decoded(data, "utf-16", 0), newline="\n")
+            return
+        text = _decoded(data, "utf-8", position)
+        yield text if position else text.removeprefix(_BOM)
+        position += len(data)
 
 
-def _by_group(rows: _Rows) -> dict[str, dict[At, tuple[StoredOffset, str]]]:
-    """Give rows and their places by group and partition; the same one twice is an error."""
-    groups: defaultdict[str, dict[At, tuple[StoredOffset, str]]] = defaultdict(dict)
-    for where, row in rows:
-        at = row.topic, row.partition
-        of_group = groups[row.group_id]
-        if at in of_group:
-            raise InputError(
-                f"{where}: expected each partition once, found {row.topic}-{row.partition} "
-                f"of group {row.group_id!r} again, which is at {of_group[at][1]}"
+def _line(file: BinaryIO, most: int) -> bytes:
+    """Read a line by pieces, so that bytes without an end are refused at once."""
+    pieces: list[bytes] = []
+    left = min(most, LARGEST_WHOLE)
+    while piece := file.readline(min(_PIECE, left + 1)):
+        if b"\0" in piece and not (pieces or [piece])[0].startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            raise InputError("expected offsets, found a NUL byte; is it the right file?")
+        left -= len(piece)
+        if left < 0:
+            raise _too_large(LARGEST if most < LARGEST_WHOLE else LARGEST_WHOLE)
+        pieces.append(piece)
+        if piece.endswith(b"\n"):
+            break
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _limited(file: BinaryIO, most: int) -> bytes:
+    data = file.read(most + 1)
+    if len(data) > most:
+        raise _too_large(LARGEST_WHOLE)
+    return data
+
+
+def _too_large(most: int) -> InputError:
+    return InputError(f"expected offsets of at most {most:,} bytes, found more; {_ADVICE}")
+
+
+def _decoded(data: bytes, encoding: str, position: int) -> str:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        name, byte = error.encoding.upper(), data[error.start]
+        raise InputError(
+            f"expected {name}, found byte 0x{byte:02x} at {position + error.start}"
+        ) from None
+
+
+_Rows = Iterator[tuple[int, StoredOffset]]
+"""Offsets, each with its number."""
+_Place = Callable[[int], str]
+"""What a number's place is called."""
+_OfGroup = tuple[tuple[CommittedOffset, ...], tuple[At, ...]]
+"""What is committed, and for which partitions nothing is."""
+
+
+def _by_group(rows: _Rows, place: _Place, is_wanted: Callable[[str], bool]) -> dict[str, _OfGroup]:
+    """Give the offsets of some groups, sorted; the same partition twice is an error."""
+    names: dict[str, str] = {}
+    groups: dict[str, tuple[list[CommittedOffset], array[int]]] = {}
+    absent: defaultdict[str, list[tuple[At, int]]] = defaultdict(list)
+    for number, row in rows:
+        if not is_wanted(row.group_id):
+            continue
+        group_id = names.setdefault(row.group_id, row.group_id)
+        topic = names.setdefault(row.topic, row.topic)
+        if row.committed_offset is None:
+            absent[group_id].append(((topic, row.partition), number))
+            continue
+        if (of_group := groups.get(group_id)) is None:
+            of_group = groups[group_id] = [], array("q")
+        of_group[0].append(
+            CommittedOffset(
+                topic,
+                row.partition,
+                row.committed_offset,
+                row.leader_epoch,
+                row.metadata,
+                row.commit_timestamp_ms,
             )
-        of_group[at] = row, where
-    return groups
+        )
+        of_group[1].append(number)
+    sorted_groups: dict[str, _OfGroup] = {}
+    for group_id in sorted({*groups, *absent}):
+        committed, numbers = groups.pop(group_id, ([], array("q")))
+        none = absent.pop(group_id, [])
+        sorted_groups[group_id] = _sorted(group_id, committed, numbers, none, place)
+    return sorted_groups
 
 
-def _read(text: str, group_id: str | None) -> tuple[_Rows, _Document | None]:
+def _sorted(
+    group_id: str,
+    committed: list[CommittedOffset],
+    numbers: Iterable[int],
+    absent: list[tuple[At, int]],
+    place: _Place,
+) -> _OfGroup:
+    """Sort the offsets of a group by partition, and look whether each is there once."""
+    places = [((row.topic, row.partition), at) for row, at in zip(committed, numbers, strict=True)]
+    for (at, first), (other, second) in pairwise(sorted(places + absent)):
+        if at == other:
+            raise InputError(
+                f"{place(second)}: expected each partition once, found {at[0]}-{at[1]} "
+                f"of group {group_id!r} again, which is at {place(first)}"
+            )
+    committed.sort(key=lambda row: (row.topic, row.partition))
+    return tuple(committed), tuple(sorted(at for at, _ in absent))
+
+
+def _read(lines: Iterator[str], group_id: str | None) -> tuple[_Rows, _Place, _Document | None]:
     """Read offsets in whichever form they are, and the document that holds them, if one does."""
-    if not _is_json(text):
-        return read_kafka_csv(text, group_id), None
-    if text.lstrip().startswith("["):
-        return _rows_of_array(text, group_id), None
-    if _has_lines(text):
-        return _rows_of_lines(text), None
+    begin: list[str] = []
+    for line in lines:
+        begin.append(line)
+        if line.strip():
+            break
+    lines, first = chain(begin, lines), begin[-1] if begin else ""
+    if not _is_json(first):
+        return read_kafka_csv((line.removesuffix("\n") for line in lines), group_id), _line_at, None
+    if first.lstrip().startswith("["):
+        return _rows_of_array(_whole(lines), group_id), "$[{}]".format, None
+    if _is_offset(first):
+        return _rows_of_lines(lines), _line_at, None
+    if _HEAD.match(first):  # as kgroup writes it, an offset a line
+        document = _document(f"{first}]}}")
+        for _ in begin:
+            next(lines)
+        return _rows_of_elements(_elements(lines, document)), _DATA_AT, document
+    document = _document(_whole(lines))
+    rows = ((at, _checked(row, _DATA_AT, at)) for at, row in enumerate(document.data))
+    return rows, _DATA_AT, document
+
+
+def _line_at(number: int) -> str:
+    return f"line {number}"
+
+
+def _whole(lines: Iterable[str]) -> str:
+    """Join lines.
+
+    Raises:
+        InputError: that is too large.
+    """
+    size, kept = 0, []
+    for line in lines:
+        size += len(line)
+        if size > LARGEST_WHOLE:
+            raise _too_large(LARGEST_WHOLE)
+        kept.append(line)
+    return "".join(kept)
+
+
+def _document(text: str) -> _Document:
+    """Read a document, and see that it is one of offsets."""
     try:
         document = msgspec.json.decode(text, type=_Document)
     except msgspec.DecodeError as error:
@@ -229,13 +346,38 @@ def _read(text: str, group_id: str | None) -> tuple[_Rows, _Document | None]:
             f'$.command: expected "{_COMMAND}", found {document.command[:40]!r}, which is no '
             "file of offsets"
         )
-    return _rows_of_document(document), document
+    return document
 
 
-def _rows_of_document(document: _Document) -> _Rows:
-    for number, row in enumerate(document.data):
-        where = f"$.data[{number}]"
-        yield where, _checked(row, where)
+def _elements(lines: Iterator[str], document: _Document) -> Iterator[str]:
+    """Give the rows of a document that has one a line; then its errors, behind them, are read."""
+    has_more = True
+    for line in lines:
+        if line.startswith("]"):
+            try:
+                rest = f'{{"schema_version":1,"data":[{_whole(chain([line], lines))}'
+                document.errors = msgspec.json.decode(rest, type=_Document).errors
+            except msgspec.DecodeError as error:
+                raise InputError(f"behind $.data: {json_fault(error)}") from None
+            return
+        row = line.rstrip()
+        if not has_more:
+            raise InputError(f"expected JSON, found no comma before {row[:80]!r}")
+        has_more = row.endswith(",")
+        yield row.removesuffix(",")
+    raise InputError("expected more, found the end of the file")
+
+
+def _rows_of_elements(rows: Iterable[str]) -> _Rows:
+    decoder = msgspec.json.Decoder(_Row)
+    for number, raw in enumerate(rows):
+        try:
+            row = decoder.decode(raw)
+        except msgspec.DecodeError as error:
+            fault = json_fault(error)
+            inner = fault[1:] if fault.startswith("$") else f": {fault}"
+            raise InputError(_DATA_AT(number) + inner) from None
+        yield number, _checked(row, _DATA_AT, number)
 
 
 def _rows_of_array(text: str, group_id: str | None) -> _Rows:
@@ -248,45 +390,44 @@ def _rows_of_array(text: str, group_id: str | None) -> _Rows:
             "expected groups, found an array of offsets without: name the group whose they are"
         )
     for number, row in enumerate(rows):
-        where = f"$[{number}]"
         told = _Row(group_id or "", row.topic, row.partition, row.offset)
-        yield where, _checked(told, where, offset="offset")
+        yield number, _checked(told, "$[{}]".format, number, offset="offset")
 
 
-def _rows_of_lines(text: str) -> _Rows:
+def _rows_of_lines(lines: Iterable[str]) -> _Rows:
     decoder = msgspec.json.Decoder(_Row)
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(lines, 1):
         if line.strip():
-            where = f"line {number}"
             try:
                 row = decoder.decode(line)
             except msgspec.DecodeError as error:
-                raise InputError(f"{where}: {json_fault(error)}") from None
-            yield where, _checked(row, where)
+                raise InputError(f"line {number}: {json_fault(error)}") from None
+            yield number, _checked(row, _line_at, number)
 
 
-def _is_json(text: str) -> bool:
+def _is_json(first: str) -> bool:
     """Tell JSON from Kafka's CSV, in which a name may begin likewise."""
-    first, _, _ = text.lstrip().partition("\n")
+    first = first.lstrip()
     return first.startswith(("{", "[")) and not _ENDS_LIKE_CSV.search(first)
 
 
-def _has_lines(text: str) -> bool:
-    """Tell whether JSON is an offset a line, and not one document."""
-    first, _, _ = text.lstrip().partition("\n")
+def _is_offset(first: str) -> bool:
+    """Tell whether the first line is an offset of its own, and not the begin of a document."""
     try:
-        head = msgspec.json.decode(first)
+        return msgspec.json.decode(first, type=_Object).data is msgspec.UNSET
     except msgspec.DecodeError:
         return False
-    return isinstance(head, dict) and "data" not in head
 
 
-def _checked(row: _Row, where: str, *, offset: str = "committed_offset") -> StoredOffset:
+def _checked(
+    row: _Row, place: _Place, number: int, *, offset: str = "committed_offset"
+) -> StoredOffset:
     """See that a row is one of offsets, and numbers are what Kafka can have.
 
     Args:
         row: as it was read.
-        where: it is, for errors.
+        place: of a number, for errors.
+        number: of the row.
         offset: what the file calls the offset.
 
     Raises:
@@ -294,8 +435,8 @@ def _checked(row: _Row, where: str, *, offset: str = "committed_offset") -> Stor
     """
     if row.target_offset is not msgspec.UNSET:
         raise InputError(
-            f"{where}: expected what is committed, found a plan's row (target_offset), which says "
-            "what shall be; the command that made the plan does it with --execute"
+            f"{place(number)}: expected what is committed, found a plan's row (target_offset), "
+            "which says what shall be; the command that made the plan does it with --execute"
         )
     for name, value, most in (
         ("partition", row.partition, _MOST_INT),
@@ -305,5 +446,7 @@ def _checked(row: _Row, where: str, *, offset: str = "committed_offset") -> Stor
     ):
         is_empty_commit = name == offset and value == NO_OFFSET
         if value is not None and not 0 <= value <= most and not is_empty_commit:
-            raise InputError(f"{where}.{name}: expected a number from 0 to {most}, found {value}")
+            raise InputError(
+                f"{place(number)}.{name}: expected a number from 0 to {most}, found {value}"
+            )
     return row

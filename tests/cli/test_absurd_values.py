@@ -71,11 +71,15 @@ def test_a_spec_of_many_levels(cli: Cli, tmp_path: Path, spec: str, message: str
     assert "bug" not in result.err
 
 
-def test_a_spec_that_never_ends(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spec_that_is_too_large(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("kgroup.cli.option.input_file.LARGEST", 1 << 20)
-    result = cli("assign", "--dry-run", "--spec", "/dev/zero")
+    file = tmp_path / "spec.json"
+    file.write_bytes(b" " * ((1 << 20) + 1))
+    result = cli("assign", "--dry-run", "--spec", file)
     assert result.status == 1
-    assert "/dev/zero: expected at most 1,048,576 bytes, found more" in result.err
+    assert f"{file}: expected at most 1,048,576 bytes, found 1,048,577; split it" in result.err
 
 
 @pytest.mark.parametrize(

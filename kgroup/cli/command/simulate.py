@@ -17,6 +17,7 @@ from kgroup.cli.output.context import documented, flush, is_terminal, show, warn
 from kgroup.cli.output.form import Output
 from kgroup.cli.shell.suggestion import suggest_scenarios
 from kgroup.errors import ExitStatus, InputError, near_names
+from kgroup.limited_input import read_limited
 
 if TYPE_CHECKING:
     from kgroup.operation.report import Report
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _LARGEST_SCENARIO = 1 << 24
+_SMALLER = "simulate fewer members or topics"
 """Bytes of a scenario; one that names a hundred thousand members has some ten million."""
 _PIPE_WIDTH = 80
 _VERSION_ADVICE = "; version in a file says otherwise"
@@ -188,10 +190,10 @@ def _read(scenario: str) -> tuple[str, str]:
     path = Path(scenario)
     try:
         if path == STDIN:
-            data = standard_input().read(_LARGEST_SCENARIO + 1)
+            data = read_limited(standard_input(), _LARGEST_SCENARIO, _SMALLER)
         else:
             with path.open("rb") as file:
-                data = file.read(_LARGEST_SCENARIO + 1)
+                data = read_limited(file, _LARGEST_SCENARIO, _SMALLER)
     except FileNotFoundError:
         raise InputError(
             f"{scenario}: expected a file or a scenario of --list, found neither"
@@ -204,10 +206,8 @@ def _read(scenario: str) -> tuple[str, str]:
         ) from None
     except OSError as error:
         raise InputError(f"{scenario}: {error.strerror or error}", path=scenario) from None
-    if len(data) > _LARGEST_SCENARIO:
-        raise InputError(
-            f"{scenario}: expected at most {_LARGEST_SCENARIO:,} bytes, found more", path=scenario
-        )
+    except InputError as error:
+        raise InputError(f"{scenario}: {error}", path=scenario) from None
     try:
         return data.decode(), scenario
     except UnicodeDecodeError as error:

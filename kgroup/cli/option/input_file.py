@@ -12,11 +12,12 @@ import click
 
 from kgroup.cli.output.context import naming, warn
 from kgroup.errors import InputError
+from kgroup.limited_input import read_limited
 
 __all__ = ["LARGEST", "STDIN", "input_files", "read_whole", "standard_input"]
 
 STDIN = Path("-")
-LARGEST = 1 << 30
+LARGEST = 1 << 27
 """Bytes of a file that is read as a whole; specs of a million members have some 100 million."""
 
 
@@ -35,12 +36,11 @@ def read_whole(path: Path) -> bytes:
     """
     try:
         with nullcontext(standard_input()) if path == STDIN else path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+            return read_limited(file, LARGEST, "split it")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
-    if len(data) > LARGEST:
-        raise InputError(f"{path}: expected at most {LARGEST:,} bytes, found more", path=str(path))
-    return data
+    except InputError as error:
+        raise InputError(f"{path}: {error}", path=str(path)) from None
 
 
 @contextmanager

@@ -7,12 +7,13 @@ from pathlib import Path
 import msgspec
 
 from kgroup.errors import InputError
+from kgroup.limited_input import read_limited
 from kgroup.operation.plan.plan import Plan
 from kgroup.source.json_fault import json_fault
 
 __all__ = ["PlanFile", "note_in_plan_file", "read_plan_file"]
 
-_LARGEST = 1 << 28
+_LARGEST = 1 << 27
 """Bytes; a plan of a group with a hundred thousand members has some thirty million."""
 _NOTED = ("seen", "met")
 """Fields of a step that `kgroup plan verify` writes."""
@@ -90,12 +91,11 @@ def _alone(path: Path) -> Iterator[None]:
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+            return read_limited(file, _LARGEST, "plan fewer groups at once")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}", path=str(path)) from None
-    if len(data) > _LARGEST:
-        raise InputError(f"{path}: expected at most {_LARGEST:,} bytes, found more", path=str(path))
-    return data
+    except InputError as error:
+        raise InputError(f"{path}: {error}", path=str(path)) from None
 
 
 def _plan_file(path: Path, data: bytes) -> PlanFile:

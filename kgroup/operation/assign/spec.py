@@ -8,6 +8,7 @@ import hashlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from io import BytesIO
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from kgroup.assignor.strategy import (
     versions,
 )
 from kgroup.errors import ProblemKind, UsageError
-from kgroup.model.problem import Problem
+from kgroup.model.problem import Problem, ProblemLog
 from kgroup.operation.assign.client import asked_software, later_note, software
 from kgroup.operation.assign.user_data import read_user_data
 from kgroup.operation.report import Report
@@ -55,6 +56,9 @@ MOST_PARTITIONS = 10_000_000
 """Of a topic, for which there is memory."""
 _MOST_STREAMS = 100_000
 _INT32 = range(-(1 << 31), 1 << 31)
+
+
+_LARGE = 1 << 20
 
 
 class SpecError(ValueError):
@@ -89,7 +93,7 @@ def read_specs(
             (), (Problem(ProblemKind.BAD_SPEC, "Expected JSON, found nothing.", path=path),)
         )
     specs: list[GroupSpec] = []
-    problems: list[Problem] = []
+    problems = ProblemLog()
     notes: dict[str, None] = {}
     unsuited: list[str] = []
     for where, spec in _objects(text):
@@ -105,22 +109,26 @@ def read_specs(
             if isinstance(error, UsageError):
                 unsuited.append(f"{where}{error}")
             end = "" if str(error).endswith("?") else "."
-            problems.append(Problem(ProblemKind.BAD_SPEC, f"{where}{error}{end}", path=path))
+            problems.add(Problem(ProblemKind.BAD_SPEC, f"{where}{error}{end}", path=path))
     if unsuited and not specs:
         raise UsageError(unsuited[0])
-    return Report(tuple(specs), tuple(problems), tuple(notes))
+    return Report(tuple(specs), problems.problems(), tuple(notes))
 
 
 def _objects(text: bytes) -> Iterator[tuple[str, object]]:
+    if len(text) > _LARGE and text.lstrip()[:1] == b"[":  # no spec: millions of values for nothing
+        yield "", []
+        return
     try:
         yield "", orjson.loads(text)
         return
     except orjson.JSONDecodeError as error:
-        lines = [line for line in text.split(b"\n") if line.strip()]
-        if len(lines) < 2 or not lines[0].rstrip().endswith(b"}"):
+        lines = (line.strip() for line in BytesIO(text))
+        first, second = next(filter(None, lines), b""), next(filter(None, lines), b"")
+        if not second or not first.endswith(b"}"):
             yield "", error
             return
-    for number, line in enumerate(text.split(b"\n"), 1):
+    for number, line in enumerate(BytesIO(text), 1):
         if line.strip():
             try:
                 yield f"line {number}: ", orjson.loads(line)

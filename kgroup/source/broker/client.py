@@ -45,7 +45,7 @@ FIRST_BACKOFF_S = 0.1
 LAST_BACKOFF_S = 1.0
 SOON_S = 1.0
 """Within which a broker that knows the question tells what it speaks, else it may be of 0.9."""
-LARGEST_ANSWER = 512 << 20
+LARGEST_ANSWER = 128 << 20
 """Bytes; kafka-python's own bound, 1 MB, is less than a large cluster's metadata."""
 _NOBODY = "AAAAAAAAAAAAAAAAAAAAAA"
 _BEFORE_API_VERSIONS = ((0, 9), (0, 8, 2))

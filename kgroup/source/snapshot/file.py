@@ -29,7 +29,7 @@ __all__ = ["LARGEST_SNAPSHOT", "is_snapshot", "read_snapshot", "snapshot_lines",
 _STDIN = Path("-")
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD_SIZE = 1 << 12
-LARGEST_SNAPSHOT = 1 << 30
+LARGEST_SNAPSHOT = 1 << 28
 """Bytes of JSON that are read at most; a cluster of 50,000 groups has some hundred million."""
 
 _INT = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
@@ -140,7 +140,8 @@ def _limited(head: bytes, file: BinaryIO | gzip.GzipFile) -> bytes:
     rest = file.read(max(LARGEST_SNAPSHOT + 1 - len(head), 0))
     if len(head) + len(rest) > LARGEST_SNAPSHOT:
         raise InputError(
-            f"expected a snapshot of at most {LARGEST_SNAPSHOT:,} bytes, found more than that"
+            f"expected a snapshot of at most {LARGEST_SNAPSHOT:,} bytes, found more than that; "
+            "take one of fewer groups"
         )
     return head + rest
 

@@ -31,7 +31,7 @@ __all__ = ["DENIED", "Children", "Content", "Link", "ServerError", "ZookeeperCli
 _WINDOW = 256
 """Requests in flight: ZooKeeper stops reading from its clients at 1000 (globalOutstandingLimit)."""
 _SESSION_MS = 30_000
-_LARGEST = 256 << 20
+_LARGEST = 64 << 20
 """Bytes of an answer; a list of a million children has some 20 million."""
 _NO_NODE, _NO_AUTH, _BAD_ARGUMENTS, _AUTH_FAILED = -101, -102, -8, -115
 _AUTH_XID = -4

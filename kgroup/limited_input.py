@@ -1,0 +1,45 @@
+"""Files that are read as a whole: what is too large or endless is refused before it is held."""
+
+import os
+import stat
+from typing import BinaryIO
+
+from kgroup.errors import InputError
+
+__all__ = ["read_limited"]
+
+_FIRST = 1 << 16
+_WITH_NUL = (b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff")
+"""How gzip and UTF-16 begin."""
+
+
+def read_limited(file: BinaryIO, most: int, advice: str) -> bytes:
+    """Read all of a text, or of what gzip made of one.
+
+    Args:
+        file: read from where it stands, perhaps a pipe or a device that never ends.
+        most: bytes.
+        advice: what to do about one that is larger.
+
+    Raises:
+        InputError: it is larger, or no text; the message does not name it.
+    """
+    size = _size(file)
+    if size is not None and size > most:
+        raise InputError(f"expected at most {most:,} bytes, found {size:,}; {advice}")
+    data = file.read(min(_FIRST, most + 1))
+    if b"\0" in data and not data.startswith(_WITH_NUL):
+        raise InputError("expected text, found a NUL byte; is it the right file?")
+    data += file.read(most + 1 - len(data))
+    if len(data) > most:
+        raise InputError(f"expected at most {most:,} bytes, found more; {advice}")
+    return data
+
+
+def _size(file: BinaryIO) -> int | None:
+    """Give the size of a file that has one."""
+    try:
+        status = os.fstat(file.fileno())
+    except OSError:  # no file of the system's
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -1,0 +1,80 @@
+"""Memory that files take which are too large, endless, or hold nothing but millions of values."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+_PEAK = """
+import resource, subprocess, sys
+run = subprocess.run([sys.executable, "-m", "kgroup", *sys.argv[1:]], capture_output=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+print(run.returncode)
+print(run.stderr.decode())
+"""
+_MOST_MIB = 200
+"""Above what every command takes (30 MiB), files of 25 MB are held a few times at most."""
+
+
+def peak_of(*args: object) -> tuple[int, int, str]:
+    """Run a command; give its peak of resident memory in MiB, its status and what it says."""
+    command = [sys.executable, "-c", _PEAK, *map(str, args)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak, status, said = run.stdout.split("\n", 2)
+    return int(peak) >> 10, int(status), said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("write", "command"),
+    [
+        (lambda: b"[" + b"{}," * 8_000_000, "assign --dry-run --spec"),
+        (lambda: b"{}\n" * 8_000_000, "assign --dry-run --spec"),
+        (lambda: b"{}\n" * 8_000_000, "offsets show --all --file"),
+        (lambda: b'{"x":[' + b"{}," * 8_000_000, "offsets show --all --file"),
+        (lambda: b'{"schema_version":1,"data":[' + b"{}," * 8_000_000, "offsets show --all --file"),
+        (lambda: b"[" + b"{}," * 8_000_000, "offsets show g --file"),
+        (lambda: b"x" * 25_000_000, "offsets show --all --file"),
+        (lambda: b'{"x":[' + b"{}," * 8_000_000, "describe g --snapshot"),
+        (lambda: b'{"x":[' + b"{}," * 8_000_000, "plan verify --sample --step 1"),
+    ],
+)
+def test_millions_of_values(tmp_path: Path, write: Callable[[], bytes], command: str) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(write())
+    peak, status, said = peak_of(*command.split(), file)
+    assert status == 1
+    assert "error:" in said or "bad-spec:" in said
+    assert "bug" not in said
+    assert peak < _MOST_MIB, said
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "assign --dry-run --spec",
+        "offsets show --all --file",
+        "describe g --snapshot",
+        "plan verify --sample --step 1",
+        "simulate",
+        "check --sample --all --baseline",
+    ],
+)
+def test_devices_without_an_end(command: str) -> None:
+    peak, status, said = peak_of(*command.split(), "/dev/zero")
+    assert status == 1
+    assert "/dev/zero: expected" in said
+    assert peak < _MOST_MIB, said
+
+
+def test_offsets_of_named_groups_are_read_line_by_line(tmp_path: Path) -> None:
+    """Of a million and a half offsets a thousand are kept."""
+    file = tmp_path / "offsets.csv"
+    file.write_text("".join(f"group-{n >> 10},t,{n & 1023},{n}\n" for n in range(1_500_000)))
+    peak, status, said = peak_of("offsets", "show", "group-7", "--file", file, "-o", "csv")
+    assert (status, said.strip()) == (0, "")
+    assert peak < _MOST_MIB

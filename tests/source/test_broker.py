@@ -256,16 +256,52 @@ def test_metadata_that_names_a_topic_never_creates_it(broker: FakeBroker, versio
             assert not request.topics  # all of them
 
 
-@pytest.mark.parametrize("absent", [[], [topic("__consumer_offsets", error=3)]])
+ABSENT = pytest.mark.parametrize("absent", [[], [topic("__consumer_offsets", error=3)]])
+
+
+@ABSENT
 def test_virgin_cluster_is_not_asked_for_coordinators(broker: FakeBroker, absent: Any) -> None:
-    """FindCoordinator would create the topic."""
+    """FindCoordinator would create the topic; ListGroups does not."""
     broker.handlers["Metadata"] = metadata(broker, *absent)
+    broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": []}
     with Cluster(broker.bootstrap) as source:
-        reading = source.read(["g"])
-        assert reading.image.groups == {}
-        assert "__consumer_offsets" in reading.notes[0]
+        for reading in (source.read(["g"]), source.read(), source.read_offsets(["g"])):
+            assert reading.problems == ()
+            assert "nobody ever used one" in reading.notes[0]
+        assert source.read().image.groups == {}
         assert source.placements(["g"]) == {}
-    assert set(broker.names) == {"Metadata"}
+        (problem,) = source.delete_groups(["g"])
+    assert problem.kind is ProblemKind.NOT_FOUND
+    assert set(broker.names) == {"Metadata", "ListGroups"}
+
+
+@ABSENT
+def test_groups_of_a_cluster_that_shows_no_topic_for_them(broker: FakeBroker, absent: Any) -> None:
+    """As franz-go's kfake and some services: groups are where ListGroups names them."""
+    broker.handlers["Metadata"] = metadata(broker, orders(), *absent)
+    with Cluster(broker.bootstrap) as source:
+        for reading in (source.read(["g"]), source.read(), source.read(["g", "nobody"])):
+            (group,) = reading.image.groups.values()
+            assert (group.group_id, group.state) == ("g", GroupState.STABLE)
+            assert [o.committed_offset for o in group.offsets] == [7]
+            assert group.offsets_partition is None
+            assert reading.problems == ()
+        assert list(source.read_offsets(["g"]).offsets) == ["g"]
+        assert list(source.read_offsets().offsets) == ["g"]
+        assert "FindCoordinator" not in broker.names
+        placement = source.placements(["g"])["g"]
+    assert placement.coordinator is not None
+    assert (placement.partition_count, placement.leader) == (None, None)
+
+
+@ABSENT
+def test_a_broker_that_does_not_list_is_not_taken_for_one_without_groups(
+    broker: FakeBroker, absent: Any
+) -> None:
+    broker.handlers["Metadata"] = metadata(broker, *absent)
+    broker.handlers["ListGroups"] = lambda _: {"error_code": GROUP_DENIED, "groups": []}
+    with Cluster(broker.bootstrap) as source, pytest.raises(BrokerError, match="does not list"):
+        source.read(["g"])
 
 
 @pytest.mark.parametrize("transactional", [False, True])

@@ -107,7 +107,9 @@ def live_records(
     ):
         topic = cluster.offsets_log(Path(folder), on_progress)
         if not topic.leaders:
-            warn("note: The cluster has no topic __consumer_offsets: nobody ever used a group.")
+            warn(
+                "note: The cluster shows no topic __consumer_offsets: it has no records of groups."
+            )
             yield [], [], str
             return
         from kgroup.source.broker.follow import FollowedLogs

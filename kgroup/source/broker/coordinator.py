@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.cluster import Partition, Placement, Topic
+from kgroup.model.cluster import Topic
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
@@ -34,12 +34,13 @@ from kgroup.source.broker.topic_offset import ask_unreplicated
 
 __all__ = [
     "MOVES",
+    "TRANSACTION_TOPIC",
     "Coordinators",
     "GroupCoordinator",
     "Refusal",
+    "find_coordinators",
     "is_missing",
     "partition_of",
-    "placements_of",
 ]
 
 T = TypeVar("T")
@@ -309,35 +310,6 @@ async def _ask_for(
     )
     codes = ((answer.error_code, answer.node_id) for answer in answers)
     return dict(zip(keys, codes, strict=True))
-
-
-async def placements_of(
-    client: BrokerClient, keys: Collection[str], *, transactional: bool
-) -> dict[str, Placement]:
-    """Find coordinators, and the partitions that make them that; see `CoordinatorSource`."""
-    name = TRANSACTION_TOPIC if transactional else OFFSETS_TOPIC
-    view = await client.metadata([name])
-    topic = view.topics.get(name)
-    if is_missing(topic):
-        return {}
-    found = await find_coordinators(client, keys, transactional=transactional)
-    brokers = client.brokers
-    count = len(topic.partitions) if topic and topic.partitions else None
-    placements = {}
-    for key, answer in found.items():
-        partition: Partition | None = None
-        if topic is not None and count is not None:
-            partition = topic.partitions.get(offsets_partition(key, count))
-        leader = partition.leader if partition else None
-        placements[key] = Placement(
-            partition_count=count,
-            coordinator=brokers.get(answer) if isinstance(answer, int) else None,
-            error=str(answer) if isinstance(answer, Refusal) else None,
-            leader=None if leader is None else brokers.get(leader),
-            replicas=partition.replicas if partition else None,
-            isr=partition.isr if partition else None,
-        )
-    return placements
 
 
 def partition_of(group_id: str, count: int | None) -> int | None:

@@ -23,7 +23,7 @@ from kgroup.model.cluster import Topic
 from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.source.base import Question
+from kgroup.source.base import EVERYTHING, Question
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.coordinator import MOVES, Coordinators, GroupCoordinator, Refusal
@@ -31,7 +31,7 @@ from kgroup.source.broker.error_code import COORDINATOR_MOVES
 from kgroup.source.broker.group_api import group_state, group_type
 from kgroup.source.broker.topic_offset import ask_unreplicated
 
-__all__ = ["list_groups"]
+__all__ = ["list_groups", "list_hidden_groups"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,26 @@ async def list_groups(
     coordinators.problems += [*_leaderless(topic, client.brokers), *_not_loaded(lists)]
     coordinators.notes += _unchecked(lists)
     return list(chain.from_iterable(each.groups for each in lists.values()))
+
+
+async def list_hidden_groups(
+    client: BrokerClient, coordinators: Coordinators
+) -> list[GroupCoordinator]:
+    """List the groups of a cluster that shows no topic `__consumer_offsets`.
+
+    Some services, and brokers for tests, keep groups elsewhere. Kafka's own have none then; to
+    them ListGroups does no harm, while FindCoordinator would create the topic. Where there are
+    groups, nothing is created by looking for their coordinators.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    try:
+        return await list_groups(client, coordinators, EVERYTHING, None)
+    except BrokerError as error:
+        if error.kind is not ProblemKind.UNSUPPORTED:
+            raise
+        return []  # brokers of 0.8 list no groups, and without the topic nobody has committed
 
 
 def _is_moving(answer: _GroupList | BrokerError) -> bool:

@@ -24,11 +24,13 @@ from kgroup.source.broker.coordinator import (
     is_missing,
     partition_of,
 )
-from kgroup.source.broker.group_list import list_groups
+from kgroup.source.broker.group_list import list_groups, list_hidden_groups
 
 __all__ = ["NOBODY", "OffsetFetcher", "read_offsets"]
 
-NOBODY = f"The cluster has no topic {OFFSETS_TOPIC}: nobody ever used a group."
+NOBODY = (
+    f"The cluster has no topic {OFFSETS_TOPIC}, and no broker lists a group: nobody ever used one."
+)
 
 _BY_TOPIC_NAME = 9
 """Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
@@ -48,10 +50,14 @@ async def read_offsets(
     """
     view = await client.metadata([OFFSETS_TOPIC])
     topic = view.topics.get(OFFSETS_TOPIC)
-    if is_missing(topic):
-        return OffsetReading({}, notes=(NOBODY,))
     question = Question(regex=regex)
-    if group_ids is not None and regex is None:
+    if is_missing(topic):
+        coordinators = Coordinators(client, named=False)
+        listed = await list_hidden_groups(client, coordinators)
+        if not listed and not coordinators.problems:
+            return OffsetReading({}, notes=(NOBODY,))
+        asked = [each for each in listed if question.names(each.group_id, group_ids)]
+    elif group_ids is not None and regex is None:
         coordinators = Coordinators(client, named=True)
         asked = await coordinators.find(dict.fromkeys(group_ids))
     else:

@@ -8,7 +8,8 @@ pauses. What a broker could not tell is a `Problem` beside the groups that the o
 
 Two questions create topics if one is careless: Metadata that names a topic (see
 `BrokerClient.metadata`), and FindCoordinator where `__consumer_offsets` is missing; so that topic
-is looked for first. Without it there are no groups.
+is looked for first. Without it brokers are asked for their lists of groups alone, and for
+coordinators only where there is a group: see `list_hidden_groups`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -41,12 +42,12 @@ from kgroup.source.broker.coordinator import (
     GroupCoordinator,
     is_missing,
     partition_of,
-    placements_of,
 )
 from kgroup.source.broker.error_code import error_name, what_it_needs
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE
-from kgroup.source.broker.group_list import list_groups
+from kgroup.source.broker.group_list import list_groups, list_hidden_groups
 from kgroup.source.broker.offset_fetch import NOBODY, read_offsets
+from kgroup.source.broker.placement import placements_of
 from kgroup.source.deadline import Deadline
 
 if TYPE_CHECKING:
@@ -340,8 +341,13 @@ class _Inquiry:
         view = await client.metadata([OFFSETS_TOPIC])
         topic = view.topics.get(OFFSETS_TOPIC)
         if is_missing(topic):
-            return Reading(_image(view, {}, None), notes=(NOBODY,))
-        if group_ids is not None and question.regex is None:
+            self._coordinators = Coordinators(client, named=False)
+            listed = await list_hidden_groups(client, self._coordinators)
+            if not listed:
+                problems = tuple(self._coordinators.problems)
+                return Reading(_image(view, {}, None), problems, () if problems else (NOBODY,))
+            coordinators = self._select(listed, group_ids)
+        elif group_ids is not None and question.regex is None:
             self._coordinators = Coordinators(client, named=True)
             coordinators = await self._coordinators.find(group_ids)
         else:
@@ -359,23 +365,23 @@ class _Inquiry:
             offsets = question.members and question.offsets
             groups = await reader.read(unknown, groups, offsets=offsets)
         found = {id_: group for id_, group in sorted(groups.items()) if self._is_wanted(group)}
-        notes: list[str] = []
+        more: list[str] = []
         if self._count is None:
-            notes = [_unknown_partitions(topic)]
+            more = [_unknown_partitions(topic)]
         elif question.members and question.log_budget:
             from kgroup.source.broker.offsets_log import read_details
 
-            found, notes = await read_details(
+            found, more = await read_details(
                 client, found, question.log_budget, self._memory, commit_times=question.commit_times
             )
         describes = (
             await client.any_version(DESCRIBE_BY_TYPE[GroupType.CLASSIC].request) is not None
         )
         if question.members and not describes:
-            notes.append(_OLD)
+            more.append(_OLD)
         image = _image(view, found, self._count)
-        notes = [*self._coordinators.notes, *notes]
-        return Reading(image, tuple(self._coordinators.problems), tuple(notes))
+        notes = (*self._coordinators.notes, *more)
+        return Reading(image, tuple(self._coordinators.problems), notes)
 
     def _select(
         self, coordinators: Iterable[GroupCoordinator], group_ids: Collection[str] | None

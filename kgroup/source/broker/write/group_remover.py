@@ -12,8 +12,9 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.coordinator import GroupCoordinator, Refusal, is_missing
+from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, is_missing
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name
+from kgroup.source.broker.group_list import list_hidden_groups
 from kgroup.source.broker.write.outcome import NOT_BEGUN, Change, Outcome, change_groups
 from kgroup.source.broker.write.refused import refused
 
@@ -181,7 +182,10 @@ async def _change(
     if not names:
         return ()
     view = await client.metadata([OFFSETS_TOPIC])
-    if is_missing(view.topics.get(OFFSETS_TOPIC)):
+    topic = view.topics.get(OFFSETS_TOPIC)
+    if is_missing(topic) and not await list_hidden_groups(
+        client, Coordinators(client, named=False)
+    ):
         return tuple(
             Problem(ProblemKind.NOT_FOUND, _NO_SUCH_GROUP, group_id=name) for name in names
         )

@@ -103,6 +103,7 @@ class ProblemKind(Word):
         "no-leader",
         "A partition without a leader; one of `__consumer_offsets` lacks all its groups.",
     )
+    NO_ANSWER = ("no-answer", "A partition whose leader gave no answer.")
     MOVING = ("moving", "A partition whose leader is another broker now.")
     TOPIC_GONE = ("topic-gone", "A topic that does not exist any more.")
     PARTITION_GONE = ("partition-gone", "A partition that its topic does not have.")

@@ -568,6 +568,27 @@ def test_offsets_that_the_log_does_not_have_are_refused() -> None:
     assert plan.report.exit_status is ExitStatus.PARTLY
 
 
+@pytest.mark.parametrize(
+    "mark",
+    [
+        OffsetMark.TOPIC_GONE,
+        OffsetMark.PARTITION_GONE,
+        OffsetMark.NO_LEADER,
+        OffsetMark.NOT_AUTHORIZED,
+        OffsetMark.NO_ANSWER,
+    ],
+)
+@pytest.mark.parametrize("goal", [Goal.EARLIEST, Goal.LATEST, Goal.OFFSET, Goal.CURRENT])
+def test_partitions_whose_log_is_not_known_are_not_reset(mark: OffsetMark, goal: Goal) -> None:
+    """What a log can be marked with is a kind of problem, too."""
+    cluster = Cluster({"g": {("orders", 0): 40}}, {("orders", 0): LogRange(mark=mark)})
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(goal, number=7))
+    assert plan.is_empty
+    assert [(each.kind, each.topic, each.partition) for each in plan.problems] == [
+        (ProblemKind(mark), "orders", 0)
+    ]
+
+
 def test_an_offset_that_cannot_be_checked_is_refused() -> None:
     silent = {("orders", 0): LogRange(mark=OffsetMark.NO_ANSWER)}
     cluster = Cluster({}, silent)

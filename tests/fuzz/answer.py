@@ -1,4 +1,4 @@
-"""Damaged answers of a broker, over a real socket, to every question about groups and their log.
+"""Damaged answers of a broker, over a real socket, to all that is asked about groups and offsets.
 
 An input is the seed of the damage: of some answers some bytes are changed, but for their size.
 """
@@ -26,12 +26,14 @@ from kgroup.source.broker.live_log import LiveLogs, Start
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import batch
 from tests.fuzz.mutation import Input
+from tests.fuzz.offset_answer import check_changes
 from tests.fuzz.run import Lane
 from tests.operation.log_files import commit, group_metadata
 from tests.source.broker_answers import (
     answering_broker,
     committed,
     coordinator,
+    described,
     ends,
     metadata,
     offsets,
@@ -72,12 +74,15 @@ def _make_answers(seed: int, number: int) -> Input:
 
 
 def _check_answers(data: bytes, folder: Path, random: Random) -> None:
-    """Ask a broker whose answers are damaged for everything about its groups.
+    """Ask a broker whose answers are damaged for all about its groups, or for a change of offsets.
 
     Raises:
         Exception: anything that is not meant to end a command.
     """
     random = Random(data)
+    if random.random() < 0.5:
+        check_changes(random, folder)
+        return
     damaged = random.choice((None, "Metadata", *_handlers()))  # all, or those of one kind
     share = random.choice((0.1, 0.3, 1.0))
 
@@ -184,13 +189,16 @@ def _handlers() -> Mapping[str, Handler]:
                 for each in request.topics
             ]
         },
-        **{api: partial(_described, groups) for api, groups in by_api.items()},
+        **{api: partial(_described, api, groups) for api, groups in by_api.items()},
     }
 
 
-def _described(groups: Mapping[str, Any], request: Any) -> dict[str, Any]:
+def _described(api: str, groups: Mapping[str, Any], request: Any) -> dict[str, Any]:
     ids = request.groups if "groups" in request.fields else request.group_ids
-    return {"groups": [groups[each] for each in ids if each in groups]}
+    found = [groups[each] for each in ids if each in groups]
+    if api == "DescribeGroups":  # which calls groups that do not exist dead
+        found += [described(each, "Dead") for each in ids if each not in groups]
+    return {"groups": found}
 
 
 def _fetched(wanted: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tests.fuzz.answer import ANSWERS
 from tests.fuzz.batch_lane import BATCHES
+from tests.fuzz.large_file import FILES
 from tests.fuzz.report import REPORTS
 from tests.fuzz.run import LOGS, Lane
 from tests.fuzz.settings import SETTINGS
@@ -16,6 +17,7 @@ LANES: Mapping[str, Lane] = {
     "settings": SETTINGS,
     "reports": REPORTS,
     "answers": ANSWERS,
+    "files": FILES,
     "batches": BATCHES,
     "logs": LOGS,
 }

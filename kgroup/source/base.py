@@ -26,6 +26,7 @@ __all__ = [
     "Capability",
     "ClusterSource",
     "CoordinatorSource",
+    "DividingStore",
     "FeatureSource",
     "GroupRemover",
     "GroupSource",
@@ -474,6 +475,15 @@ class WritableOffsetStore(OffsetStore, Protocol):
             BrokerError: nobody answers, before anything was changed; or (`was_sent`) it is not
                 known whether all was changed, or nothing.
         """
+        ...
+
+
+@runtime_checkable
+class DividingStore(Protocol):
+    """A store that writes a large group in several requests, of which the last ones may fail."""
+
+    def divided(self, changes: Mapping[str, Sequence[OffsetChange]]) -> Mapping[str, int]:
+        """Count the requests of groups that take more than one; nothing is asked for that."""
         ...
 
 

@@ -36,19 +36,20 @@ class State:
         offset: None where nothing is committed.
         errors: codes of the next answers; None breaks the connection in the place of an answer.
         takes: whether what is answered with an error is done all the same.
+        others: what another process commits right behind a commit; None: nobody does.
     """
 
     def __init__(self, broker: FakeBroker) -> None:
         self.offset: int | None = 7
         self.errors: list[int | None] = []
         self.takes = False
+        self.others: int | None = None
+        self.metadata = ""
         broker.handlers |= {
             "DescribeGroups": lambda request: {
                 "groups": [described(group_id, "Empty") for group_id in request.groups]
             },
-            "OffsetFetch": lambda _: committed(
-                *([] if self.offset is None else [("orders", 0, self.offset)])
-            ),
+            "OffsetFetch": self.fetch,
             "OffsetCommit": self.commit,
             "OffsetDelete": self.delete,
             "DeleteGroups": self.delete_groups,
@@ -58,11 +59,19 @@ class State:
     def error(self) -> int | None:
         return self.errors.pop(0) if self.errors else 0
 
+    def fetch(self, _: Any) -> dict[str, Any]:
+        answer = committed(*([] if self.offset is None else [("orders", 0, self.offset)]))
+        for topic in answer["topics"]:
+            for partition in topic["partitions"]:
+                partition["metadata"] = self.metadata
+        return answer
+
     def commit(self, request: Any) -> dict[str, Any] | None:
         ((row,),) = (topic.partitions for topic in request.topics)
         error = self.error()
         if not error or self.takes:
-            self.offset = row.committed_offset
+            self.offset = row.committed_offset if self.others is None else self.others
+            self.metadata = row.committed_metadata
         if error is None:
             return None
         partition = {"partition_index": row.partition_index, "error_code": error}
@@ -96,6 +105,50 @@ def write(broker: FakeBroker, changes: list[OffsetChange], timeout_s: float = 5)
         return store.write_offsets({"g": changes})
 
 
+def test_what_another_process_commits_right_behind_is_told(
+    broker: FakeBroker, state: State
+) -> None:
+    """Both would say that all was done."""
+    state.others = 11
+    (problem,) = write(broker, changes_to(WANTED, THERE))
+    assert (problem.kind, problem.topic, problem.partition) == (ProblemKind.CHANGED, "orders", 0)
+    assert problem.reason == (
+        "orders-0: expected offset 9, found offset 11; it was written, and another process "
+        "committed after that."
+    )
+    state.others, state.offset = None, 7
+    assert write(broker, changes_to(WANTED, THERE)) == ()
+
+
+def test_what_cannot_be_read_back_is_not_called_done(broker: FakeBroker, state: State) -> None:
+    fetch = broker.handlers["OffsetFetch"]
+
+    def fetch_before(request: Any) -> dict[str, Any] | None:
+        is_written = "OffsetCommit" in broker.names
+        answer = fetch(request)
+        return {**answer, "error_code": 30} if is_written else answer
+
+    broker.handlers["OffsetFetch"] = fetch_before
+    (problem,) = write(broker, changes_to(WANTED, THERE))
+    assert problem.kind is ProblemKind.UNKNOWN_END
+    assert "could not be read back: The cluster says GROUP_AUTHORIZATION_FAILED" in problem.reason
+
+
+def test_large_groups_take_several_requests() -> None:
+    """300 partitions with 4 KiB of metadata are more than one batch may have (1 MiB)."""
+    large = [
+        OffsetChange("t", number, None, CommittedOffset("t", number, 1, None, "m" * 4096))
+        for number in range(300)
+    ]
+    small = changes_to(WANTED)
+    mixed = [*small, *changes_to({("orders", 1): None}, {("orders", 1): 1})]
+    with Cluster("nowhere:1") as store:
+        assert store.divided({"large": large, "small": small, "mixed": mixed}) == {
+            "large": 2,
+            "mixed": 2,
+        }
+
+
 def test_a_cluster_is_called_by_its_id_once_that_is_known(broker: FakeBroker, state: State) -> None:
     where = f"the cluster {broker.bootstrap}"
     with Cluster([broker.bootstrap]) as store:
@@ -114,7 +167,7 @@ def test_a_commit_that_is_put_off_is_compared_before_it_is_sent_again(
     assert write(broker, changes_to(WANTED, THERE)) == ()
     assert state.offset == 9
     assert broker.names.count("OffsetCommit") == (1 if takes else 2)
-    assert broker.names.count("OffsetFetch") == 2
+    assert broker.names.count("OffsetFetch") == 3, "and what was written is read back"
 
 
 def test_who_commits_meanwhile_is_not_written_over(broker: FakeBroker, state: State) -> None:
@@ -154,7 +207,7 @@ def test_deletions_behind_a_commit_that_fail_are_told_by_partition(
 ) -> None:
     """For a problem of the group says that nothing of it was done."""
     rows = [("orders", 0, 7), ("orders", 1, 8)]
-    broker.handlers["OffsetFetch"] = lambda _: committed(*rows)
+    broker.handlers["OffsetFetch"] = lambda _: committed(("orders", 0, state.offset), rows[1])
     there = {(topic, partition): offset for topic, partition, offset in rows}
     state.errors = [0, NOT_FOUND]
     (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
@@ -307,7 +360,7 @@ def test_offsets_that_cannot_be_deleted_keep_the_group_from_being_written(
     """Kafka before 2.4 has no OffsetDelete: half of the plan would be done."""
     del broker.handlers["OffsetDelete"]
     rows = [("orders", 0, 7), ("orders", 1, 7)]
-    broker.handlers["OffsetFetch"] = lambda _: committed(*rows)
+    broker.handlers["OffsetFetch"] = lambda _: committed(("orders", 0, state.offset), rows[1])
     there = {(topic, partition): offset for topic, partition, offset in rows}
     (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
     assert (problem.kind, problem.topic) == (ProblemKind.UNSUPPORTED, None)
@@ -363,9 +416,13 @@ def test_a_partition_whose_offset_is_not_told(
     broker: FakeBroker, state: State, code: int, is_read: bool
 ) -> None:
     """Of one that may not be read nobody knows that nothing is committed: nothing is written."""
-    answer = committed(("orders", 0, 7), ("orders", 1, -1))
-    answer["topics"][1]["partitions"][0]["error_code"] = code
-    broker.handlers["OffsetFetch"] = lambda _: answer
+
+    def fetch(_: Any) -> dict[str, Any]:
+        answer = committed(("orders", 0, state.offset), ("orders", 1, -1))
+        answer["topics"][1]["partitions"][0]["error_code"] = code
+        return answer
+
+    broker.handlers["OffsetFetch"] = fetch
     with Cluster(broker.bootstrap, timeout_s=5) as store:
         reading = store.read_offsets(["g"])
     assert ([each.committed_offset for each in reading.offsets.get("g", ())] == [7]) is is_read

@@ -85,11 +85,12 @@ class Execution:
             InputError: what was there could not be saved; nothing was changed.
             KgroupError: somebody was asked and did not say yes; likewise.
         """
-        from kgroup.operation.offsets.plan import Result, carry_out
+        from kgroup.operation.offsets.plan import Result, carry_out, with_requests
         from kgroup.render.group.offset_plan import counted, plan_text, skipped_text
         from kgroup.render.group.offsets import plan_sheet
         from kgroup.source.base import WritableOffsetStore
 
+        plan = with_requests(plan, store)
         if not self.is_wanted or plan.is_empty:
             status = _show(command, plan.report, output)
             if plan.deleted:

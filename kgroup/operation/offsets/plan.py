@@ -5,10 +5,9 @@ carried out, the store writes a group's part only if what is committed is still 
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, structs
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import Group, GroupState
@@ -17,7 +16,13 @@ from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report, first_names
-from kgroup.source.base import GroupRemover, GroupSource, Question, WritableOffsetStore
+from kgroup.source.base import (
+    DividingStore,
+    GroupRemover,
+    GroupSource,
+    Question,
+    WritableOffsetStore,
+)
 from kgroup.source.offset_change import At, conflict, place_of
 from kgroup.value_class import value_class
 from kgroup.word import Word
@@ -33,6 +38,7 @@ __all__ = [
     "gone",
     "make_plan",
     "why_active",
+    "with_requests",
 ]
 
 _UNKNOWN = LogRange()
@@ -225,6 +231,19 @@ def make_plan(
     return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))
 
 
+def with_requests(plan: OffsetPlan, store: object) -> OffsetPlan:
+    """Add notes on groups that the store writes in several requests."""
+    if plan.deleted or not isinstance(store, DividingStore):
+        return plan
+    notes = (
+        f"{group_id or repr('')}: {len(plan.changes[group_id])} offsets are written in {count} "
+        "requests, one after the other: where one fails, those before it stay written, and "
+        "problems name the partitions that are not"
+        for group_id, count in store.divided(plan.changes).items()
+    )
+    return replace(plan, notes=(*plan.notes, *notes))
+
+
 def gone(group_id: str, at: At, mark: OffsetMark) -> Problem:
     """Tell of a partition for which nothing can be committed."""
     topic, partition = at
@@ -337,7 +356,7 @@ def carry_out(
         return next((ends[key] for key in keys if key in ends), done)
 
     rows = tuple(
-        replace(row, result=end(row) if ends else done) if row.result is planned else row
+        structs.replace(row, result=end(row) if ends else done) if row.result is planned else row
         for row in plan.rows
     )
     return Report(rows, (*plan.problems, *problems), plan.notes, verdict)

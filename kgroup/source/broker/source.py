@@ -283,6 +283,12 @@ class Cluster:
         client = self._connected()
         return client.run(write_offsets, client, changes, on_done)
 
+    def divided(self, changes: Mapping[str, Sequence[OffsetChange]]) -> Mapping[str, int]:
+        """Count the requests of groups that take more than one; see `DividingStore`."""
+        from kgroup.source.broker.write.offset_writer import divided
+
+        return divided(changes)
+
     def delete_groups(
         self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
     ) -> tuple[Problem, ...]:

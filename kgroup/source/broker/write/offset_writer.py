@@ -3,7 +3,7 @@
 For each hundred groups of a coordinator: their members and offsets are asked for, what is not as
 it was planned is refused, and the rest is committed at once, by a request for each group. Between
 the answer and the commit lie milliseconds in which others may commit all the same: no API of Kafka
-compares and sets.
+compares and sets. So everything is read back in the end, and what differs is a problem.
 
 A coordinator that moves refuses; then the group is looked for, and read, and compared, again. So it
 is where a connection broke before the answer: what the group has by then tells whether the commit
@@ -13,6 +13,7 @@ was taken, and nothing is sent twice that was.
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kafka.protocol.consumer.group import OffsetDeleteRequest
+from msgspec.structs import replace
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.group import Group, GroupState, GroupType
@@ -37,7 +38,7 @@ from kgroup.source.broker.write.outcome import (
 from kgroup.source.broker.write.refused import OF_PARTITIONS, refused
 from kgroup.source.offset_change import At, by_partition, conflict, place_of, remaining, unwritten
 
-__all__ = ["write_offsets"]
+__all__ = ["divided", "write_offsets"]
 
 _SIDE_BY_SIDE = 2
 """Hundreds of groups: one is read while the other is written, and none waits long in between."""
@@ -65,7 +66,59 @@ async def write_offsets(
         return ()
     await client.metadata([])
     writer = _Writer(client, wanted, on_done)
-    return await change_groups(client, wanted, writer.write, writer.unsettled)
+    problems = await change_groups(client, wanted, writer.write, writer.unsettled)
+    return (*problems, *await _read_back(client, wanted, problems))
+
+
+async def _read_back(
+    client: BrokerClient,
+    changes: Mapping[str, Sequence[OffsetChange]],
+    problems: Collection[Problem],
+) -> tuple[Problem, ...]:
+    """Read what was written; tell what others have replaced by now, or nobody tells."""
+    failed = {(each.group_id, each.topic, each.partition) for each in problems}
+    written = {
+        group_id: [each for each in of_group if (group_id, *place_of(each)) not in failed]
+        for group_id, of_group in changes.items()
+        if (group_id, None, None) not in failed
+    }
+    coordinators = Coordinators(client, named=True)
+    reason = "no broker answers"
+    found: Mapping[str, Offsets] = {}
+    try:
+        named = await coordinators.find([each for each, rest in written.items() if rest])
+        found = await coordinators.ask(named, OffsetFetcher(client).fetch)
+    except BrokerError as error:
+        reason = str(error)
+    told = {each.group_id: each.reason for each in coordinators.problems}
+    different = []
+    for group_id, of_group in written.items():
+        if of_group and group_id not in found:
+            text = f"It was written, and could not be read back: {told.get(group_id, reason)}"
+            kind = ProblemKind.UNKNOWN_END
+            different.append(Problem(kind, f"{text.removesuffix('.')}.", group_id=group_id))
+            continue
+        now = {place_of(each): each for each in found.get(group_id, ())}
+        for change in remaining(of_group, now):
+            topic, partition = place_of(change)
+            found_instead = replace(change, before=change.after).conflict(
+                now.get((topic, partition))
+            )
+            text = f"{found_instead}; it was written, and another process committed after that."
+            kind = ProblemKind.CHANGED
+            different.append(Problem(kind, text, group_id, topic=topic, partition=partition))
+    return tuple(different)
+
+
+def divided(changes: Mapping[str, Sequence[OffsetChange]]) -> dict[str, int]:
+    """Count the requests of groups that take more than one; see `DividingStore`."""
+    counts = {}
+    for group_id, of_group in changes.items():
+        commits = [each.after for each in of_group if each.after is not None]
+        count = sum(1 for _ in requests_of(group_id, commits)) + (len(commits) < len(of_group))
+        if count > 1:
+            counts[group_id] = count
+    return counts
 
 
 class _Writer:

@@ -409,6 +409,8 @@ class OffsetReading:
         absent: topics and partitions, by group, for which nothing was committed, as a backup says.
         saved_from: of a file: the store that it was saved from; None where it does not say.
         empty_commits: by group, as in `Group`: partitions with a negative number for an offset.
+        doubtful: groups of which commits may be missing, for topics that the user may not describe;
+            no problem need say so.
     """
 
     offsets: Mapping[str, tuple[CommittedOffset, ...]]
@@ -417,6 +419,7 @@ class OffsetReading:
     absent: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
     saved_from: StoreName | None = None
     empty_commits: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    doubtful: frozenset[str] = frozenset()
 
 
 @runtime_checkable

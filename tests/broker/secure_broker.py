@@ -31,7 +31,7 @@ MODULES = "org.apache.kafka.common.security"
 PLAIN = f"{MODULES}.plain.PlainLoginModule"
 SCRAM = f"{MODULES}.scram.ScramLoginModule"
 OAUTH = f"{MODULES}.oauthbearer.OAuthBearerLoginModule"
-GUESTS = ("reader", "no-log", "no-group", "no-topic", "group-only")
+GUESTS = ("reader", "no-log", "no-group", "no-topic", "group-only", "operator", "deleter")
 """Users who may do nothing until they get rights; alice may do everything."""
 PROTOCOLS = {
     "PLAINTEXT": "PLAINTEXT",

@@ -57,6 +57,22 @@ def test_members_of_the_consumer_protocol(orders_broker: Broker, store: Cluster)
     assert store.read_offsets(["modern"]).offsets == {}
 
 
+def test_the_group_with_an_empty_id(store: Cluster) -> None:
+    """Kafka 4 answers ConsumerGroupDescribe for it with INVALID_GROUP_ID."""
+    there = {AT: 1}
+    absent = store.read([""])
+    assert (absent.image.groups, absent.problems) == ({}, ())
+    assert store.read_offsets([""]).offsets == {}
+    assert store.write_offsets({"": changes_to(there)}) == ()
+    assert essence(store.read_offsets([""]).offsets[""]) == there
+    assert [*store.read([""]).image.groups] == [""]
+    assert store.delete_groups([""]) == ()
+    absent = store.read([""])
+    assert (absent.image.groups, absent.problems) == ({}, ())
+    assert store.write_offsets({"": changes_to(there)}) == (), "what a deletion removed comes back"
+    assert store.delete_groups([""]) == ()
+
+
 def test_a_member_of_the_consumer_protocol_by_its_id(orders_broker: Broker, store: Cluster) -> None:
     member = RawConsumer(orders_broker.version, orders_broker.bootstrap, "member", "by-id")
     member.join(["orders"])

@@ -28,6 +28,7 @@ from kafka.protocol.admin.groups import ListGroupsRequest
 from kgroup.errors import BrokerError, KgroupError
 from kgroup.source.broker.connection.connection_error import connection_error
 from kgroup.source.broker.connection.connection_manager import ConnectionManager
+from kgroup.source.broker.source import Cluster
 from kgroup.source.config.client_config import ClientConfig, client_config
 from tests.broker.maven import compile_java, run_java
 from tests.broker.process import HOST, free_port, running
@@ -76,8 +77,18 @@ RIGHTS: Mapping[str, Sequence[tuple[ResourceType, str, ACLOperation]]] = {
         (ResourceType.TOPIC, "__consumer_offsets", ACLOperation.READ),
     ),
     "group-only": ((ResourceType.GROUP, "*", ACLOperation.DESCRIBE),),
+    "operator": (
+        (ResourceType.CLUSTER, "kafka-cluster", ACLOperation.DESCRIBE),
+        (ResourceType.GROUP, "*", ACLOperation.DESCRIBE),
+        (ResourceType.TOPIC, "orders", ACLOperation.DESCRIBE),
+    ),
+    "deleter": (
+        (ResourceType.GROUP, "*", ACLOperation.DELETE),
+        (ResourceType.TOPIC, "orders", ACLOperation.DESCRIBE),
+    ),
 }
 """What each guest may do."""
+GROUPS = {"g", "other", "both", "hidden"}
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +117,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
             who = (member.member_id, member.generation)
             commit(wire, "g", {("orders", 0): 0, ("payments", 0): 0}, member=who)
             commit(wire, "other", {("orders", 0): 0})
+            commit(wire, "both", {("orders", 0): 0, ("payments", 0): 0})
+            commit(wire, "hidden", {("payments", 0): 0})
         yield server
         member.close()
 
@@ -154,7 +167,7 @@ def test_suits_every_client(name: str, files: dict[str, Path]) -> None:
     config = client_config(environment={}, command_config=files[name])
     admin = KafkaAdminClient(**config.kafka_options())
     try:
-        assert {group["group_id"] for group in admin.list_groups()} == {"g", "other"}
+        assert {group["group_id"] for group in admin.list_groups()} == GROUPS
     finally:
         admin.close()
 
@@ -229,7 +242,7 @@ def test_a_snapshot_holds_no_secret(files: dict[str, Path], cli: Cli, tmp_path: 
     config = files["plain-tls"]
     assert cli("snapshot", "--all", "-f", saved, "--command-config", config).status == 0
     text = saved.read_text("utf-8")
-    assert {group["group_id"] for group in json.loads(text)["groups"]} == {"g", "other"}
+    assert {group["group_id"] for group in json.loads(text)["groups"]} == GROUPS
     _assert_no_secret(text)
 
 
@@ -292,7 +305,7 @@ def test_with_all_rights(ask: Ask) -> None:
     assert group["generation_id"] == 1
     assert lags(group) == {"orders": (0, 0, None), "payments": (0, 0, None)}
     listed = ask("reader", "list", "-o", "tsv", "--no-headers", "--columns", "group_id")
-    assert (listed.status, listed.out, listed.err) == (0, "g\nother\n", "")
+    assert (listed.status, listed.out, listed.err) == (0, "both\ng\nhidden\nother\n", "")
 
 
 def test_without_read_on_consumer_offsets(ask: Ask) -> None:
@@ -317,9 +330,9 @@ def test_without_describe_on_a_group(ask: Ask) -> None:
     result = ask("no-group", "describe", "g", "other", "-o", "json")
     assert (result.status, result.err) == (4, line)
     assert list(described(result)) == ["other"]
-    for args in (["describe", "--all"], ["list"]):  # nobody tells that there is another one
+    for args in (["describe", "--all"], ["list"], ["offsets", "show", "--all"]):
         result = ask("no-group", *args, "-o", "json")
-        assert (result.status, result.err) == (0, "")
+        assert (result.status, result.err) == (0, HIDDEN_GROUPS)
         assert list(described(result)) == ["other"]
     result = ask("no-group", "coordinator", "g", "other", "-o", "json")
     assert result.status == 4
@@ -334,12 +347,99 @@ def test_without_describe_on_a_topic(ask: Ask) -> None:
         "kgroup: not-authorized: payments: The topic may not be described "
         "(DESCRIBE on the topic).\n"
     )
-    for args in (["g"], ["--all"]):
+    commits = f"kgroup: group 'g': {UNSEEN}"
+    note = (
+        "kgroup: note: both, hidden, other: Brokers leave out what is committed for topics that "
+        "you may not describe; whether there is any is not known.\n"
+    )
+    unread = commits.replace("what the group", "whether the group").replace("shown.", "known.")
+    for args, told in ((["g"], commits), (["--all"], note + unread)):
         result = ask("no-topic", "describe", *args, "-o", "json")
-        assert (result.status, result.err) == (4, line)
+        assert (result.status, result.err) == (4, told + line)
         group = described(result)["g"]
         assert lags(group) == {"orders": (0, 0, None), "payments": (None, None, "not-authorized")}
     assert ask("no-topic", "list").status == 0
+
+
+HIDDEN_GROUPS = (
+    "kgroup: note: Brokers leave out groups that you may not describe (it needs DESCRIBE on the "
+    "group); whether there are any is not known.\n"
+)
+UNSEEN = (
+    "not-authorized: payments: The topic may not be described (it needs DESCRIBE on the topic); "
+    "what the group has committed for it is not shown.\n"
+)
+NOTHING = (
+    "not-authorized: Nothing is committed for topics that you may describe; what is committed for "
+    "others is not shown (it needs DESCRIBE on the topics).\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("group", "args", "status"),
+    [
+        ("both", "offsets show both", 4),
+        ("hidden", "offsets show hidden", 1),
+        ("both", "offsets reset both --to-offset 0", 4),
+        ("hidden", "offsets reset hidden --to-offset 0", 1),
+        ("both", "offsets delete both", 4),
+        ("hidden", "offsets delete hidden", 4),
+        ("both", "offsets delete both --topic orders", 4),
+        ("both", "offsets delete both --topic payments", 1),
+        ("both", "offsets export both -f -", 4),
+        ("hidden", "describe hidden", 4),
+        ("hidden", "check hidden", 4),
+        ("hidden", "snapshot hidden -f -", 4),
+    ],
+)
+def test_commits_for_hidden_topics_are_told(ask: Ask, group: str, args: str, status: int) -> None:
+    """The log names them; brokers leave them out of OffsetFetch for all topics."""
+    result = ask("no-topic", *args.split())
+    assert f"kgroup: group {group!r}: {UNSEEN}" in result.err
+    assert "not-found" not in result.err
+    assert result.status == status
+    unread = ask("group-only", *args.split())
+    assert f"kgroup: group {group!r}: {NOTHING}" in unread.err
+    assert "not-found" not in unread.err
+    assert unread.status == (4 if status == 4 and "offsets" not in args else unread.status)
+    assert unread.status in (1, 4)
+
+
+def test_where_nothing_proves_that_all_is_shown_a_note_says_so(ask: Ask) -> None:
+    for args in (["offsets", "show", "both"], ["offsets", "show", "--all"], ["describe", "both"]):
+        result = ask("operator", *args)
+        assert (
+            "Brokers leave out what is committed for topics that you may not describe "
+            in result.err
+        )
+        assert "(__consumer_offsets, payments)" in result.err
+        assert HIDDEN_GROUPS not in result.err
+    assert ask("reader", "offsets", "show", "--all").err == ""
+    for user in ("reader", "no-log"):
+        result = ask(user, "offsets", "show", "both")
+        assert (result.status, result.err) == (0, "")
+    absent = ask("no-topic", "offsets", "show", "nobody")
+    assert (absent.status, "not-found" in absent.err) == (3, True)
+
+
+def test_what_cannot_be_saved_is_not_deleted_unless_told_to(
+    server: SecureBroker, ask: Ask, tmp_path: Path
+) -> None:
+    there = {("orders", 0): 3, ("payments", 0): 4}
+    with Wire(VERSION, server.bootstrap) as wire:
+        commit(wire, "doomed", there)
+    line = ["offsets", "delete", "doomed", "--execute", "--backup", str(tmp_path / "b.json")]
+    refused = ask("deleter", *line)
+    assert refused.status == 4
+    assert "group 'doomed': not-authorized: The group may have committed offsets" in refused.err
+    assert "choose --delete-hidden" in refused.err
+    with Cluster(server.bootstrap) as cluster:
+        (left,) = cluster.read_offsets(["doomed"]).offsets.values()
+        assert {(each.topic, each.partition): each.committed_offset for each in left} == there
+        assert not (tmp_path / "b.json").exists()
+        done = ask("deleter", *line, "--delete-hidden")
+        assert "1 done" in done.err
+        assert cluster.read_offsets(["doomed"]).offsets == {}
 
 
 def test_without_describe_on_consumer_offsets(server: SecureBroker, ask: Ask) -> None:
@@ -355,7 +455,7 @@ def test_without_describe_on_consumer_offsets(server: SecureBroker, ask: Ask) ->
     result = ask("group-only", "describe", "g", "-o", "json")
     assert result.status == 4
     assert result.err.startswith(line)
-    assert result.err.count("\n") == 3  # and one for each topic
+    assert result.err.count("\n") == 5  # and for each topic, that of its commits and of its log
     group = described(result)["g"]
     assert (group["state"], len(group["members"])) == ("Stable", 1)
     result = ask("group-only", "coordinator", "g", "-o", "json")

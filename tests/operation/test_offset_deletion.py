@@ -17,6 +17,7 @@ from kgroup.model.group import (
     Topology,
 )
 from kgroup.model.offset import CommittedOffset
+from kgroup.model.problem import Problem
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.plan import Result, carry_out
 from kgroup.source.base import OffsetReading
@@ -147,6 +148,35 @@ def test_what_was_committed_since_is_not_deleted_unsaved(
     (problem,) = done.errors
     assert problem.kind is ProblemKind.CHANGED
     assert f"orders-0: {text}." in problem.reason
+
+
+@pytest.mark.parametrize("is_certain", [False, True])
+def test_a_group_of_which_commits_are_hidden_is_deleted_only_if_told_to(is_certain: bool) -> None:
+    """Topics that may not be described: nothing would bring their commits back."""
+    store = Cluster(
+        Group("g", CLASSIC, GroupState.EMPTY),
+        Group("h", CLASSIC, GroupState.EMPTY),
+        offsets={READ: 1},
+    )
+    problem = Problem(ProblemKind.NOT_AUTHORIZED, "Hidden.", "g", topic="secret")
+    reading = OffsetReading(
+        store.offsets, (problem,) if is_certain else (), doubtful=frozenset({"g"})
+    )
+    store.read_offsets = lambda *_: reading  # type: ignore[method-assign]
+    plan = plan_deletion(store, ["g", "h"])
+    assert [(row.group_id, row.result) for row in plan.rows] == [
+        ("g", Result.REFUSED),
+        ("h", Result.PLANNED),
+    ]
+    assert (plan.deleted, [*plan.changes]) == (("h",), ["h"])
+    reason = next(each.reason for each in plan.problems if each.topic is None)
+    has = "has" if is_certain else "may have"
+    assert reason.startswith(
+        f"The group {has} committed offsets for topics that you may not describe"
+    )
+    assert plan.report.exit_status is ExitStatus.PARTLY
+    assert plan_deletion(store, ["g", "h"], hidden=True).deleted == ("g", "h")
+    assert "g" in plan_deletion(store, ["g"], topics={"orders": None}).changes, "the rest is saved"
 
 
 def test_a_group_that_came_since_is_not_deleted_unseen() -> None:

@@ -190,7 +190,7 @@ def test_a_topic_that_the_cluster_cannot_tell_of_is_a_problem() -> None:
     plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named)
     assert list(targets(plan)) == [("orders", 0)]
     (problem,) = plan.problems
-    assert (problem.kind, problem.topic) == (ProblemKind.NOT_FOUND, "payments")
+    assert (problem.kind, problem.topic) == (ProblemKind.DENIED, "payments")
     assert problem.reason == "payments: The cluster says TOPIC_AUTHORIZATION_FAILED."
 
 

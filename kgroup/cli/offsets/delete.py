@@ -30,6 +30,12 @@ __all__ = ["command"]
 @groups_argument
 @regex_option
 @topic_option
+@click.option(
+    "--delete-hidden",
+    is_flag=True,
+    help="Also delete groups that have, or may have, committed offsets for topics that you may not "
+    "describe: the backup lacks them.",
+)
 @store_options
 @execution_options()
 @output_options
@@ -37,6 +43,7 @@ def command(
     groups: Sequence[str],
     regex: Pattern | None,
     topics: "Topics",
+    delete_hidden: bool,
     store: Store,
     execution: Execution,
     output: Output,
@@ -45,7 +52,8 @@ def command(
 
     Without --topic groups go as a whole; --regex takes those that have committed something. Groups
     with members are left alone, but for topics that none of them subscribes to, if they are
-    consumers; so are share groups, which cannot be saved. Without --execute only the plan is shown.
+    consumers; so are share groups, which cannot be saved, and groups with offsets that you may not
+    see. Without --execute only the plan is shown.
     """
     if not groups and regex is None:
         raise click.UsageError("which groups? Name them, or choose --regex RE")
@@ -53,5 +61,5 @@ def command(
 
     name = "offsets delete"
     with documented(name, output), store.open(tuple(groups)) as target:
-        plan = plan_deletion(target, groups, regex, topics=topics)
+        plan = plan_deletion(target, groups, regex, topics=topics, hidden=delete_hidden)
         return execution.run(name, plan, target, store, output)

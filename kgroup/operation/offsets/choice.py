@@ -21,9 +21,17 @@ def is_chosen(at: At, topics: Topics) -> bool:
 
 
 def not_committed(
-    chosen: Mapping[str, Collection[At]], topics: Topics, group_ids: Collection[str]
+    chosen: Mapping[str, Collection[At]],
+    topics: Topics,
+    group_ids: Collection[str],
+    problems: Collection[Problem] = (),
 ) -> Iterator[Problem]:
-    """Tell what no group has of what is chosen, and named groups that have nothing of the rest."""
+    """Tell what no group has of what is chosen, and named groups that have nothing of the rest.
+
+    Topics that may not be described are left out: `problems` of the reading tell of them.
+    """
+    denied = {each.topic for each in problems if each.kind is ProblemKind.NOT_AUTHORIZED}
+    topics = {topic: numbers for topic, numbers in topics.items() if topic not in denied}
     if not topics or not chosen:
         return
     known = {at for ats in chosen.values() for at in ats}

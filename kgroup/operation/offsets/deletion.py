@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.pattern import Pattern
@@ -26,6 +28,10 @@ _SHARED = (
     "It is a share group: how far it has come cannot be saved, nor written back; "
     "kafka-share-groups deletes it (--delete), or what it knows of topics (--delete-offsets)."
 )
+_HIDDEN = (
+    "The group {} committed offsets for topics that you may not describe, which no backup would "
+    "have: it is not deleted. Get DESCRIBE on its topics, or choose --delete-hidden."
+)
 _SUBSCRIBED = "Members of the group subscribe to the topic: stop them, or let them drop it."
 
 Targets = Mapping[str, Mapping[At, Target]]
@@ -37,6 +43,7 @@ def plan_deletion(
     regex: Pattern | None = None,
     *,
     topics: Topics = EVERY,
+    hidden: bool = False,
 ) -> OffsetPlan:
     """Plan to delete what groups have committed for these partitions, or the groups as a whole.
 
@@ -47,6 +54,8 @@ def plan_deletion(
         group_ids: names.
         regex: also groups whose whole id matches, if they have committed anything.
         topics: only what is committed for these partitions.
+        hidden: also groups that may have committed offsets for topics which the user may not
+            describe: nothing could bring these back.
 
     Raises:
         InputError: there is nothing to read.
@@ -74,9 +83,9 @@ def plan_deletion(
         if group.type is GroupType.SHARE
     )
     if topics:
-        missing = not_committed(targets, topics, group_ids)
+        missing = not_committed(targets, topics, group_ids, reading.problems)
         return _of_topics(reading, targets, groups.values(), (*shared, *missing))
-    return _of_groups(reading, targets, groups, shared)
+    return _of_groups(reading, targets, groups, (*shared, *(() if hidden else _unsaved(reading))))
 
 
 def _of_topics(
@@ -93,21 +102,41 @@ def _of_groups(
     reading: OffsetReading,
     targets: Targets,
     groups: Mapping[str, Group],
-    shared: tuple[Problem, ...],
+    refusals: tuple[Problem, ...],
 ) -> OffsetPlan:
     there = {*targets, *groups}
     active = why_active(each for each in groups.values() if each.type is not GroupType.SHARE)
-    refused = {each.group_id for each in (*active, *shared)}
-    missing = (each for each in reading.problems if each.group_id not in there)
-    plan = make_plan(
-        reading.offsets, targets, problems=(*active, *shared, *missing), notes=reading.notes
+    refused = {each.group_id for each in (*active, *refusals)}
+    missing = (
+        each
+        for each in reading.problems
+        if each.group_id not in there or each.kind is ProblemKind.NOT_AUTHORIZED
     )
+    plan = make_plan(
+        reading.offsets, targets, problems=(*active, *refusals, *missing), notes=reading.notes
+    )
+    planned = (
+        structs.replace(row, result=Result.REFUSED) if row.group_id in refused else row
+        for row in plan.rows
+    )
+    changes = {name: each for name, each in plan.changes.items() if name not in refused}
     bare = (
         PlannedOffset.of_group(name, Result.REFUSED if name in refused else Result.PLANNED)
         for name in there - targets.keys()
     )
-    rows = sorted((*plan.rows, *bare), key=lambda row: row.group_id)  # which keeps their order
-    return replace(plan, rows=tuple(rows), deleted=tuple(sorted(there - refused)))
+    rows = sorted((*planned, *bare), key=lambda row: row.group_id)  # which keeps their order
+    deleted = tuple(sorted(there - refused))
+    return replace(plan, rows=tuple(rows), changes=changes, deleted=deleted)
+
+
+def _unsaved(reading: OffsetReading) -> Iterator[Problem]:
+    """Tell the groups of which a backup would, or might, not have all that is committed."""
+    denied = [each for each in reading.problems if each.kind is ProblemKind.NOT_AUTHORIZED]
+    certain = {each.group_id for each in denied if each.topic is not None}
+    hidden = {each.group_id for each in denied} | reading.doubtful
+    for group_id in sorted(each for each in hidden if each is not None):
+        has = "has" if group_id in certain else "may have"
+        yield Problem(ProblemKind.NOT_AUTHORIZED, _HIDDEN.format(has), group_id=group_id)
 
 
 def _read(group: Group, ats: Iterable[At]) -> Iterator[Problem]:

@@ -114,9 +114,11 @@ def _nothing(store: OffsetStore) -> str:
 def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:
     """Give those groups of which it is not known what all they have committed.
 
-    Nothing may be planned for them: what could not be read is not absent.
+    Nothing may be planned for them: what could not be read is not absent. Topics that may not be
+    described are about other partitions than those that can be planned for.
     """
-    failed = {each.group_id for each in reading.problems if each.kind is not ProblemKind.NOT_FOUND}
+    others = (ProblemKind.NOT_FOUND, ProblemKind.NOT_AUTHORIZED)
+    failed = {each.group_id for each in reading.problems if each.kind not in others}
     return frozenset(
         each
         for each in group_ids

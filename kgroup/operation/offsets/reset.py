@@ -271,7 +271,8 @@ def _partitions(
                 if is_absent
                 else f"The cluster says {error}."
             )
-            problems.append(Problem(ProblemKind.NOT_FOUND, f"{topic}: {text}", topic=topic))
+            kind = ProblemKind.NOT_FOUND if is_absent else ProblemKind.DENIED
+            problems.append(Problem(kind, f"{topic}: {text}", topic=topic))
     return {topic: sorted(each.partitions) for topic, each in found.items()}
 
 

@@ -114,7 +114,7 @@ def plan_transfer(
             *active_groups(store, [each for each, of_group in targets.items() if of_group]),
             *reading.problems,
             *nothing,
-            *not_committed(targets, topics, group_ids),
+            *not_committed(targets, topics, group_ids, reading.problems),
             *there.problems,
             *logs.problems,
             *problems,
@@ -266,5 +266,6 @@ def _there(store: AnyStore, group_ids: Collection[str]) -> OffsetReading:
     if not group_ids:
         return OffsetReading({})
     reading = read_stored(store, group_ids)
-    problems = tuple(each for each in reading.problems if each.kind is not ProblemKind.NOT_FOUND)
+    others = (ProblemKind.NOT_FOUND, ProblemKind.NOT_AUTHORIZED)  # they are not written to
+    problems = tuple(each for each in reading.problems if each.kind not in others)
     return replace(reading, problems=problems)

@@ -3,101 +3,21 @@
 Many groups go into one request, and answers are read while brokers work on the next.
 """
 
-from collections.abc import Collection, Mapping
 from operator import attrgetter
 from typing import Any
 
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
-from kgroup.model.group import Group, GroupType
-from kgroup.model.offset import CommittedOffset, split_commits
-from kgroup.model.offsets_partition import OFFSETS_TOPIC
-from kgroup.model.pattern import Pattern
+from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.source.base import OffsetReading, Question
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.coordinator import (
-    Coordinators,
-    GroupCoordinator,
-    Refusal,
-    is_missing,
-    partition_of,
-)
-from kgroup.source.broker.group_list import list_groups, list_hidden_groups
+from kgroup.source.broker.coordinator import GroupCoordinator, Refusal
 
-__all__ = ["NOBODY", "OffsetFetcher", "read_offsets"]
-
-NOBODY = (
-    f"The cluster has no topic {OFFSETS_TOPIC}, and no broker lists a group: nobody ever used one."
-)
+__all__ = ["OffsetFetcher"]
 
 _BY_TOPIC_NAME = 9
 """Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""
-
-
-async def read_offsets(
-    client: BrokerClient,
-    group_ids: Collection[str] | None,
-    regex: Pattern | None,
-    *,
-    log_budget: int = 0,
-) -> OffsetReading:
-    """Read what groups have committed; see `OffsetStore.read_offsets`, `Cluster.read_offsets`.
-
-    Raises:
-        BrokerError: no broker answers.
-    """
-    view = await client.metadata([OFFSETS_TOPIC])
-    topic = view.topics.get(OFFSETS_TOPIC)
-    question = Question(regex=regex)
-    if is_missing(topic):
-        coordinators = Coordinators(client, named=False)
-        listed = await list_hidden_groups(client, coordinators)
-        if not listed and not coordinators.problems:
-            return OffsetReading({}, notes=(NOBODY,))
-        asked = [each for each in listed if question.names(each.group_id, group_ids)]
-    elif group_ids is not None and regex is None:
-        coordinators = Coordinators(client, named=True)
-        asked = await coordinators.find(dict.fromkeys(group_ids))
-    else:
-        coordinators = Coordinators(client, named=False)
-        listed = await list_groups(client, coordinators, question, topic)
-        asked = [each for each in listed if question.names(each.group_id, group_ids)]
-    asked = [each for each in asked if each.type is not GroupType.SHARE]
-    found = await coordinators.ask(asked, OffsetFetcher(client).fetch)
-    split = {group_id: split_commits(stored) for group_id, stored in sorted(found.items())}
-    offsets = {group_id: commits for group_id, (commits, _) in split.items() if commits}
-    empty = {group_id: ats for group_id, (_, ats) in split.items() if ats}
-    notes: list[str] = []
-    if log_budget and topic is not None and topic.partitions:
-        offsets, notes = await _with_times(client, offsets, len(topic.partitions), log_budget)
-    problems = tuple(coordinators.problems)
-    notes = [*coordinators.notes, *notes]
-    return OffsetReading(offsets, problems, tuple(notes), empty_commits=empty)
-
-
-async def _with_times(
-    client: BrokerClient,
-    offsets: Mapping[str, tuple[CommittedOffset, ...]],
-    partition_count: int,
-    log_budget: int,
-) -> tuple[dict[str, tuple[CommittedOffset, ...]], list[str]]:
-    """Add what the records of commits tell."""
-    from kgroup.source.broker.offsets_log import read_details
-
-    groups = {
-        group_id: Group(  # without a protocol, so that no record of members is looked for
-            group_id=group_id,
-            type=GroupType.CLASSIC,
-            state=None,
-            offsets=commits,
-            offsets_partition=partition_of(group_id, partition_count),
-        )
-        for group_id, commits in offsets.items()
-    }
-    completed, notes = await read_details(client, groups, log_budget, None, commit_times=True)
-    return {group_id: group.offsets for group_id, group in completed.items()}, notes
 
 
 class OffsetFetcher:

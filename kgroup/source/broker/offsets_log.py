@@ -11,7 +11,7 @@ Nothing is committed and no group is joined.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
@@ -22,9 +22,9 @@ from kgroup.model.group import Group, GroupState, GroupType, Membership
 from kgroup.model.group_log import classic_members
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset
-from kgroup.model.offsets_partition import OFFSETS_TOPIC
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.record import known
-from kgroup.protocol.batch.batch import Damage, RecordBatch
+from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_record
@@ -33,7 +33,7 @@ from kgroup.source.broker.error_code import LEADER_MOVES, error_name
 from kgroup.source.broker.fetch import Fetched, fetch
 from kgroup.source.broker.topic_offset import read_log_ranges
 
-__all__ = ["LogMemory", "read_details"]
+__all__ = ["LogMemory", "read_committed_topics", "read_details"]
 
 FETCH_SIZE = 1 << 20
 LARGEST_FETCH = 64 << 20
@@ -179,6 +179,41 @@ class LogMemory:
         self._found.pop(number, None)
 
 
+async def read_committed_topics(
+    client: BrokerClient, group_ids: Collection[str], budget: int
+) -> dict[str, frozenset[str]]:
+    """Name the topics for which records of commits are there, by group.
+
+    Groups are left out whose partition of `__consumer_offsets` cannot be read as a whole, or is
+    larger than the budget.
+    """
+    topic = (await client.topics([OFFSETS_TOPIC])).get(OFFSETS_TOPIC)
+    if topic is None or not topic.partitions:
+        return {}
+    by_partition: dict[int, list[str]] = {}
+    for group_id in group_ids:
+        number = offsets_partition(group_id, len(topic.partitions))
+        by_partition.setdefault(number, []).append(group_id)
+    ats = {(OFFSETS_TOPIC, number) for number in by_partition}
+    ranges = (await read_log_ranges(client, ats, committed=False)).ranges
+    topics = await client.topics([OFFSETS_TOPIC])
+    logs = [
+        _Log(
+            number, (), client, _leader(topics, number), ranges[OFFSETS_TOPIC, number], LogMemory()
+        )
+        for number in by_partition
+    ]
+    results = await client.gather(
+        log.committed_topics(by_partition[log.number], budget) for log in logs
+    )
+    return {
+        group_id: names
+        for result in results
+        if not isinstance(result, BrokerError)
+        for group_id, names in result.items()
+    }
+
+
 async def read_details(
     client: BrokerClient,
     groups: Mapping[str, Group],
@@ -290,6 +325,39 @@ class _Log:
             high, span = low, max(FIRST_WINDOW, min(4 * span, guess))
         return None
 
+    async def committed_topics(
+        self, group_ids: Collection[str], budget: int
+    ) -> dict[str, frozenset[str]]:
+        """Read the whole partition; give the topics that groups have committed, or nothing.
+
+        Raises:
+            BrokerError: the leader cannot be asked.
+        """
+        low, end = self._range.start, self._range.end
+        if low is None or end is None:
+            return {}
+        wanted = {group_id.encode(): group_id for group_id in group_ids}
+        found: dict[str, set[tuple[str, int]]] = {group_id: set() for group_id in group_ids}
+        span = FIRST_WINDOW
+        while low < end:
+            high = min(end, low + span)
+            batches, size, code = await self._window(low, high)
+            budget -= size
+            if code or budget < 0:
+                return {}
+            for record in (record for batch in batches for record in _keyed(batch)):
+                kind, length = _KEY_PREFIX.unpack_from(record.key or b"")
+                name = wanted.get((record.key or b"")[4 : 4 + length])
+                if name is None or not 0 <= kind < _GROUP_METADATA:
+                    continue
+                _, key, _ = decode_record(record.key, None)
+                if key is not None and key["data"] is not None:
+                    at = (key["data"]["topic"], key["data"]["partition"])
+                    (found[name].discard if record.value is None else found[name].add)(at)
+            span = max(FIRST_WINDOW, min(4 * span, WINDOW_SIZE * (high - low) // max(size, 1)))
+            low = high
+        return {name: frozenset(topic for topic, _ in ats) for name, ats in found.items()}
+
     async def _window(self, low: int, high: int) -> tuple[list[RecordBatch], int, int]:
         """Read the batches that hold these offsets: with their bytes, and an error code or 0."""
         batches: list[RecordBatch] = []
@@ -333,9 +401,8 @@ class _Log:
                 and self._pattern.search(batch.data) is None
             ):
                 continue
-            for record in read_records(batch):
-                if isinstance(record, Damage) or record.key is None or len(record.key) < 4:
-                    continue
+            for record in _keyed(batch):
+                assert record.key is not None
                 kind, length = _KEY_PREFIX.unpack_from(record.key)
                 group_id = record.key[4 : 4 + length]
                 trace = self._wanted.get(group_id) if 0 <= kind <= _GROUP_METADATA else None
@@ -359,6 +426,14 @@ class _Log:
             trace.metadata = trace.metadata or newest
         for (group_id, topic, partition), commit in commits.items():
             self._wanted[group_id].commits.setdefault((topic, partition), commit)
+
+
+def _keyed(batch: RecordBatch) -> Iterator[Record]:
+    """Yield the records of a batch that have a key of some length."""
+    if not batch.is_control:
+        for record in read_records(batch):
+            if not isinstance(record, Damage) and record.key is not None and len(record.key) >= 4:
+                yield record
 
 
 def _leader(topics: Mapping[str, Topic], number: int) -> int | None:

@@ -36,6 +36,13 @@ from kgroup.source.base import (
     Reading,
     SettingReading,
 )
+from kgroup.source.broker.admin.visibility import (
+    HIDDEN_GROUPS,
+    LeftOut,
+    find_left_out,
+    lists_every_group,
+    topics_read,
+)
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
     Coordinators,
@@ -46,7 +53,7 @@ from kgroup.source.broker.coordinator import (
 from kgroup.source.broker.error_code import error_name, what_it_needs
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE
 from kgroup.source.broker.group_list import list_groups, list_hidden_groups
-from kgroup.source.broker.offset_fetch import NOBODY, read_offsets
+from kgroup.source.broker.offset_reader import NOBODY, read_offsets
 from kgroup.source.broker.placement import placements_of
 from kgroup.source.deadline import Deadline
 
@@ -371,23 +378,46 @@ class _Inquiry:
             offsets = question.members and question.offsets
             groups = await reader.read(unknown, groups, offsets=offsets)
         found = {id_: group for id_, group in sorted(groups.items()) if self._is_wanted(group)}
-        more: list[str] = []
+        left_out = LeftOut()
+        notes: list[str] = []
+        if not is_missing(topic):  # what is asked then would create it
+            named = group_ids is not None and question.regex is None
+            left_out = await self._left_out(found, named=named)
+            notes += left_out.notes
+            if not named and not await lists_every_group(client):
+                notes.append(HIDDEN_GROUPS)
         if self._count is None:
-            more = [_unknown_partitions(topic)]
+            notes.append(_unknown_partitions(topic))
         elif question.members and question.log_budget:
             from kgroup.source.broker.offsets_log import read_details
 
             found, more = await read_details(
                 client, found, question.log_budget, self._memory, commit_times=question.commit_times
             )
+            notes += more
         describes = (
             await client.any_version(DESCRIBE_BY_TYPE[GroupType.CLASSIC].request) is not None
         )
         if question.members and not describes:
-            more.append(_OLD)
+            notes.append(_OLD)
         image = _image(view, found, self._count)
-        notes = (*self._coordinators.notes, *more)
-        return Reading(image, tuple(self._coordinators.problems), notes)
+        notes = [*self._coordinators.notes, *notes]
+        problems = (*self._coordinators.problems, *left_out.problems)
+        return Reading(image, problems, tuple(notes))
+
+    async def _left_out(self, groups: Mapping[str, Group], *, named: bool) -> LeftOut:
+        """Find out which commits brokers have left out, where commits matter."""
+        question = self._question
+        if not (question.members and question.offsets):
+            return LeftOut()
+        commits = {
+            id_: {each.topic for each in group.offsets} | {at[0] for at in group.empty_commits}
+            for id_, group in groups.items()
+            if group.type is not GroupType.SHARE
+        }
+        read = {group_id: topics_read(groups[group_id]) for group_id in commits}
+        budget = question.log_budget
+        return await find_left_out(self._client, commits, read, named=named, log_budget=budget)
 
     def _select(
         self, coordinators: Iterable[GroupCoordinator], group_ids: Collection[str] | None

@@ -1,0 +1,260 @@
+"""What brokers leave out of answers without a word: what the user may not describe.
+
+OffsetFetch for all topics of a group, and Metadata for all topics, answer for the topics that the
+user may describe. ListGroups answers for such groups, but for all to users who may describe the
+cluster. Source: `KafkaApis.fetchAllOffsetsForGroup`, `handleListGroupsRequest`. Any of this proves
+that no topic is missing:
+
+- there is no authorizer: DescribeAcls answers SECURITY_DISABLED;
+- the user may describe the cluster, and Metadata names every topic of the brokers' log directories;
+- the group's whole partition of `__consumer_offsets` was read, and names no other topic.
+
+A name that nobody uses tells a little less: who may describe that topic may describe any that no
+ACL denies.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+from kafka.protocol.admin.acl import DescribeAclsRequest
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest
+
+from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.group import Group
+from kgroup.model.problem import Problem
+from kgroup.protocol.error_code import ErrorCode
+from kgroup.source.broker.client import BrokerClient
+from kgroup.source.broker.coordinator import find_coordinators
+from kgroup.source.broker.error_code import error_name
+from kgroup.source.broker.offsets_log import read_committed_topics
+
+__all__ = [
+    "HIDDEN_GROUPS",
+    "LeftOut",
+    "find_left_out",
+    "lists_every_group",
+    "shows_every_topic",
+    "topics_read",
+]
+
+HIDDEN_GROUPS = (
+    "Brokers leave out groups that you may not describe (it needs DESCRIBE on the group); whether "
+    "there are any is not known."
+)
+_TOPIC_DENIED = error_name(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+_CLUSTER, _LITERAL, _ANY = 4, 3, 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Visibility:
+    """What the user may describe.
+
+    Attributes:
+        every_topic: whether no topic is hidden, for certain.
+        any_topic: whether topics may be described that no ACL is about.
+        every_group: whether lists of groups have all of them.
+        hidden: topics that may not be described, as far as they are known.
+    """
+
+    every_topic: bool
+    any_topic: bool
+    every_group: bool
+    hidden: tuple[str, ...] = ()
+
+
+_ALL = _Visibility(every_topic=True, any_topic=True, every_group=True)
+_known: WeakKeyDictionary[BrokerClient, _Visibility] = WeakKeyDictionary()
+"""Asked for once: a watch looks often."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What is missing from the commits of groups because of rights that are missing.
+
+    Attributes:
+        problems: topics of groups that may not be described.
+        notes: what may be missing too.
+        doubtful: groups of which commits may be missing without a problem that says so.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    doubtful: frozenset[str] = frozenset()
+
+
+async def find_left_out(
+    client: BrokerClient,
+    seen: Mapping[str, Collection[str]],
+    read: Mapping[str, Collection[str]],
+    *,
+    named: bool,
+    log_budget: int,
+) -> LeftOut:
+    """Find out which commits of groups brokers have left out.
+
+    Args:
+        client: has asked for the topic `__consumer_offsets`.
+        seen: topics of the commits that they gave, of each group that exists.
+        read: topics that members of a group read, as far as it is known.
+        named: whether the groups were named, so that the log of each may be read, and a group
+            without commits is a problem.
+        log_budget: bytes of each partition of `__consumer_offsets` to read at most.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    visibility = await _read_visibility(client)
+    if visibility.every_topic or not seen:
+        return LeftOut()
+    logged: Mapping[str, frozenset[str]] = {}
+    if named and log_budget:
+        logged = await read_committed_topics(client, seen, log_budget)
+    unseen = {
+        group_id: {*read.get(group_id, ()), *logged.get(group_id, ())}.difference(topics)
+        for group_id, topics in seen.items()
+    }
+    denied = await _denied(client, {topic for topics in unseen.values() for topic in topics})
+    problems = []
+    for group_id, topics in unseen.items():
+        for topic in sorted(topics & denied):
+            is_committed = topic in logged.get(group_id, ())
+            text = (
+                f"{topic}: The topic may not be described (it needs DESCRIBE on the topic); "
+                + ("what" if is_committed else "whether")
+                + " the group has committed for it is not "
+                + ("shown." if is_committed else "known.")
+            )
+            problems.append(Problem(ProblemKind.NOT_AUTHORIZED, text, group_id, topic=topic))
+    doubtful = frozenset(seen.keys() - logged.keys())
+    told = {each.group_id for each in problems}
+    if named and not visibility.any_topic:
+        problems += [
+            Problem(ProblemKind.NOT_AUTHORIZED, _NOTHING, group_id=group_id)
+            for group_id in sorted(doubtful - told)
+            if not seen[group_id]
+        ]
+        told = {each.group_id for each in problems}
+    notes = ()
+    if doubtful - told and not visibility.any_topic:
+        notes = (_note(sorted(doubtful - told), visibility.hidden),)
+    return LeftOut(tuple(problems), notes, doubtful)
+
+
+_NOTHING = (
+    "Nothing is committed for topics that you may describe; what is committed for others is not "
+    "shown (it needs DESCRIBE on the topics)."
+)
+
+
+def _note(group_ids: Collection[str], hidden: Collection[str]) -> str:
+    which = f" ({_first(hidden)})" if hidden else ""
+    return (
+        f"{_first(group_ids)}: Brokers leave out what is committed for topics that you may not "
+        f"describe{which}; whether there is any is not known."
+    )
+
+
+def _first(names: Collection[str]) -> str:
+    first = sorted(names)[:10]
+    more = f" and {len(names) - len(first)} more" if len(names) > len(first) else ""
+    return ", ".join(name or "''" for name in first) + more
+
+
+async def lists_every_group(client: BrokerClient) -> bool:
+    """Tell whether lists of groups have all groups, or all that no ACL denies.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    return (await _read_visibility(client)).every_group
+
+
+def topics_read(group: Group) -> frozenset[str]:
+    """Name the topics that members subscribe to or are assigned."""
+    return frozenset(
+        topic
+        for member in group.members
+        for topic in (
+            *member.subscribed_topics,
+            *(each.topic for each in member.assignment or () if each.topic is not None),
+        )
+    )
+
+
+async def shows_every_topic(client: BrokerClient) -> bool:
+    """Tell whether no topic is hidden from the user, for certain.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    return (await _read_visibility(client)).every_topic
+
+
+async def _read_visibility(client: BrokerClient) -> _Visibility:
+    found = _known.get(client)
+    if found is None:
+        found = _known[client] = await _ask(client)
+    return found
+
+
+async def _ask(client: BrokerClient) -> _Visibility:
+    """Ask whether there is an authorizer, and else what it lets the user describe.
+
+    Before Kafka 0.11 nobody tells; everything is taken to be visible there.
+    """
+    version = await client.any_version(DescribeAclsRequest)
+    if version is None:
+        return _ALL
+    pattern = {"pattern_type_filter": _LITERAL} if version else {}
+    try:
+        answer = await client.ask_any(  # about a user that nobody is: few words are enough
+            DescribeAclsRequest,
+            resource_type_filter=_CLUSTER,
+            resource_name_filter="kafka-cluster",
+            principal_filter="User:kgroup",
+            host_filter=None,
+            operation=_ANY,
+            permission_type=_ANY,
+            **pattern,
+        )
+        code = answer.error_code
+    except BrokerError as error:
+        if error.kind is ProblemKind.UNSUPPORTED:
+            return _ALL
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if code == ErrorCode.SECURITY_DISABLED:
+        return _ALL
+    name = f"kgroup-{uuid4().hex}"
+    any_topic = not await _denied(client, {name})
+    if not code and (hidden := await _hidden(client)) is not None:
+        return _Visibility(not hidden, any_topic and not hidden, True, tuple(sorted(hidden)))
+    groups = await find_coordinators(client, [name])
+    return _Visibility(False, any_topic, not code or isinstance(groups[name], int))
+
+
+async def _hidden(client: BrokerClient) -> frozenset[str] | None:
+    """Name the topics that brokers store and Metadata leaves out; None where it is not known."""
+    answers = await client.gather(
+        client.ask(node, DescribeLogDirsRequest, topics=None) for node in client.brokers
+    )
+    stored: set[str] = set()
+    for answer in answers:
+        if isinstance(answer, BrokerError) or not answer.results:  # as if it were denied
+            return None
+        if any(folder.error_code for folder in answer.results):
+            return None
+        stored.update(topic.name for folder in answer.results for topic in folder.topics)
+    named = (await client.metadata(None)).topics
+    return frozenset(await _denied(client, stored.difference(named)))
+
+
+async def _denied(client: BrokerClient, topics: Collection[str]) -> frozenset[str]:
+    """Give those of these topics that may not be described."""
+    if not topics:
+        return frozenset()
+    found = (await client.metadata(topics)).topics
+    return frozenset(
+        each for each in topics if each in found and found[each].error == _TOPIC_DENIED
+    )

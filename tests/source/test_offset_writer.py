@@ -121,14 +121,11 @@ def test_what_another_process_commits_right_behind_is_told(
 
 
 def test_what_cannot_be_read_back_is_not_called_done(broker: FakeBroker, state: State) -> None:
-    fetch = broker.handlers["OffsetFetch"]
+    def refuse_then(request: Any) -> dict[str, Any]:
+        answer = state.fetch(request)
+        return {**answer, "error_code": 30} if "OffsetCommit" in broker.names else answer
 
-    def fetch_before(request: Any) -> dict[str, Any] | None:
-        is_written = "OffsetCommit" in broker.names
-        answer = fetch(request)
-        return {**answer, "error_code": 30} if is_written else answer
-
-    broker.handlers["OffsetFetch"] = fetch_before
+    broker.handlers["OffsetFetch"] = refuse_then
     (problem,) = write(broker, changes_to(WANTED, THERE))
     assert problem.kind is ProblemKind.UNKNOWN_END
     assert "could not be read back: The cluster says GROUP_AUTHORIZATION_FAILED" in problem.reason
@@ -207,7 +204,7 @@ def test_deletions_behind_a_commit_that_fail_are_told_by_partition(
 ) -> None:
     """For a problem of the group says that nothing of it was done."""
     rows = [("orders", 0, 7), ("orders", 1, 8)]
-    broker.handlers["OffsetFetch"] = lambda _: committed(("orders", 0, state.offset), rows[1])
+    broker.handlers["OffsetFetch"] = lambda _: committed(("orders", 0, state.offset or 0), rows[1])
     there = {(topic, partition): offset for topic, partition, offset in rows}
     state.errors = [0, NOT_FOUND]
     (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
@@ -360,7 +357,7 @@ def test_offsets_that_cannot_be_deleted_keep_the_group_from_being_written(
     """Kafka before 2.4 has no OffsetDelete: half of the plan would be done."""
     del broker.handlers["OffsetDelete"]
     rows = [("orders", 0, 7), ("orders", 1, 7)]
-    broker.handlers["OffsetFetch"] = lambda _: committed(("orders", 0, state.offset), rows[1])
+    broker.handlers["OffsetFetch"] = lambda _: committed(("orders", 0, state.offset or 0), rows[1])
     there = {(topic, partition): offset for topic, partition, offset in rows}
     (problem,) = write(broker, changes_to({("orders", 0): 9, ("orders", 1): None}, there))
     assert (problem.kind, problem.topic) == (ProblemKind.UNSUPPORTED, None)
@@ -418,7 +415,7 @@ def test_a_partition_whose_offset_is_not_told(
     """Of one that may not be read nobody knows that nothing is committed: nothing is written."""
 
     def fetch(_: Any) -> dict[str, Any]:
-        answer = committed(("orders", 0, state.offset), ("orders", 1, -1))
+        answer = committed(("orders", 0, state.offset or 0), ("orders", 1, -1))
         answer["topics"][1]["partitions"][0]["error_code"] = code
         return answer
 

@@ -136,9 +136,9 @@ async def find_left_out(
             if not seen[group_id]
         ]
         told = {each.group_id for each in problems}
-    notes = ()
-    if doubtful - told and not visibility.any_topic:
-        notes = (_note(sorted(doubtful - told), visibility.hidden),)
+    untold = doubtful - told
+    is_noted = bool(untold) and not visibility.any_topic
+    notes = (_note(untold, visibility.hidden),) if is_noted else ()
     return LeftOut(tuple(problems), notes, doubtful)
 
 

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,6 +102,22 @@ class Connection:
             found += ["--timeout", f"{self.timeout_s:g}"]
         return found, secret
 
+    def printed(self, *, zookeeper: bool = False) -> AbstractContextManager[None]:
+        """Let commands that reports print carry these options; values that are secret are "...".
+
+        Args:
+            zookeeper: whether they say how to connect to ZooKeeper, whose address is beside.
+        """
+        from kgroup.operation.printed_command import ConnectionWords, connected_by
+
+        given = replace(self, bootstrap_server=None) if zookeeper else self
+        words, secrets = given.words(with_environment=not zookeeper)
+        for key in secrets:
+            words += ["-X", f"{key}=..."]
+        servers = words[words.index("-b") + 1] if "-b" in words else None
+        config = None if self.command_config is None else str(self.command_config)
+        return connected_by(ConnectionWords(tuple(words), servers, config))
+
     def client_config(
         self, *, needs_server: bool = True, with_environment: bool = True
     ) -> "ClientConfig":
@@ -150,14 +166,17 @@ class Connection:
         tls = config.zookeeper_tls
         from kgroup.source.zookeeper.source import Zookeeper
 
-        with Zookeeper(
-            address,
-            timeout_s=self.timeout_s,
-            of_silence=of_silence,
-            context=None if tls is None else tls.context(),
-            digest=config.zookeeper_digest,
-            brokers=config.kafka_options(),
-        ) as zookeeper:
+        with (
+            self.printed(zookeeper=True),
+            Zookeeper(
+                address,
+                timeout_s=self.timeout_s,
+                of_silence=of_silence,
+                context=None if tls is None else tls.context(),
+                digest=config.zookeeper_digest,
+                brokers=config.kafka_options(),
+            ) as zookeeper,
+        ):
             yield zookeeper
 
     @contextmanager
@@ -175,12 +194,15 @@ class Connection:
         options = config.kafka_options()
         from kgroup.source.broker.source import Cluster
 
-        with Cluster(
-            options.pop("bootstrap_servers"),
-            timeout_s=self.timeout_s,
-            of_silence=of_silence,
-            **options,
-        ) as cluster:
+        with (
+            self.printed(),
+            Cluster(
+                options.pop("bootstrap_servers"),
+                timeout_s=self.timeout_s,
+                of_silence=of_silence,
+                **options,
+            ) as cluster,
+        ):
             yield cluster
 
 

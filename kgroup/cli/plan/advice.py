@@ -22,6 +22,8 @@ __all__ = ["command"]
 
 _OWN = ("every", "lists", "form", "columns", "no_headers")
 """Options that the commands of targets do not have, or that are of this output alone."""
+_CONNECTION = ("bootstrap_server", "command_config", "overrides", "profile", "timeout_s")
+"""Options that are written as all commands are that kgroup prints."""
 
 
 @click.command(
@@ -90,23 +92,22 @@ def _is_missing(problem: "Problem", group_id: str) -> bool:
 
 
 def _typed_options() -> Sequence[str]:
-    """Give the options that the command of a target is to have too, as they were typed.
+    """Give the options that the command of a target is to have too: as typed, without secrets."""
+    from kgroup.operation.printed_command import connection_words
 
-    Settings of a connection may have passwords: of these only the names are given.
-    """
     ctx = click.get_current_context()
     assert isinstance(ctx.command, DefaultCommand)
     typed: Mapping[str, Any] = ctx.command.typed(ctx)
     words: list[str] = []
     for option in ctx.command.params:
         name = option.name or ""
-        if not isinstance(option, click.Option) or name in _OWN or name not in typed:
+        if not isinstance(option, click.Option) or name not in typed:
+            continue
+        if name in _OWN or name in _CONNECTION:
             continue
         if option.is_flag:
             words.append(option.opts[0])
             continue
-        values = typed[name] if option.multiple else [typed[name]]
-        for value in values:
-            shown = f"{value.partition('=')[0]}=..." if name == "overrides" else value
-            words += (option.opts[0], shown)
-    return words
+        for value in typed[name] if option.multiple else [typed[name]]:
+            words += (option.opts[0], value)
+    return [*connection_words(None), *words]

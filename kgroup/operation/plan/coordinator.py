@@ -9,6 +9,7 @@ from shlex import quote
 
 from kgroup.errors import BrokerError
 from kgroup.model.group import Broker, Group, GroupType
+from kgroup.operation.printed_command import connection_words, kafka_words
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, FeatureSource, GroupSource, SettingSource
@@ -186,12 +187,16 @@ NO_BROKERS = Brokers(None, why=_WHY_NONE)
 
 def kafka_tool(broker: Broker | None, name: str, *words: str) -> str:
     """Write a call of a tool of Kafka that asks a broker, or any where none is known."""
-    return " ".join((f"{name}.sh", "--bootstrap-server", address_of(broker), *words))
+    where = map(quote, kafka_words(address_of(broker)))
+    return " ".join((f"{name}.sh", *where, *words))
 
 
 def kgroup_on(group: Group, command: str, *options: str) -> str:
-    """Write a command of kgroup that asks a group's cluster for the group."""
-    where = ("-b", address_of(group.coordinator), *options)
+    """Write a command of kgroup that asks a group's cluster for the group.
+
+    It has the connection options in use, or asks the coordinator that a file knows.
+    """
+    where = (*map(quote, connection_words(address_of(group.coordinator))), *options)
     name = quote(group.group_id)
     named = (*where, "--", name) if name.startswith("-") else (name, *where)
     return " ".join(("kgroup", command, *named))

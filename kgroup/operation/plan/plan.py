@@ -8,6 +8,7 @@ from shlex import join
 
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
+from kgroup.operation.printed_command import connection_words
 from kgroup.word import Word
 
 __all__ = [
@@ -199,7 +200,7 @@ class OffsetCopy:
     def _words(self, verb: str, group_id: str, server: str) -> tuple[str, ...]:
         return (
             *("kgroup", "offsets", verb, self.origin, self.goal, "--group", group_id),
-            *(("-b", server) if "kafka" in (self.origin, self.goal) else ()),
+            *connection_words(server if "kafka" in (self.origin, self.goal) else None),
             *(() if self.new_id is None else ("--as", self.new_id)),
             *(() if self.table is None else ("--sql-table", self.table)),
             *(word for each in self.columns for word in ("--sql-column", each)),

@@ -20,6 +20,7 @@ from kgroup.operation.plan.coordinator import UNKNOWN_ADDRESS
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup, plan_all, planned_members
 from kgroup.operation.plan.zookeeper.setting import configured
+from kgroup.operation.printed_command import connection_words
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario
@@ -48,9 +49,23 @@ class Places:
     def offsets(self, what: str, first: str, second: str, group_id: str) -> str:
         """Write a command that compares or copies; stores are named by their kinds."""
         stores = {"zookeeper": f"zookeeper:{self.zookeeper}", "kafka": f"kafka:{self.kafka}"}
-        execute = " --execute" if what == "copy" else ""
+        execute = self._settings + (" --execute" if what == "copy" else "")
         named = f"{stores[first]} {stores[second]} --group {quote(group_id)}"
         return f"kgroup offsets {what} {named}{execute}"
+
+    @property
+    def in_zookeeper(self) -> str:
+        """Options of a command that asks ZooKeeper."""
+        return f"--zookeeper {quote(self.zookeeper)}{self._settings}"
+
+    @property
+    def in_kafka(self) -> str:
+        """Options of a command that asks the brokers."""
+        return f"-b {quote(self.kafka)}{self._settings}"
+
+    @property
+    def _settings(self) -> str:
+        return "".join(f" {quote(word)}" for word in connection_words(None))
 
     @property
     def copy(self) -> OffsetCopy | None:
@@ -163,7 +178,7 @@ class OldGroup:
         text = "No commit in Kafka is ahead of ZooKeeper's: of two commits the larger one counts."
         check = (
             "Where members commit to ZooKeeper alone, records up to it would be skipped: stop the "
-            f"group and see `kgroup offsets delete -b {self.places.kafka}`. Where they commit to "
+            f"group and see `kgroup offsets delete {self.places.in_kafka}`. Where they commit to "
             "Kafka too, look again."
         )
         if self.kafka is None:

@@ -89,7 +89,7 @@ def _of_stopped(old: OldGroup) -> Plan:
     start = started_with(
         "commits to Kafka alone",
         (Setting(None, STORAGE, None, "kafka"), Setting(None, DUAL, None, "false")),
-        (f"kgroup describe {quote(group_id)} --zookeeper {old.places.zookeeper} shows members.",),
+        (f"kgroup describe {quote(group_id)} {old.places.in_zookeeper} shows members.",),
         Expected(GroupType.ZOOKEEPER, members=1, commits=CommitStore.KAFKA),
     )
     steps = [start]
@@ -122,7 +122,7 @@ def _preconditions(
                 f"consumer.id seems to be set by {first_names(old.set_ids)}",
                 "kgroup plan verify does not see that they were restarted, but goes by commits "
                 f"alone; `kgroup zk ids {quote(old.group.group_id)} "
-                f"--zookeeper {old.places.zookeeper}` tells since when they are there.",
+                f"{old.places.in_zookeeper}` tells since when they are there.",
             )
         )
     return found
@@ -206,7 +206,7 @@ def _restart(
         (old.places.offsets("diff", "zookeeper", "kafka", old.group.group_id),),
         (
             seen,
-            f"kgroup describe {group_id} --zookeeper {old.places.zookeeper} shows where each "
+            f"kgroup describe {group_id} {old.places.in_zookeeper} shows where each "
             "commit was found (committed_in).",
         ),
         back,

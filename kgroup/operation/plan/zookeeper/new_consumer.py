@@ -154,7 +154,7 @@ def _alone(old: OldGroup) -> Precondition:
     text = "No new consumer uses the group's id yet."
     group_id, places = quote(old.group.group_id), old.places
     if old.kafka_members is None:
-        check = f"kgroup describe {group_id} -b {places.kafka} shows members, where there are any."
+        check = f"kgroup describe {group_id} {places.in_kafka} shows members, where there are any."
         return Precondition("alone", text, Verdict.UNKNOWN, None, check)
     if not old.kafka_members:
         found = "Kafka's coordinators know no member of it"
@@ -204,7 +204,7 @@ def _committed(old: OldGroup) -> Precondition:
         f"none yet: {names}",
         "They may come when the members stop. Where there is none then, auto.offset.reset says "
         f"where new consumers begin: see kgroup check {quote(old.group.group_id)} "
-        f"--zookeeper {old.places.zookeeper}.",
+        f"{old.places.in_zookeeper}.",
     )
 
 
@@ -212,7 +212,7 @@ def _committed(old: OldGroup) -> Precondition:
 
 
 def _stop(old: OldGroup) -> PlanStep:
-    group_id, address = quote(old.group.group_id), old.places.zookeeper
+    group_id, where = quote(old.group.group_id), old.places.in_zookeeper
     names = first_names([each.name for each in old.planned_members])
     is_both = old.storage[0] is CommitStore.BOTH
     compare = old.places.offsets("diff", "zookeeper", "kafka", old.group.group_id)
@@ -228,8 +228,8 @@ def _stop(old: OldGroup) -> PlanStep:
         ),
         commands=(compare,) if is_both else (),
         see=(
-            f"kgroup describe {group_id} --zookeeper {address} shows it Empty.",
-            f"kgroup zk owners {group_id} --zookeeper {address} shows nobody.",
+            f"kgroup describe {group_id} {where} shows it Empty.",
+            f"kgroup zk owners {group_id} {where} shows nobody.",
         ),
         back="Start the old consumers again: they go on where they have committed.",
         expected=Expected(
@@ -284,9 +284,9 @@ def _start(old: OldGroup, members: _Members, strategy: str) -> PlanStep:
             "Start all of them.",
         ),
         see=(
-            f"kgroup describe {group_id} -b {places.kafka} shows it Stable"
+            f"kgroup describe {group_id} {places.in_kafka} shows it Stable"
             + (f", with {_count(count)}." if count else "."),
-            f"kgroup plan verify looks for this step at the brokers: -b {places.kafka}",
+            f"kgroup plan verify looks for this step at the brokers: {places.in_kafka}",
         ),
         back=f"Stop the new consumers, {back}, and start the old ones.",
         expected=Expected(

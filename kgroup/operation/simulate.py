@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from kgroup.operation.report import Report
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
-from kgroup.simulation.scenario.scenario import Scenario
+from kgroup.simulation.scenario.scenario import Action, Scenario
 from kgroup.simulation.timeline import Simulation
 
 __all__ = [
@@ -65,7 +65,11 @@ def simulate(
     Returns:
         What happened in each run; notes say what was not over at the end.
     """
-    found = tuple(play(scenario, seed + run, until_stable=until_stable) for run in range(runs))
+    limits = _limits(scenario)
+    found = tuple(
+        replace(play(scenario, seed + run, until_stable=until_stable), limits=limits)
+        for run in range(runs)
+    )
     unfinished = [each.rebalances[-1] for each in found if each.rebalances]
     counts = {
         "a rebalance was not over": sum(each.end_ms is None for each in unfinished),
@@ -74,9 +78,26 @@ def simulate(
     end = f"at the end, after {scenario.duration_ms / 1000:,g} s"
     return Report(
         found,
-        notes=tuple(
-            f"{end}, {what}" + (f" in {count} of {runs} runs" if runs > 1 else "")
-            for what, count in counts.items()
-            if count
+        notes=(
+            *limits,
+            *(
+                f"{end}, {what}" + (f" in {count} of {runs} runs" if runs > 1 else "")
+                for what, count in counts.items()
+                if count
+            ),
         ),
+    )
+
+
+def _limits(scenario: Scenario) -> tuple[str, ...]:
+    """Say what a cluster does when a broker crashes that this simulation leaves out."""
+    if scenario.connectors or all(step.action is not Action.STOP_BROKER for step in scenario.steps):
+        return ()
+    return (
+        "only the coordinator of a broker that crashes is simulated: on a cluster the partitions "
+        "that it leads are not read either until they have another leader, about as long as the "
+        "coordinator is away (by default up to 9 s, broker.session.timeout.ms)",
+        "not simulated either: commits that are refused with NOT_COORDINATOR after the failover, "
+        "and automatic commits that fail since their member rejoins too late; count on records "
+        "that are read again",
     )

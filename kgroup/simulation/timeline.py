@@ -112,6 +112,7 @@ class Simulation:
         partitions: by topic and number.
         refused_commits: how many requests, by error.
         requests: how many were answered, by name.
+        limits: what happens on a cluster besides, and is not simulated.
     """
 
     title: str | None
@@ -128,6 +129,7 @@ class Simulation:
     partitions: tuple[PartitionTotal, ...]
     refused_commits: Mapping[str, int]
     requests: Mapping[str, int]
+    limits: tuple[str, ...] = ()
 
 
 class Timeline:

@@ -123,7 +123,7 @@ def coordinator_fails(found: Simulation) -> None:
     assert elected.actor == "broker 2"
     assert found.events[-1].time_ms < 60_000
     assert "Dead" not in found.state_ms
-    away = [each for each in found.events if 30_000 <= each.time_ms < 36_000]
+    away = [each for each in found.events if 30_000 <= each.time_ms < 39_000]
     assert {(each.state, each.generation_id) for each in away} == {(None, None)}
 
 
@@ -389,7 +389,7 @@ def test_totals_add_up(name: str) -> None:
         assert sum(found.state_ms.values()) <= found.end_ms
         known_ms = found.end_ms - begun - 100
         if name == "coordinator-fails":  # until the new one has read the group
-            known_ms -= 6_200
+            known_ms -= 9_200
         assert known_ms <= sum(found.state_ms.values()) <= known_ms + 200
     for partition in found.partitions:
         spans = [
@@ -400,3 +400,17 @@ def test_totals_add_up(name: str) -> None:
         covered = {ms for begin, end in spans for ms in range(begin, end)}
         if partition.topic == "orders" and partition.partition < 3:  # there from the begin
             assert partition.unowned_ms == found.end_ms - len(covered)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_limited"),
+    [("coordinator-fails", True), ("member-crashes", False), ("zookeeper-broker-fails", False)],
+)
+def test_what_a_broker_that_crashes_stops_besides_is_stated(name: str, is_limited: bool) -> None:
+    """Measured with 4.3.1: all partitions that it leads stop for 7.4 to 11.8 s."""
+    report = simulate(read_scenario(shipped_scenario(name), name))
+    (found,) = report.data
+    assert bool(found.limits) == is_limited
+    assert report.notes[: len(found.limits)] == found.limits
+    if is_limited:
+        assert "partitions that it leads are not read" in found.limits[0]

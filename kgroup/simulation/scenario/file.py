@@ -83,7 +83,8 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "count": "How many; 3 by default. The first coordinates.",
         "delay": "How long a message takes: one time, or the least and the most; else 1 to 5 ms.",
         "load": "How long a new coordinator reads before it answers; 200 ms by default.",
-        "failover": "Until another broker leads what a crashed one led; 6 s by default.",
+        "failover": "Until another broker leads what a crashed one led; 9 s by default, as "
+        "broker.session.timeout.ms of KRaft, and 6 s with consumers on ZooKeeper.",
         _TICK: "Of ZooKeeper, as in its configuration; 2 s by default.",
         **dict.fromkeys((*_BROKER, *_CONSUMER_GROUPS), "As in Kafka."),
     },
@@ -164,7 +165,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         top.fraction("rate", 10),
         _delay(brokers),
         brokers.duration("load", 200),
-        brokers.duration("failover", 6_000),
+        brokers.duration("failover", 6_000 if is_zookeeper else 9_000),
         jitter_ms,
         None if there is None else there.start,
         connectors,

@@ -218,7 +218,8 @@ class Scenario:
         load_ms: how long a new coordinator reads before it answers.
         start: the group that is there already; None: there is none.
         tick_ms: of ZooKeeper: on which sessions expire.
-        failover_ms: until another broker leads what a broker led that crashed.
+        failover_ms: until another broker leads what a broker led that crashed: the controller
+            misses it for `broker.session.timeout.ms` (KRaft), or ZooKeeper its session.
     """
 
     group_id: str
@@ -234,7 +235,7 @@ class Scenario:
     rate: float = 10
     delay_ms: tuple[int, int] = (1, 5)
     load_ms: int = 200
-    failover_ms: int = 6_000
+    failover_ms: int = 9_000
     jitter_ms: int = 0
     start: Start | None = None
     connectors: Mapping[str, ConnectorPlan] = field(default_factory=dict)

@@ -44,9 +44,16 @@ def write_new(path: Path) -> None:
 @pytest.mark.parametrize("umask", [0, 0o022, 0o077, 0o777])
 @pytest.mark.parametrize("make", [write, write_new])
 def test_a_new_file_is_its_owners_alone(
-    tmp_path: Path, umask: int, make: Callable[[Path], None]
+    tmp_path: Path, umask: int, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the first byte on: it is looked at while it is written, too."""
+    made = []
+
+    def widen(number: int, mode: int) -> None:
+        made.append(os.fstat(number).st_mode & 0o177)
+        os.chmod(number, mode)
+
+    monkeypatch.setattr(os, "fchmod", widen)
     before = os.umask(umask)
     try:
         with output_file(tmp_path / "open", KIND) as file:
@@ -61,6 +68,7 @@ def test_a_new_file_is_its_owners_alone(
         "open": 0o600,
         "made": 0o600,
     }
+    assert made == [0, 0]
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])

@@ -19,7 +19,7 @@ import pytest
 from kgroup.cli.option.execution import Execution
 from kgroup.cli.option.store import Store as ChosenStore
 from kgroup.cli.output.form import Output
-from kgroup.errors import ProblemKind
+from kgroup.errors import InputError, ProblemKind
 from kgroup.model.log_range import LogRange
 from kgroup.model.next_record import NextReading, Position
 from kgroup.model.offset import OffsetChange
@@ -387,6 +387,34 @@ def test_a_backup_of_a_change_that_failed_does_not_stay(tmp_path: Path) -> None:
             "offsets copy", plan, store, ChosenStore(), Output("json", (), True)
         )
         assert backup.exists() == stays
+
+
+class Unfit(Store):
+    """Cannot be written, which it finds out when so many groups are written."""
+
+    count = 0
+
+    def write_offsets(
+        self,
+        changes: Mapping[str, Sequence[OffsetChange]],
+        on_done: Callable[[str], object] = lambda group_id: None,
+    ) -> tuple[Problem, ...]:
+        for group_id in [*changes][: self.count]:
+            on_done(group_id)
+        raise InputError("no table")
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_backup_of_a_change_that_was_given_up_stays_where_it_is_needed(
+    tmp_path: Path, count: int
+) -> None:
+    store = Unfit({"g": {("t", 0): 1}})
+    store.count = count
+    plan = plan_transfer(Store({"g": {("t", 0): 2}}), store, None)
+    backup, output = tmp_path / "before.json", Output("json", (), True)
+    with pytest.raises(InputError):
+        Execution(True, True, backup).run("offsets copy", plan, store, ChosenStore(), output)
+    assert backup.exists() == (count > 0)
 
 
 class Interrupted(Store):

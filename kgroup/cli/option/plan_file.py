@@ -79,7 +79,7 @@ def _alone(path: Path) -> Iterator[None]:
     import fcntl
     import os
 
-    folder = os.open(path.resolve().parent, os.O_RDONLY)
+    folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)
     try:
         with suppress(OSError):  # of some network file systems
             fcntl.flock(folder, fcntl.LOCK_EX)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -254,7 +255,7 @@ def _clusters(directories: Iterable[_Directory], cluster: str | None) -> dict[_D
 def _source(segment: Segment, directory: _Directory, cluster: str) -> SegmentSource:
     assert segment.partition is not None
     files, path = directory.files, segment.path
-    folder = path.absolute().parent.resolve() if files is None else path.parent
+    folder = Path(os.path.realpath(path.parent)) if files is None else path.parent
     return SegmentSource(
         cluster,
         segment.partition,

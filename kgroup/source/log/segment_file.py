@@ -15,6 +15,7 @@ Folders named ``<topic>-<partition>.<id>-delete``, ``-future`` and ``-stray`` ar
 broker serves none of them.
 """
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -221,7 +222,7 @@ def _segments(
     folders: dict[Path, dict[Path, Segment]] = {}
     for file, reason in files:
         with unreadable.noted(file):
-            resolved = file.resolve()
+            resolved = Path(os.path.realpath(file))  # Path.resolve raises for a loop
             folder = folders.setdefault(resolved.parent, {})
             folder.setdefault(resolved, segment_at(file, file.stat().st_size, reason, topic))
     segments: list[Segment] = []

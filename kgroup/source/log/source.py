@@ -183,7 +183,7 @@ class LogDir:
             folder = path.absolute() if path.is_dir() else path.absolute().parent
             if partition_of(folder) is not None:
                 folder = folder.parent
-            directories[folder.resolve()] = folder
+            directories[os.path.realpath(folder)] = folder  # Path.resolve raises for a loop
         return list(directories.values())
 
 

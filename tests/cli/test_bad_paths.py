@@ -1,0 +1,263 @@
+"""Paths that cannot be read or written, for every option that takes one: an error that names it.
+
+The options are found in the tree of commands; a new one fails here until it has a line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+import pytest
+
+from kgroup.cli.option.common import AnyPath, OutputFolder, OutputPath
+from kgroup.sample import sample_log_dir
+from tests.cli.commands import EVERY_COMMAND
+from tests.cli.conftest import Cli
+
+GROUP = "order-service"
+OLD = "click-stats"
+CLUSTER = ("-b", "127.0.0.1:1")
+
+LINES: Mapping[str, Sequence[str]] = {
+    "list": [],
+    "describe": [GROUP],
+    "coordinator": [GROUP],
+    "assign": [GROUP, "--dry-run"],
+    "check": ["--all"],
+    "simulate": ["--from", GROUP],
+    "plan": [GROUP],
+    "plan assignor": ["cooperative-sticky", GROUP],
+    "plan kafka-offsets": [OLD],
+    "plan new-consumer": [OLD],
+    "plan static-membership": [GROUP],
+    "plan partitions": ["orders=9", GROUP],
+    "plan consumer-protocol": [GROUP],
+    "plan external-offsets": [GROUP, "--sql", "o.db"],
+    "plan apply": ["PLAN", "--step", "1"],
+    "plan verify": ["PLAN", "--step", "1"],
+    "offsets show": [GROUP],
+    "offsets export": [GROUP, "--format", "json"],
+    "offsets import": ["OFFSETS", GROUP],
+    "offsets diff": ["sample", "kafka", "--all"],
+    "offsets copy": ["kafka", "sql:o.db", "--all"],
+    "offsets reset": [GROUP],
+    "offsets delete": [GROUP],
+    "members remove": [GROUP, "--all"],
+    "snapshot": [GROUP],
+    "decode-offsets": [],
+    "zk ids": [OLD],
+    "zk owners": [OLD],
+    "zk tree": [],
+    "zk fetchers": [OLD],
+    "history build": [],
+    "history stream": [],
+    "history show": ["--groups"],
+    "history owner": ["orders", "0", "--at", "2026-11-21T22:12:30Z"],
+    "history timeline": [GROUP],
+    "history commits": [GROUP],
+    "history stale": [],
+    "history lag": [GROUP],
+    "history rebalances": [GROUP],
+    "history storms": [],
+    "history report": [GROUP],
+    "history as-of": ["2026-11-21T22:12:30Z", GROUP],
+    "history sql": ["SELECT 1"],
+    "doctor": [],
+}
+"""What else a command needs: PLAN, OFFSETS and WAREHOUSE stand for files that are good."""
+
+NEEDS: Mapping[str, Sequence[str]] = {
+    "snapshot --file": ["--sample"],
+    "decode-offsets --parquet": ["--sample"],
+    "offsets export --to": ["--sample"],
+    "offsets reset": ["--to-earliest"],
+    "check --baseline": ["--sample"],
+    "check --warehouse": ["--sample"],
+    "plan kafka-offsets --consumer-config": ["--sample"],
+    "plan new-consumer --consumer-config": ["--sample"],
+    "offsets reset --to-file": ["--sample"],
+    "history build --to": ["--sample"],
+    "history stream --to": CLUSTER,
+    "offsets import path": ["--sample"],
+    "plan verify path": ["--sample"],
+}
+
+BACKUPS = {
+    "offsets import": ["OFFSETS", GROUP, "--sql", "o.db"],
+    "offsets copy": ["sample", "sql:o.db", "--group", GROUP],
+    "offsets reset": [GROUP, "--sql", "o.db", "--shift-by", "-1"],
+    "offsets delete": [GROUP, "--sql", "o.db"],
+}
+
+NOT_REACHED = {
+    *(f"zk {word} --log-dir" for word in ("ids", "owners", "tree", "fetchers")),
+    *(f"plan {word} --log-dir" for word in ("kafka-offsets", "new-consumer")),
+    *(f"plan apply {option}" for option in ("--command-config", "--log-dir", "--snapshot")),
+    "plan apply --backup",
+    "history stream --to",
+}
+"""Sources without nodes of ZooKeeper; what is opened only for a step that copies offsets, which the
+plan here does not have; or when a cluster answers."""
+
+
+def parameters() -> Iterator[tuple[str, click.Parameter]]:
+    for name, command in EVERY_COMMAND.items():
+        for param in command.params:
+            if isinstance(param.type, AnyPath):
+                yield name, param
+
+
+def option_of(param: click.Parameter) -> str:
+    return max(param.opts, key=len)
+
+
+def line_of(command: str, param: click.Parameter, path: str) -> list[str]:
+    """Write a command line with a path for a parameter, and what it needs beside that."""
+    option, others = option_of(param), [option_of(e) for e in EVERY_COMMAND[command].params]
+    if option == "--backup" and command in BACKUPS:
+        return [*command.split(), *BACKUPS[command], "--execute", "--yes", option, path]
+    rest = list(LINES[command])
+    if isinstance(param, click.Argument):
+        rest = [path if word in ("PLAN", "OFFSETS") else word for word in rest] or [path]
+    else:
+        rest += [option, path]
+    if option == "--spec":
+        rest.remove(GROUP)
+    if option == "--command-config":
+        is_zookeeper = command.startswith(("zk", "plan kafka-offsets", "plan new-consumer"))
+        rest += ["--zookeeper", "127.0.0.1:1"] if is_zookeeper else CLUSTER
+    rest += NEEDS.get(f"{command} {option}", [])
+    for other, value in (("--warehouse", "WAREHOUSE"), ("--html", "page"), ("--to", "-")):
+        if other in others and other != option and command not in ("check", "offsets copy"):
+            rest += [other, "new" if command in ("history build", "history stream") else value]
+    if command == "offsets reset" and option != "--to-file":
+        rest.append("--to-earliest")
+    if command == "snapshot" and option != "--file":
+        rest += ["--file", "-"]
+    return [*command.split(), *rest]
+
+
+@pytest.fixture
+def run(
+    cli: Cli,
+    recorded_warehouse: Callable[[Path], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Cli:
+    """Runs a command line in a folder with files that are good."""
+    monkeypatch.chdir(tmp_path)
+    planned = cli("plan", "assignor", "range", GROUP, "--sample", "-o", "json")
+    Path("PLAN").write_text(planned.out)
+    Path("OFFSETS").write_text(cli("offsets", "show", GROUP, "--sample", "-o", "json").out)
+    Path("WAREHOUSE").symlink_to(recorded_warehouse(sample_log_dir()))
+    line = ["offsets", "copy", "sample", "sql:o.db", "--all", "--create-table", "--execute"]
+    assert cli(*line, "--backup", "first.json").status == 0
+    changed = ["offsets", "reset", GROUP, "--sql", "o.db", "--shift-by", "-1", "--execute"]
+    assert cli(*changed, "--backup", "second.json").status in (0, 4)
+    return cli
+
+
+def check(run: Cli, line: Sequence[str], *, names_path: bool = True) -> None:
+    result = run(*line)
+    assert "bug" not in result.err, (line, result.err)
+    assert "Traceback" not in result.err
+    if names_path:
+        assert result.status in (1, 2, 4, 5), (line, result)
+        assert "bad-" in result.err or "/dev/" in result.err, (line, result.err)
+
+
+@pytest.mark.parametrize(
+    ("command", "param"),
+    [pytest.param(*each, id=f"{each[0]} {option_of(each[1])}") for each in parameters()],
+)
+def test_a_path_that_is_bad(run: Cli, command: str, param: click.Parameter, tmp_path: Path) -> None:
+    is_output = isinstance(param.type, OutputPath)
+    is_named = f"{command} {option_of(param)}" not in NOT_REACHED
+    for what, path in bad_paths(tmp_path, is_output=is_output):
+        line = line_of(command, param, path)
+        is_made = what == "no folder" and isinstance(param.type, OutputFolder)
+        if what == "harmless" or is_made:
+            assert "bug" not in run(*line).err
+        else:
+            check(run, line, names_path=is_named)
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["history", "build", "--to", "new", "--from", "BAD"],
+        ["simulate", "BAD"],
+        ["offsets", "diff", "BAD", "sample", "--all"],
+        ["offsets", "diff", "sample", "BAD", "--all"],
+        ["offsets", "diff", "sample", "log-dir:BAD", "--all"],
+        ["offsets", "diff", "sample", "snapshot:BAD", "--all"],
+        ["offsets", "diff", "sample", "file:BAD", "--all"],
+        ["offsets", "diff", "sample", "sql:BAD", "--all"],
+        ["offsets", "copy", "BAD", "sql:o.db", "--all"],
+        ["offsets", "show", "--sql", "BAD", GROUP],
+        ["offsets", "show", "--sql", "@BAD", GROUP],
+        ["offsets", "show", "--sql", "sqlite:///BAD", GROUP],
+        ["offsets", "copy", "sample", "sql:BAD", "--all", "--create-table", "--execute", "--yes"],
+    ],
+    ids=" ".join,
+)
+def test_a_bad_path_in_a_text(run: Cli, line: Sequence[str], tmp_path: Path) -> None:
+    for what, path in bad_paths(tmp_path, is_output=False):
+        if what not in ("harmless", "NUL"):  # which no command line holds
+            check(run, [word.replace("BAD", path) for word in line])
+
+
+def test_a_bad_path_in_the_environment(
+    run: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for what, path in bad_paths(tmp_path, is_output=False):
+        if what not in ("harmless", "NUL"):  # which no environment holds
+            with monkeypatch.context() as patched:
+                patched.setenv("KGROUP_CONFIG", path)
+                check(run, ["list", "-C", "prod"])
+                patched.setenv("KGROUP_WAREHOUSE", path)
+                check(run, ["history", "show", "--groups"])
+
+
+@pytest.mark.parametrize(
+    "command", ["list --log-dir", "decode-offsets", "snapshot --all -f - --log-dir"]
+)
+def test_a_segment_that_is_a_loop(run: Cli, command: str, tmp_path: Path) -> None:
+    segment = tmp_path / "bad-logs" / "__consumer_offsets-0" / "00000000000000000000.log"
+    segment.parent.mkdir(parents=True)
+    segment.symlink_to(segment.name)
+    check(run, [*command.split(), str(tmp_path / "bad-logs")])
+
+
+def bad_paths(folder: Path, *, is_output: bool) -> Iterator[tuple[str, str]]:
+    """Make what a path may meet; give it, and what it is."""
+    bad = folder / "bad-folder"
+    bad.mkdir(exist_ok=True)
+    for name, target in (("loop", "bad-loop"), ("nowhere", "absent/x"), ("pipe", "")):
+        link = folder / f"bad-{name}"
+        if not os.path.lexists(link):
+            link.symlink_to(target) if target else os.mkfifo(link)
+    (folder / "bad-file").write_bytes(b"\x01 neither this nor that")
+    yield "loop", str(folder / "bad-loop")
+    yield "below a loop", str(folder / "bad-loop" / "x")
+    yield "long name", str(folder / ("bad-" + "x" * 300))
+    yield "long path", str(folder / "/".join(["bad-" + "x" * 200] * 30))
+    yield "NUL", str(folder / "bad-\0")
+    yield "below a file", str(folder / "bad-file" / "x")
+    yield "dangling", str(folder / "bad-nowhere")
+    yield "no UTF-8", os.fsdecode(os.fsencode(folder) + b"/bad-\xff/\xfe")
+    yield "no folder", str(folder / "bad-none" / "x")
+    yield "read-only", "/sys/bad-none/x"
+    if is_output:
+        yield "device", "/dev/full"
+        yield "folder", str(bad)
+        yield "pipe", str(folder / "bad-pipe")
+        yield "file", str(folder / "bad-file")
+    else:
+        yield "harmless", "/dev/null"
+        yield "harmless", str(bad)
+        yield "harmless", str(folder / "bad-file")

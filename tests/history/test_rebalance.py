@@ -199,6 +199,8 @@ def commits(partition: int, *at_s: float) -> list[Row]:
     ]
 
 
+HURRIED = {"rebalance_timeout_ms": 10_000}
+"""max.poll.interval.ms: consumers that do not poll so long leave, and join again."""
 FIRST = classic(1, 1, A, B)
 
 CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
@@ -257,6 +259,25 @@ CASES: Mapping[str, tuple[tuple[Any, ...], str, str]] = {
     ),
     "back after a while": (
         (FIRST, classic(2, 9, ALONE), classic(3, 20, A, member("b2", "23"))),
+        "restarted",
+        "inferred",
+    ),
+    "back after it went when its rebalance timeout had passed since its assignment": (
+        (
+            classic(1, 1, A, B | HURRIED),
+            classic(2, 11.3, ALONE),
+            classic(3, 11.6, A, member("b2", "23", **HURRIED)),
+        ),
+        "joined",
+        "certain",
+    ),
+    "another id for a client when its rebalance timeout had passed": (
+        (classic(1, 1, A, B | HURRIED), classic(2, 11.5, A, member("b2", "23"))),
+        "joined",
+        "certain",
+    ),
+    "another id for a client long after its rebalance timeout": (
+        (classic(1, 1, A, B | HURRIED), classic(2, 14, A, member("b2", "23"))),
         "restarted",
         "inferred",
     ),

@@ -15,6 +15,9 @@ EPOCH_SESSION_MS = 45_000
 """Session timeout of consumer, share and streams groups where nobody has configured another one
 (`group.consumer.session.timeout.ms`); it is no record."""
 
+_MOST_REJOIN_MS = 5000
+"""Until the others have joined again: a heartbeat interval (3 s by default), and some time."""
+
 _CERTAIN, _INFERRED = Certainty.CERTAIN, Certainty.INFERRED
 
 
@@ -193,8 +196,10 @@ def _came_and_went(
     names = Counter(member.who.client_id for member in after.members.values())
     restarts, joins = list[Cause](), list[Cause]()
     now = Departed()
+    late = {old.who.member_id for old in went if _may_have_polled_late(old, before, after)}
     for old in went:
-        now.add(old.who, None)
+        if old.who.member_id not in late:
+            now.add(old.who, None)
     replaced = set[str]()
     for new in came:
         who = new.who
@@ -216,8 +221,23 @@ def _came_and_went(
     yield from joins
     for old in went:
         if old.who.member_id not in replaced:
-            departed.add(old.who, after.time_ms)
+            if old.who.member_id not in late:
+                departed.add(old.who, after.time_ms)
             yield _departure(old, before, after, commits)
+
+
+def _may_have_polled_late(old: Member, before: GroupVersion, after: GroupVersion) -> bool:
+    """Tell whether a member went when its rebalance timeout had passed since its assignment.
+
+    A consumer that does not poll within it (`max.poll.interval.ms`) leaves, and joins again under
+    another id as soon as it polls. That is no restart, and no static membership avoids it. The
+    others take up to a heartbeat interval to join again.
+    """
+    timeout_ms = old.rebalance_timeout_ms
+    alive_ms = elapsed_ms(before.time_ms, after.joined_ms or after.time_ms)
+    if not before.is_classic or not timeout_ms or alive_ms is None:
+        return False
+    return timeout_ms <= alive_ms <= timeout_ms + min(timeout_ms // 5, _MOST_REJOIN_MS)
 
 
 def _restart(who: Participant, old: Participant, how: str) -> Cause:

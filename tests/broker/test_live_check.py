@@ -67,7 +67,7 @@ class Live:
         with Cluster(self.server.bootstrap, of_silence=True) as source:
             audit = check(source, request, now_ms, meanwhile)
         assert audit.report.errors == ()
-        assert audit.groups == len(groups)
+        assert len(audit.groups) == len(groups)
         return audit.report.data
 
     def logged(self, *groups: str, limits: Limits = Limits()) -> Sequence[Finding]:  # noqa: B008

@@ -12,6 +12,7 @@ from kgroup.operation.check.limit import LIMITS
 from kgroup.operation.check.rule import Rule
 from kgroup.sample import sample_log_dir
 from tests.cli.conftest import Cli
+from tests.cli.fake_cluster import FakeCluster
 from tests.cli.loaded import loaded_by
 from tests.cli.suggested import suggested
 from tests.history.recorded import Built
@@ -157,6 +158,31 @@ def test_limits_of_a_profile(cli: Cli, tmp_path: Path, monkeypatch: pytest.Monke
         assert said in result.err
     file.write_text(f'{start}old-commit = "1h"', "utf-8")
     assert cli("check", "-C", "prod", "--timeout", "1").status == 1, "no broker is there"
+
+
+def test_limits_of_groups_in_a_profile(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster
+) -> None:
+    file = tmp_path / "config.toml"
+    monkeypatch.setenv("KGROUP_CONFIG", str(file))
+    start = '[profiles.prod]\nbootstrap-server = "127.0.0.1:1"\n[profiles.prod.check.groups'
+    for line, said in (
+        (".live]\npast = '1d'", "check: groups: live: past: a group has no limit of its own"),
+        (".live]\nlag = 'x'", "check: groups: live: lag: expected a number from 0"),
+        (".live]\nlag = [1]", "check: groups: live: lag: expected "),
+        ("]\nlive = 1", "check: groups: live: expected a table of limits"),
+        (".live]\nlags = 1", "check: groups: live: expected one of old-commit, "),
+    ):
+        file.write_text(start + line, "utf-8")
+        result = cli("check", "-C", "prod")
+        assert (result.status, result.out) == (2, ""), line
+        assert said in result.err
+    file.write_text(f'{start}."li.*"]\nlag = 0\ntime-lag = "5m"', "utf-8")
+    typed = ("check", "-C", "prod", "--rule", "lag")
+    assert cli(*typed).status == 0
+    assert cli(*typed, "--limit", "lag=1,time-lag=5m").status == 0
+    assert cli(*typed, "--limit", "lag=1,").status == 2
+    assert len(cluster.made) == 2
 
 
 def test_the_past(cli: Cli, recorded_warehouse: Built, tmp_path: Path) -> None:

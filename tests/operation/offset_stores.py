@@ -113,7 +113,7 @@ class Cluster(FakeSource, Store):
 
     def view(self, topics: Collection[str]) -> ClusterView:
         found: dict[str, dict[int, Partition]] = {}
-        for topic, partition in self._ranges:
+        for topic, partition in self.ranges:
             if topic in topics:
                 found.setdefault(topic, {})[partition] = Partition(1, (1,), (1,))
         return ClusterView("c", 1, {}, {n: Topic(n, None, each) for n, each in found.items()})

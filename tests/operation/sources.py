@@ -29,8 +29,8 @@ class FakeSource:
     ) -> None:
         self.capabilities = frozenset(capabilities)
         self._groups = {group.group_id: group for group in groups}
-        self._ranges = {at: LogRange(end=end) for at, end in (ends or {}).items()}
-        self._ranges |= ranges or {}
+        self.ranges = {at: LogRange(end=end) for at, end in (ends or {}).items()}
+        self.ranges |= ranges or {}
         self._range_problems = tuple(range_problems)
         self._problems = tuple(problems)
         self._notes = tuple(notes)
@@ -54,7 +54,7 @@ class FakeSource:
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
     ) -> LogReading:
-        known = {at: self._ranges[at] for at in partitions if at in self._ranges}
+        known = {at: self.ranges[at] for at in partitions if at in self.ranges}
         return LogReading(known, self._range_problems)
 
 

@@ -5,20 +5,30 @@ Rules find what they should on real brokers, in `tests/broker/test_live_check.py
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kgroup.errors import ExitStatus, InputError
+from kgroup.errors import ExitStatus, InputError, ProblemKind
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
-from kgroup.model.log_range import LogRange
+from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.next_record import NextReading, NextRecord, Position
 from kgroup.model.offset import CommittedOffset
+from kgroup.model.problem import Problem
 from kgroup.operation.check.check import Audit, Request, check
-from kgroup.operation.check.limit import LIMITS, parse_limit, read_baseline, with_limits
+from kgroup.operation.check.limit import (
+    LIMITS,
+    parse_group_limits,
+    parse_limit,
+    read_baseline,
+    with_limits,
+)
 from kgroup.operation.check.look import Limits
 from kgroup.operation.check.rule import Finding, Rule, Severity
 from kgroup.render.document import document, json_rows
@@ -28,6 +38,7 @@ from kgroup.source.log.source import LogDir
 from tests.operation.sources import FakeSource
 
 NOW_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
 
 
 def member(name: str, *partitions: int, **more: Any) -> Member:
@@ -41,7 +52,7 @@ def group(group_id: str, *members: Member, **more: Any) -> Group:
     return Group(group_id, GroupType.CLASSIC, state, members=members, **more)
 
 
-def commit(partition: int, offset: int, age_ms: int = 0, **more: Any) -> CommittedOffset:
+def commit(partition: int, offset: int, age_ms: int = DAY_MS, **more: Any) -> CommittedOffset:
     return CommittedOffset("orders", partition, offset, commit_timestamp_ms=NOW_MS - age_ms, **more)
 
 
@@ -284,7 +295,7 @@ def test_forms_for_monitoring() -> None:
     assert nagios_status(found) == 2
     first, *rest = "".join(nagios_lines(found)).splitlines()
     assert first == (
-        "KGROUP CRITICAL - 1 error, 1 warning; 2 groups checked | error=1 warning=1 info=0"
+        "KGROUP CRITICAL - 1 error, 1 warning; 2 groups checked | error=1 warning=1 info=0 lag=7"
     )
     assert rest == [
         "warning: a: expiring-offset: 1 commit of the group will be forgotten, the first in 2.0 "
@@ -294,7 +305,7 @@ def test_forms_for_monitoring() -> None:
     assert nagios_status(audit(EXPIRING, ranges=LOGS)) == 1
     assert nagios_status(audit()) == 0
     lines = "".join(prometheus_lines(found)).splitlines()
-    series = [line for line in lines if not line.startswith("#")]
+    series = [line for line in lines if line.startswith("kgroup_check_")]
     assert series == [
         'kgroup_check_findings{group="a",code="expiring-offset",severity="warning"} 1',
         'kgroup_check_findings{group="b|\\"\\\\\\n",code="nobody-reads",severity="error"} 1',
@@ -311,3 +322,239 @@ def test_a_finding_is_the_same_whatever_its_numbers_are() -> None:
 
     assert of(offset=1, since_ms=1).key == of(offset=2).key
     assert len({of().key, of(topic="u").key, of(partition=2).key, of(member_id="m").key}) == 4
+
+
+def streams_thread(name: str, active: int, standby: int, *partitions: int) -> Member:
+    """A thread of Kafka Streams 4.3; tasks as its assignor writes them, decoded."""
+
+    def tasks(count: int) -> list[dict[str, Any]]:
+        return [{"topicGroupId": 0, "partition": n, "namedTopology": None} for n in range(count)]
+
+    data = {"version": 11, "activeTasks": tasks(active), "standbyTasks": tasks(standby)}
+    return replace(member(name, *partitions), assignment_user_data=data)
+
+
+def test_standby_tasks_are_work() -> None:
+    """As in a group that was recorded while its second instance warmed up: four standby tasks."""
+    one, two = streams_thread("A", 4, 0, 0, 1, 2, 3), streams_thread("B", 0, 4)
+    assert said(audit(group("wc", one, two, assignor="stream"))) == []
+    idle = streams_thread("B", 0, 0)
+    (finding,) = audit(group("wc", one, idle, assignor="stream")).report.data
+    assert (finding.code, finding.member_id) == (Rule.IDLE_MEMBER, "B")
+    assert "range" not in finding.advice
+    few = group("wc", streams_thread("A", 1, 0, 0), idle, assignor="stream")
+    assert said(audit(few)) == [("wc", "info", "too-many-members")]
+    unreadable = replace(idle, assignment_user_data={"raw": "AAAA"})
+    assert said(audit(group("wc", one, unreadable, assignor="stream"))) == [], "nobody knows"
+
+
+def twice(
+    before: Sequence[Group], after: Sequence[Group], *more: Sequence[Group], **logs: int
+) -> Sequence[Finding]:
+    """Check groups in looks that are two minutes apart; `first` and `last` are log ends."""
+    rounds = [before, after, *more]
+    clock = [NOW_MS - 120_000 * left for left in reversed(range(len(rounds)))]
+    ends = [logs.get("first", 10)] + [logs.get("last", 10)] * len(rounds)
+    source = FakeSource(*before, ranges={("orders", 0): LogRange(0, ends[0])})
+
+    def instant_ms() -> int:
+        rounds.pop(0)
+        return clock.pop(0)
+
+    def wait() -> None:
+        ends.pop(0)
+        source.ranges[("orders", 0)] = LogRange(0, ends[0])
+        for each in rounds[0]:
+            source.replace(each)
+
+    return check(source, Request(), instant_ms, wait).report.data
+
+
+def test_a_reader_that_is_no_member() -> None:
+    """It commits for the group: nobody is told that nobody reads, or to delete the group."""
+
+    def reader(offset: int, age_ms: int = DAY_MS, **more: Any) -> Group:
+        return group("b", offsets=(commit(0, offset, age_ms),), **more)
+
+    codes = [each.code for each in twice([reader(3)], [reader(5)])]
+    assert codes == [Rule.READER_WITHOUT_MEMBERSHIP]
+    assert [each.code for each in twice([reader(3)], [reader(3)])] == [Rule.NOBODY_READS]
+    for age_ms, left_ms, code in (
+        (1000, None, "reader-without-membership"),
+        (300_000, None, "nobody-reads"),
+        (120_000, NOW_MS - DAY_MS, "reader-without-membership"),
+        (5000, NOW_MS - 4000, "reader-without-membership"),  # perhaps by the one that just left
+        (120_000, NOW_MS - 110_000, "nobody-reads"),
+    ):
+        found = audit(reader(3, age_ms, state_timestamp_ms=left_ms), ranges=LOGS)
+        assert said(found) == [("b", "info" if code[0] == "r" else "error", code)]
+        assert not any("offsets delete" in each.advice for each in found.report.data)
+    source = FakeSource(reader(3, 0), ranges={("orders", 0): LogRange(0, 10)})
+    found = check(source, Request(), lambda: None)
+    assert said(found) == [("b", "error", "nobody-reads")], "a log's newest time is no clock"
+
+
+def test_a_member_that_never_commits() -> None:
+    old = {"state_timestamp_ms": NOW_MS - 300_000}
+    silent = group("g", member("one", 0), **old)
+    (finding,) = twice([silent], [silent], first=10, last=14)
+    assert (finding.code, finding.severity, finding.basis) == (
+        Rule.NEVER_COMMITTED,
+        Severity.WARNING,
+        "looks",
+    )
+    assert finding.reason == (
+        "orders-0: nothing is committed, and the log has grown by 4 records within 120 s; its "
+        "owner is one."
+    )
+    assert said(audit(silent, ranges=LOGS)) == [("g", "info", "never-committed")]
+    assert said(audit(silent, ranges={0: LogRange(10, 10)})) == [], "there is nothing to read"
+    young = group("g", member("one", 0), state_timestamp_ms=NOW_MS - 1000)
+    assert said(audit(young, ranges=LOGS)) == []
+    denied = Problem(ProblemKind.NOT_AUTHORIZED, "no", group_id="g")
+    source = FakeSource(silent, ranges={("orders", 0): LogRange(0, 10)}, problems=[denied])
+    assert check(source, Request(), lambda: NOW_MS).report.data == (), "what is not seen may exist"
+
+
+def test_two_processes_of_one_instance_id() -> None:
+    """They replace each other without a rebalance; a restart does so once."""
+
+    def of(name: str, generation: int = 7) -> Group:
+        pod = member(name, 0, instance_id="pod-1", client_host="/10.0.0.9")
+        return group("g", pod, generation_id=generation, offsets=(commit(0, 10),))
+
+    (finding,) = twice([of("a")], [of("b")], [of("c")])
+    assert (finding.code, finding.severity) == (Rule.SHARED_INSTANCE_ID, Severity.ERROR)
+    assert finding.reason == (
+        "pod-1 was a, then b, then c, within 240 s in generation 7; the last one runs on 10.0.0.9."
+    )
+    assert finding.evidence_from_ms == NOW_MS - 240_000
+    assert twice([of("a")], [of("b")], [of("b")]) == ()
+    assert twice([of("a")], [of("b", 8)]) == (), "there is no third look after a rebalance"
+
+
+def test_members_own_partitions_that_do_not_exist() -> None:
+    gone = {
+        ("orders", 1): LogRange(mark=OffsetMark.PARTITION_GONE),
+        ("orders", 2): LogRange(mark=OffsetMark.PARTITION_GONE),
+    }
+    owner = member("one", 0, 1, 2, client_host="/10.0.0.9")
+    (finding,) = check(
+        FakeSource(group("g", owner), ranges=gone), Request(), lambda: NOW_MS
+    ).report.data
+    assert (finding.code, finding.member_id, finding.topic) == (
+        Rule.PARTITION_GONE,
+        "one",
+        "orders",
+    )
+    assert finding.reason == (
+        "one (10.0.0.9) owns orders-1, orders-2; orders has no such partitions."
+    )
+    deleted = {("orders", 0): LogRange(mark=OffsetMark.TOPIC_GONE)}
+    source = FakeSource(group("g", member("one", 0)), ranges=deleted)
+    (finding,) = check(source, Request(), lambda: NOW_MS).report.data
+    assert finding.reason == "one owns orders-0; orders does not exist."
+
+
+class TimedSource(FakeSource):
+    """Implements `NextRecordSource`: every record is ten minutes old."""
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        then_ms = time.time_ns() // 1_000_000 - 600_000
+        return NextReading({at: NextRecord(at[2], then_ms) for at in positions})
+
+
+def test_limits_of_lag() -> None:
+    late = group("late", member("one", 0), offsets=(commit(0, 3, age_ms=1000),))
+    source = TimedSource(late, ranges={("orders", 0): LogRange(0, 10)})
+
+    def codes(**request: Any) -> list[str]:
+        return [each.code for each in check(source, Request(**request), lambda: NOW_MS).report.data]
+
+    def limits(*texts: str) -> Limits:
+        return with_limits(Limits(), [parse_limit(*text.split("=")) for text in texts])
+
+    assert codes() == []
+    assert codes(limits=limits("lag=7")) == []
+    assert codes(limits=limits("lag=6")) == ["lag"]
+    assert codes(limits=limits("time-lag=11m")) == []
+    assert codes(limits=limits("time-lag=9m", "lag=0")) == ["lag", "time-lag"]
+    own = parse_group_limits("la.*", {"lag": "6", "time-lag": "1h"})
+    assert codes(group_limits=[own]) == ["lag"]
+    assert codes(group_limits=[own, parse_group_limits("late", {"lag": "60"})]) == []
+    assert codes(group_limits=[parse_group_limits("late", {"lag": "60"}), own]) == [], "its name"
+    assert codes(group_limits=[parse_group_limits("ate", {"lag": "1"})]) == [], "whole ids match"
+    assert codes(group_limits=[parse_group_limits("la.*", {"lag": "6"}, ["lag"])]) == []
+    with pytest.raises(ValueError, match="past: a group has no limit of its own"):
+        parse_group_limits("g", {"past": "1d"})
+    without = check(FakeSource(late), Request(limits=limits("time-lag=9m")), lambda: NOW_MS).report
+    assert any("need a live cluster" in note for note in without.notes)
+
+
+SAMPLE = re.compile(
+    r'([a-zA-Z_:][\w:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)'
+)
+"""A line of Prometheus' text format 0.0.4: name, labels, value."""
+LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"')
+
+UNESCAPED = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
+
+
+def metrics(found: Audit) -> dict[tuple[str, ...], float]:
+    """Read a check as Prometheus does; HELP and TYPE come before the samples of each metric."""
+    samples: dict[tuple[str, ...], float] = {}
+    typed: list[str] = []
+    for line in "".join(prometheus_lines(found)).splitlines():
+        if line.startswith("# HELP "):
+            assert line.split()[2] not in typed
+            continue
+        if line.startswith("# TYPE "):
+            name, kind = line.split()[2:]
+            assert kind == "gauge"
+            typed.append(name)
+            continue
+        matched = SAMPLE.fullmatch(line)
+        assert matched, line
+        name, labels, value = matched.groups()
+        assert name == typed[-1], "a metric's samples stand together"
+        told = [
+            re.sub(r'\\[\\"n]', lambda part: UNESCAPED[part[0]], text)
+            for _, text in LABEL.findall(labels or "")
+        ]
+        key = (name.removeprefix("kgroup_"), *told)
+        assert key not in samples
+        samples[key] = float(value)
+    return samples
+
+
+def test_metrics_of_groups() -> None:
+    bad = 'b"\\\n'
+    known = (commit(0, 3, age_ms=1500), commit(1, 9, age_ms=2500))
+    groups = (
+        group("known", member("one", 0, 1), offsets=known),
+        group(bad, offsets=(commit(0, 12), commit(2, 1))),
+        Group("unknown", GroupType.CLASSIC, None, offsets=(CommittedOffset("orders", 2, 1),)),
+    )
+    ranges = {("orders", 0): LogRange(0, 10), ("orders", 1): LogRange(0, 10)}
+    source = TimedSource(*groups, ranges=ranges)
+    found = metrics(check(source, Request(time_lags=True), lambda: NOW_MS))
+    lags = {key: value for key, value in found.items() if "_lag_records" in key[0]}
+    assert lags == {
+        ("group_lag_records", "known"): 8,
+        ("topic_lag_records", "known", "orders"): 8,
+        ("partition_lag_records", "known", "orders", "0"): 7,
+        ("partition_lag_records", "known", "orders", "1"): 1,
+        ("partition_lag_records", bad, "orders", "0"): 0,
+    }, "a sum of which a part is not known is none"
+    assert found["group_time_lag_seconds", "known"] == pytest.approx(600, abs=60)
+    assert found["partition_commit_age_seconds", "known", "orders", "1"] == 2.5
+    assert found["group_commit_age_seconds", "known"] == 1.5
+    assert ("group_commit_age_seconds", "unknown") not in found
+    assert found["group_members", "known"] == 1
+    assert found["group_members", bad] == 0
+    assert ("group_members", "unknown") not in found
+    states = {key[1:] for key in found if key[0] == "group_state"}
+    assert states == {("known", "classic", "Stable"), (bad, "classic", "Empty")}
+    assert found["check_groups",] == 3

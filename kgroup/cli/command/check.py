@@ -33,7 +33,7 @@ from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.check.look import Evidence
+    from kgroup.operation.check.look import Evidence, GroupLimits, Limits
     from kgroup.operation.check.rule import Finding, Rule
     from kgroup.operation.report import Report
 
@@ -54,7 +54,7 @@ def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
     from kgroup.operation.check.limit import parse_limit
 
     limits = []
-    for text in texts:
+    for text in (part for each in texts for part in each.split(",")):
         name, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"expected NAME=VALUE, as in old-commit=1h, found {text!r}")
@@ -106,6 +106,7 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
         "kgroup check -b kafka-1:9092 --interval 60",
         "kgroup check -C prod --warehouse warehouse --limit past=7d",
         "kgroup check -C prod billing --fail-on error --nagios",
+        "kgroup check -b kafka-1:9092 billing --limit lag=10000,time-lag=5m",
         "kgroup check -C prod --baseline known.json --prometheus",
         "kgroup check --zookeeper zk-1:2181/kafka billing --strategy roundrobin",
     ),
@@ -119,8 +120,8 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     "interval_s",
     metavar="SECONDS",
     callback=parsed(parse_seconds),
-    help="Look again after so many seconds: finds what goes back or on and on, and, after 60 or "
-    "more, what stands still.",
+    help="Look twice, SECONDS apart: detects backward commits, endless rebalances and, from 60 "
+    "on, stuck partitions. The wait does not count in --timeout.",
 )
 @click.option(
     "--warehouse",
@@ -149,12 +150,12 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
 @click.option(
     "--limit",
     "limits",
-    metavar="NAME=VALUE",
+    metavar="NAME=VALUE,...",
     multiple=True,
     callback=parsed(_parse_limits),
-    help="From where on something is found: old-commit=10m, expiring=1d, rebalance=1m, "
-    "transaction=15m, stuck=1m, past=1d, rebalances=5, generations=100, uneven=2, coordinated=2 "
-    "are the defaults; a profile may have others.",
+    help="Thresholds: old-commit=3m, expiring=1d, rebalance=1m, transaction=15m, stuck=1m, "
+    "past=1d, rebalances=5, generations=100, uneven=2, coordinated=2 are the defaults; lag=RECORDS "
+    "and time-lag=DURATION have none. A profile may have others, also for some groups.",
 )
 @click.option(
     "--fail-on",
@@ -200,9 +201,9 @@ def command(
 ) -> ExitStatus | int:
     """Find what is wrong with groups, and say what to do.
 
-    Members, assignments, commits and, where all groups are looked at, the brokers that coordinate
-    them; a row for each finding. The exit status is 5 where something was found that is as bad as
-    --fail-on says.
+    Looks at members, assignments, commits and lag, and, with all groups, at the brokers that
+    coordinate them. Each finding is a row. The exit status is 5 if a finding is as severe as
+    --fail-on, or worse.
     """
     if lists_rules:
         return _list_rules(output)
@@ -218,23 +219,25 @@ def command(
     if cluster is not None and warehouse is None:
         raise click.UsageError("--cluster is one of a warehouse; choose that by --warehouse")
     from kgroup.operation.check.check import Request, check
-    from kgroup.operation.check.limit import read_baseline, with_limits
-    from kgroup.operation.check.look import Limits
+    from kgroup.operation.check.limit import read_baseline
     from kgroup.operation.check.rule import Severity
     from kgroup.render.group import finding as render
 
     pause = None if interval_s is None else partial(time.sleep, interval_s)
     source = source.that_has(groups)
     known = frozenset() if baseline is None else read_baseline(read_whole(baseline), str(baseline))
+    all_limits, group_limits = _all_limits(source, limits)
     request = Request(
         groups,
         regex,
         rules,
-        with_limits(Limits(), [*_profile_limits(source), *limits]),
+        all_limits,
         Severity(fail_on),
         known,
         strategy,
         log_budget,
+        group_limits,
+        time_lags=prometheus,
     )
     with (
         documented("check", output),
@@ -298,18 +301,30 @@ def _list_rules(output: Output) -> ExitStatus:
     return show("check --rules", Report(tuple(describe_rules())), output, rule_sheet)
 
 
-def _profile_limits(source: Source) -> list[tuple[str, float]]:
-    """Give the limits of the profile, where one is chosen."""
-    from kgroup.operation.check.limit import parse_limit
+def _all_limits(
+    source: Source, typed: Sequence[tuple[str, float]]
+) -> "tuple[Limits, tuple[GroupLimits, ...]]":
+    """Return the limits of all groups, and of some: those of the profile, and of the command line.
+
+    What is typed counts most.
+    """
+    from kgroup.operation.check.limit import parse_group_limits, parse_limit, with_limits
+    from kgroup.operation.check.look import Limits
 
     connection = source.connection
     name = connection.profile if connection is not None else None
     if name is None:
-        return []
+        return with_limits(Limits(), typed), ()
     from kgroup.source.config.profile import config_file, read_check_profile
 
-    origin, limits = read_check_profile(name, config_file(dict(os.environ)))
+    profile = read_check_profile(name, config_file(dict(os.environ)))
+    where, strongest = profile.origin, {field for field, _ in typed}
     try:
-        return [parse_limit(key, value) for key, value in limits.items()]
+        limits = [parse_limit(key, value) for key, value in profile.limits.items()]
+        groups = []
+        for key, values in profile.group_limits.items():
+            where = f"{profile.origin}: groups: {key}"
+            groups.append(parse_group_limits(key, values, strongest))
     except ValueError as error:
-        raise UsageError(f"{origin}: check: {error}") from None
+        raise UsageError(f"{where}: {error}") from None
+    return with_limits(Limits(), [*limits, *typed]), tuple(groups)

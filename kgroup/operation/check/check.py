@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
@@ -12,8 +12,8 @@ from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.cluster import check_cluster
 from kgroup.operation.check.commit import check_commits
-from kgroup.operation.check.look import At, Evidence, Limits, Look
-from kgroup.operation.check.membership import check_membership, subscribed
+from kgroup.operation.check.look import At, Evidence, GroupLimits, Limits, Look
+from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.check.zookeeper import check_zookeeper
 from kgroup.operation.describe import describe
@@ -48,6 +48,9 @@ class Request:
         known: findings that are accepted, by their keys; see `Finding.key`.
         log_budget: see `Question`.
         strategy: of ZooKeeper consumers, `partition.assignment.strategy`; None: the one that fits.
+        group_limits: of some groups instead; see `Evidence`.
+        time_lags: whether lags in time matter where no limit needs them; the records that are read
+            next are asked for then.
     """
 
     group_ids: Collection[str] = ()
@@ -58,6 +61,29 @@ class Request:
     known: frozenset[tuple[str | None, ...]] = frozenset()
     strategy: str | None = None
     log_budget: int = DEFAULT_LOG_BUDGET
+    group_limits: Sequence[GroupLimits] = ()
+    time_lags: bool = False
+
+    @property
+    def needs_time_lags(self) -> bool:
+        """Whether lags in time matter."""
+        return (
+            self.time_lags
+            or self.limits.time_lag_ms is not None
+            or any("time_lag_ms" in each.changes for each in self.group_limits)
+        )
+
+    @property
+    def shortest_ms(self) -> float:
+        """The age from which on a commit can be a finding, of any group."""
+        limits = self.limits.old_commit_ms, self.limits.stuck_ms
+        own = (
+            each.changes[name]
+            for each in self.group_limits
+            for name in ("old_commit_ms", "stuck_ms")
+            if name in each.changes
+        )
+        return min(*limits, *own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +92,12 @@ class Audit:
 
     Attributes:
         report: findings by group, those about the cluster first; of each group the worst first.
-        groups: how many were looked at.
+        groups: those that were looked at, as they were in the last look.
         time_ms: when, in epoch milliseconds.
     """
 
     report: Report[Finding]
-    groups: int
+    groups: tuple[GroupDescription, ...]
     time_ms: int
 
 
@@ -89,7 +115,8 @@ def check(
         request: what is asked.
         instant_ms: tells of which time the source speaks, in epoch milliseconds; None of logs,
             which may be a copy of long ago: then it is the newest time that they have.
-        pause: waits before a second look; None: one look is taken.
+        pause: waits before a second look; None: one look is taken. Where a static member was
+            replaced meanwhile, a third look is taken after another pause.
         look_back: judges the past of what was seen; None: nobody does. What is seen counts more.
 
     Raises:
@@ -97,14 +124,14 @@ def check(
         BrokerError: no broker answers.
     """
     report, look = _look(source, request, instant_ms)
-    before = None
+    before = between = None
     if pause is not None:
-        pause()
-        if isinstance(source, RenewableSource):
-            source.renew()
         before = look
-        report, look = _look(source, request, instant_ms)
-    evidence, problems = _evidence(source, request, look, before)
+        report, look = _look_again(source, request, instant_ms, pause)
+        if replaced_members(before, look):  # a restart, or is it replaced again and again?
+            between = look
+            report, look = _look_again(source, request, instant_ms, pause)
+    evidence, problems = _evidence(source, request, look, before, between)
     findings = list(_judged(evidence, is_whole=not request.group_ids and request.regex is None))
     notes = report.notes
     old = [group for group in report.data if group.type is GroupType.ZOOKEEPER]
@@ -142,7 +169,7 @@ def check(
     # that groups have no findings does not mean that there are none
     verdict = ExitStatus.PROBLEM if is_bad else outcome(report.data, errors)
     found = Report(tuple(new), errors, tuple(dict.fromkeys(notes)), verdict)
-    return Audit(found, count, look.time_ms)
+    return Audit(found, report.data, look.time_ms)
 
 
 def _place(finding: Finding) -> tuple[Rule, str | None, str | None, int | None]:
@@ -160,16 +187,30 @@ def _order(finding: Finding) -> tuple[str, int, str, str, int]:
     )
 
 
+def _look_again(
+    source: GroupSource,
+    request: Request,
+    instant_ms: Callable[[], int | None],
+    pause: Callable[[], object],
+) -> tuple[Report[GroupDescription], Look]:
+    pause()
+    if isinstance(source, RenewableSource):
+        source.renew()
+    return _look(source, request, instant_ms)
+
+
 def _look(
     source: GroupSource, request: Request, instant_ms: Callable[[], int | None]
 ) -> tuple[Report[GroupDescription], Look]:
-    report = describe(source, request.group_ids, regex=request.regex, log_budget=request.log_budget)
-    time_ms = instant_ms()
+    times = source if request.needs_time_lags and isinstance(source, NextRecordSource) else None
+    report = describe(
+        source, request.group_ids, regex=request.regex, log_budget=request.log_budget, times=times
+    )
+    clock_ms = time_ms = instant_ms()
     if time_ms is None:
         time_ms = max((at for group in report.data for at in _times(group)), default=0)
-    if isinstance(source, NextRecordSource):
-        limits = request.limits
-        before_ms = time_ms - min(limits.old_commit_ms, limits.stuck_ms)
+    if times is None and isinstance(source, NextRecordSource):
+        before_ms = time_ms - request.shortest_ms
         report = with_records_seen(
             report,
             source,
@@ -178,8 +219,27 @@ def _look(
                 or (offset.member_id is not None and (offset.commit_timestamp_ms or 0) < before_ms)
             ),
         )
+    elif times is None and request.needs_time_lags:
+        note = "Time lags are not known: they need a live cluster (--bootstrap-server)."
+        report = replace(report, notes=(*report.notes, note))
     groups = {group.group_id: group for group in report.data}
-    return report, Look(time_ms, groups, _stable_ends(source, groups.values()))
+    stable = _stable_ends(source, groups.values())
+    unread = frozenset(_unread(report))
+    return report, Look(time_ms, groups, stable, is_clock=clock_ms is not None, unread=unread)
+
+
+def _unread(report: Report[GroupDescription]) -> Iterator[str]:
+    """Name the groups that a problem may be about: its own, or a broker's, or all."""
+    for problem in report.errors:
+        for group in report.data:
+            if problem.group_id is not None:
+                is_about = problem.group_id == group.group_id
+            elif problem.broker is not None:
+                is_about = group.coordinator is None or group.coordinator.id == problem.broker
+            else:
+                is_about = problem.topic is None
+            if is_about:
+                yield group.group_id
 
 
 def _times(group: GroupDescription) -> Iterator[int]:
@@ -212,7 +272,8 @@ def _judged(evidence: Evidence, *, is_whole: bool) -> Iterable[Finding]:
         yield from check_cluster(evidence)
     for group in evidence.now.groups.values():
         if group.type is not GroupType.ZOOKEEPER:
-            for each in (*check_membership(group, evidence), *check_commits(group, evidence)):
+            own = replace(evidence, limits=evidence.limits_of(group.group_id))
+            for each in (*check_membership(group, own), *check_commits(group, own)):
                 yield _with_looks(each, evidence)
 
 
@@ -226,7 +287,7 @@ def _with_looks(finding: Finding, evidence: Evidence) -> Finding:
 
 
 def _evidence(
-    source: GroupSource, request: Request, look: Look, before: Look | None
+    source: GroupSource, request: Request, look: Look, before: Look | None, between: Look | None
 ) -> tuple[Evidence, tuple[Problem, ...]]:
     """Ask the cluster what rules need beside groups; what it does not tell is not judged."""
     cluster = retention_ms = policy = None
@@ -243,7 +304,9 @@ def _evidence(
         except BrokerError as error:
             if error.kind is not ProblemKind.DENIED:
                 problems.append(Problem(error.kind, str(error), broker=error.broker_id))
-    evidence = Evidence(look, before, request.limits, retention_ms, cluster, policy)
+    evidence = Evidence(
+        look, before, between, request.limits, request.group_limits, retention_ms, cluster, policy
+    )
     return evidence, tuple(problems)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import GONE, OffsetMark
-from kgroup.operation.check.look import Evidence, ago, finding_of
-from kgroup.operation.check.rule import Basis, Finding, Rule
+from kgroup.operation.check.look import Evidence, ago, finding_of, length
+from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription, OffsetDescription
+from kgroup.operation.report import first_names
 
 __all__ = ["check_commits", "out_of_range"]
 
@@ -35,6 +36,8 @@ def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Findi
             yield from _backward(group, offset, earlier_offset, evidence)
             yield from _still(group, offset, earlier_offset, evidence)
         yield from _old(group, offset, evidence)
+    yield from _never_committed(group, evidence)
+    yield from _lag(group, evidence)
     yield from _expiry(group, evidence)
     yield from _outside(group)
     yield from _pending(group, evidence)
@@ -131,6 +134,76 @@ def _backward(
             f"later {committed}."
         )
         yield _about(Rule.BACKWARD_COMMIT, text, group, offset, Basis.LOOKS)
+
+
+def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Find partitions that have an owner and records, and no commit.
+
+    That may be sound: a consumer that has begun at the log end commits once there is something to
+    read, so one look tells of all of them as an info, where they have been owned for a while.
+    Where the log has grown between two looks that are far enough apart, it is not.
+    """
+    if group.group_id in evidence.now.unread:
+        return
+    still = []
+    for offset in group.offsets:
+        start, end = offset.log_start_offset or 0, offset.log_end_offset
+        if offset.committed_offset is not None or offset.member_id is None:
+            continue
+        if end is None or end <= start:
+            continue
+        grown = _growth(group, offset, evidence)
+        if grown is None:
+            still.append(offset)
+            continue
+        text = (
+            f"{offset.topic}-{offset.partition}: nothing is committed, and the log has grown by "
+            f"{_records(grown)} within {_between(evidence)}; its owner is {offset.member_id}."
+        )
+        yield _about(Rule.NEVER_COMMITTED, text, group, offset, Basis.LOOKS)
+    since_ms, now_ms = group.state_timestamp_ms, evidence.now.time_ms
+    if still and since_ms is not None and now_ms - since_ms >= evidence.limits.stuck_ms:
+        names = first_names([f"{each.topic}-{each.partition}" for each in still])
+        text = f"Nothing is committed for {names}, which have owners and records."
+        yield finding_of(Rule.NEVER_COMMITTED, text, group.group_id, severity=Severity.INFO)
+
+
+def _growth(group: GroupDescription, offset: OffsetDescription, evidence: Evidence) -> int | None:
+    """Count what came since the first look; None where that was too little, or too short ago."""
+    earlier = evidence.before and evidence.before.groups.get(group.group_id)
+    if not earlier or _between_ms(evidence) < evidence.limits.stuck_ms:
+        return None
+    for was in earlier.offsets:
+        is_same = (was.topic, was.partition) == (offset.topic, offset.partition)
+        is_known = was.member_id is not None and was.log_end_offset is not None
+        if is_same and is_known and was.committed_offset is None:
+            return ((offset.log_end_offset or 0) - (was.log_end_offset or 0)) or None
+    return None
+
+
+def _lag(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Compare with the limits what waits, and for how long."""
+    most, most_ms = evidence.limits.lag, evidence.limits.time_lag_ms
+    if most is not None and group.waiting > most:
+        text = f"Up to {_records(group.waiting)} wait, and the limit is {most:.0f}"
+        worst = max(group.offsets, key=lambda each: each.waiting or 0, default=None)
+        if worst is not None and worst.waiting:
+            text += f"; {worst.waiting} of them in {_place(worst)}"
+        yield finding_of(Rule.LAG, f"{text}.", group.group_id)
+    timed = [each for each in group.offsets if each.time_lag_ms is not None]
+    late = max(timed, key=lambda each: each.time_lag_ms or 0, default=None)
+    if most_ms is not None and late is not None and (late.time_lag_ms or 0) > most_ms:
+        text = (
+            f"The next record of {_place(late)} has waited for {length(late.time_lag_ms or 0)}, "
+            f"and the limit is {length(most_ms)}."
+        )
+        yield finding_of(Rule.TIME_LAG, text, group.group_id, since_ms=late.next_timestamp_ms)
+
+
+def _place(offset: OffsetDescription) -> str:
+    """Name a partition, with its owner."""
+    owner = "" if offset.member_id is None else f", owned by {offset.member_id}"
+    return f"{offset.topic}-{offset.partition}{owner}"
 
 
 def _still(

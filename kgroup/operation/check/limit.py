@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,11 @@ import orjson
 
 from kgroup.errors import InputError, near_names
 from kgroup.model.instant import duration_ms
-from kgroup.operation.check.look import Limits
+from kgroup.model.pattern import parse_regex
+from kgroup.operation.check.look import GroupLimits, Limits
 from kgroup.operation.check.rule import Rule
 
-__all__ = ["LIMITS", "parse_limit", "read_baseline", "with_limits"]
+__all__ = ["LIMITS", "parse_group_limits", "parse_limit", "read_baseline", "with_limits"]
 
 LIMITS: Mapping[str, str] = {
     "old-commit": "old_commit_ms",
@@ -26,8 +27,12 @@ LIMITS: Mapping[str, str] = {
     "generations": "generations",
     "uneven": "uneven",
     "coordinated": "coordinated",
+    "lag": "lag",
+    "time-lag": "time_lag_ms",
 }
 """By name, the attribute of `Limits`."""
+_OF_GROUPS = frozenset(LIMITS) - {"past", "rebalances", "generations", "coordinated"}
+"""What a group can have of its own: the others are of a warehouse, or of the cluster."""
 
 
 def parse_limit(name: str, text: str) -> tuple[str, float]:
@@ -52,10 +57,38 @@ def parse_limit(name: str, text: str) -> tuple[str, float]:
     try:
         times = float(text)
     except ValueError:
-        times = 0.0
-    if not 1 <= times < 1e9:
-        raise ValueError(f"{name}: expected a number from 1, found {text!r}")
+        times = -1.0
+    least, most = (0, 1e18) if name == "lag" else (1, 1e9)
+    if not least <= times < most:
+        raise ValueError(f"{name}: expected a number from {least}, found {text!r}")
     return field, times
+
+
+def parse_group_limits(
+    name: str, texts: Mapping[str, str], strongest: Collection[str] = ()
+) -> GroupLimits:
+    """Read limits of some groups.
+
+    Args:
+        name: an id, or a regular expression that matches whole ids.
+        texts: values by the names of limits.
+        strongest: attributes of `Limits` that others have set, who count more.
+
+    Raises:
+        ValueError: there is no such limit, a group has none of its own, or a value is none.
+    """
+    changes: dict[str, float] = {}
+    for key, text in texts.items():
+        field, value = parse_limit(key, text)
+        if key not in _OF_GROUPS:
+            raise ValueError(f"{key}: a group has no limit of its own for this; set it for all")
+        if field not in strongest:
+            changes[field] = value
+    try:
+        pattern = parse_regex(name)
+    except ValueError:
+        pattern = None  # the name of a group may be none
+    return GroupLimits(name, pattern, changes)
 
 
 def with_limits(limits: Limits, changes: Iterable[tuple[str, float]]) -> Limits:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kgroup.model.cluster import ClusterView
+from kgroup.model.pattern import Pattern
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription
 
-__all__ = ["At", "Evidence", "Limits", "Look", "ago", "finding_of", "length"]
+__all__ = ["At", "Evidence", "GroupLimits", "Limits", "Look", "ago", "finding_of", "length"]
 
 At = tuple[str, int]
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
@@ -32,9 +33,11 @@ class Limits:
         generations: more of them within `past_ms` are too many, likewise.
         uneven: how many times as many partitions one member may have as another.
         coordinated: how many times as many groups as the mean one broker may coordinate.
+        lag: how many records may wait for a group; None: any number.
+        time_lag_ms: for how long a record may wait; None: for any time.
     """
 
-    old_commit_ms: int = 600_000
+    old_commit_ms: int = 180_000
     expiring_ms: int = 86_400_000
     rebalance_ms: int = 60_000
     transaction_ms: int = 900_000
@@ -44,6 +47,29 @@ class Limits:
     generations: float = 100.0
     uneven: float = 2.0
     coordinated: float = 2.0
+    lag: float | None = None
+    time_lag_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """Limits of some groups.
+
+    Attributes:
+        name: an id, or a regular expression that matches whole ids.
+        pattern: what it is as an expression; None where it is none.
+        changes: attributes of `Limits`, with their values.
+    """
+
+    name: str
+    pattern: Pattern | None
+    changes: Mapping[str, float]
+
+    def are_of(self, group_id: str) -> bool:
+        """Tell whether they are of this group."""
+        return group_id == self.name or (
+            self.pattern is not None and self.pattern.fullmatch(group_id) is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +80,16 @@ class Look:
         time_ms: when, in epoch milliseconds.
         groups: by id.
         stable_ends: of partitions with an open transaction, where the first one begins.
+        is_clock: whether the time is a clock's; else it is the newest one in a log, perhaps the
+            very commit that is judged, so that nothing can be said to be fresh.
+        unread: groups of which something could not be read.
     """
 
     time_ms: int
     groups: Mapping[str, GroupDescription]
     stable_ends: Mapping[At, int] = field(default_factory=dict)
+    is_clock: bool = True
+    unread: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +98,10 @@ class Evidence:
 
     Attributes:
         now: the last look.
-        before: the one before it; None where there was one only.
-        limits: beyond what something is a finding.
+        before: the first one; None where there was one only.
+        between: a look between these two, where there was one.
+        limits: beyond what something is a finding, of all groups.
+        group_limits: of some groups instead, in what one look or two show; see `limits_of`.
         retention_ms: for how long brokers keep commits of groups without members; None where they
             do not tell.
         cluster: its brokers and `__consumer_offsets`; None where the source is no cluster.
@@ -77,10 +110,20 @@ class Evidence:
 
     now: Look
     before: Look | None = None
+    between: Look | None = None
     limits: Limits = field(default_factory=Limits)
+    group_limits: Sequence[GroupLimits] = ()
     retention_ms: int | None = None
     cluster: ClusterView | None = None
     offsets_policy: str | None = None
+
+    def limits_of(self, group_id: str) -> Limits:
+        """Return the limits of a group: later ones win, and those of its name over a pattern's."""
+        changes: dict[str, Any] = {}
+        for each in sorted(self.group_limits, key=lambda limits: limits.name == group_id):
+            if each.are_of(group_id):
+                changes |= each.changes
+        return replace(self.limits, **changes)
 
 
 def finding_of(

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kgroup.model.client.library import Certainty
 from kgroup.model.group import GroupState, GroupType, Member
-from kgroup.model.log_range import OffsetMark
-from kgroup.operation.check.look import Evidence, finding_of
+from kgroup.model.log_range import GONE, OffsetMark
+from kgroup.operation.check.look import Evidence, Look, ago, finding_of
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.description import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
 
-__all__ = ["check_membership", "subscribed"]
+__all__ = ["check_membership", "replaced_members", "subscribed"]
 
 _OF_PARTITIONS = (GroupType.CLASSIC, GroupType.CONSUMER)
 _REBALANCING = (
@@ -22,6 +23,8 @@ _REBALANCING = (
     GroupState.ASSIGNING,
     GroupState.RECONCILING,
 )
+_STREAMS = "stream"
+"""The assignor of Kafka Streams in the classic protocol (`StreamsPartitionAssignor.name`)."""
 _EAGER = ("range", "roundrobin", "sticky")
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _LEFT_FOR_NOW = -2
@@ -30,9 +33,11 @@ _LEFT_FOR_NOW = -2
 
 def check_membership(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Judge one group; what it has committed is judged elsewhere."""
-    yield from _nobody_reads(group)
+    yield from (*_reader(group, evidence),) or _nobody_reads(group)
     yield from _rebalance(group, evidence)
+    yield from _shared_instance_ids(group, evidence)
     yield from _missing_static_members(group, evidence)
+    yield from _gone_partitions(group)
     yield from _missing_topics(group, evidence)
     if group.type in _OF_PARTITIONS and group.state is GroupState.STABLE:
         yield from _no_owner(group)
@@ -40,6 +45,67 @@ def check_membership(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
         yield from _protocols(group)
         yield from _clients(group)
         yield from _session_timeouts(group)
+
+
+def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Find commits of a reader that is no member: one that calls assign(), not subscribe().
+
+    Its commits move from one look to the next. In one look they are fresh: younger than the time
+    at which the last member left, where that is known; else the last member itself may have made
+    one when it was closed, so that only what is a minute old at most counts.
+    """
+    if group.state is not GroupState.EMPTY:
+        return
+    earlier = evidence.before and evidence.before.groups.get(group.group_id)
+    before = {(each.topic, each.partition): each for each in earlier.offsets} if earlier else {}
+    for offset in group.offsets:
+        committed = offset.committed_offset
+        was = before.get((offset.topic, offset.partition))
+        if committed is None or was is None or was.committed_offset is None:
+            continue
+        if committed > was.committed_offset and earlier and earlier.state is GroupState.EMPTY:
+            yield _reader_finding(
+                f"{offset.topic}-{offset.partition}: {was.committed_offset} was committed, then "
+                f"{committed}, and the group had no members.",
+                group,
+                offset,
+                Basis.LOOKS,
+            )
+            return
+    if not evidence.now.is_clock:
+        return
+    newest = max(group.offsets, key=lambda each: each.commit_timestamp_ms or 0, default=None)
+    if newest is None or newest.commit_timestamp_ms is None:
+        return
+    then_ms, now_ms = newest.commit_timestamp_ms, evidence.now.time_ms
+    most_ms = evidence.limits.stuck_ms
+    if group.type is GroupType.CLASSIC and then_ms > (group.state_timestamp_ms or 0):
+        most_ms = evidence.limits.old_commit_ms
+    if now_ms - then_ms <= most_ms:
+        yield _reader_finding(
+            f"{newest.topic}-{newest.partition}: {newest.committed_offset} was committed "
+            f"{ago(then_ms, now_ms)}, and the group has no members.",
+            group,
+            newest,
+            Basis.LOG,
+        )
+
+
+def _reader_finding(
+    reason: str, group: GroupDescription, offset: OffsetDescription, basis: Basis
+) -> Finding:
+    return finding_of(
+        Rule.READER_WITHOUT_MEMBERSHIP,
+        reason,
+        group.group_id,
+        basis=basis,
+        topic=offset.topic,
+        partition=offset.partition,
+        offset=offset.committed_offset,
+        log_start_offset=offset.log_start_offset,
+        log_end_offset=offset.log_end_offset,
+        since_ms=offset.commit_timestamp_ms,
+    )
 
 
 def _nobody_reads(group: GroupDescription) -> Iterator[Finding]:
@@ -87,6 +153,34 @@ def _missing_topics(group: GroupDescription, evidence: Evidence) -> Iterator[Fin
             )
 
 
+def _gone_partitions(group: GroupDescription) -> Iterator[Finding]:
+    """Find members that own partitions which the cluster does not have."""
+    gone: dict[tuple[str, str], list[OffsetDescription]] = defaultdict(list)
+    for offset in group.offsets:
+        if offset.member_id is not None and offset.topic is not None and offset.mark in GONE:
+            gone[offset.member_id, offset.topic].append(offset)
+    members = {member.member_id: member for member in group.members}
+    for (member_id, topic), offsets in gone.items():
+        names = first_names([f"{topic}-{each.partition}" for each in offsets])
+        has = f"{topic} does not exist"
+        if offsets[0].mark is OffsetMark.PARTITION_GONE:
+            has = f"{topic} has no such partition{'' if len(offsets) == 1 else 's'}"
+        yield finding_of(
+            Rule.PARTITION_GONE,
+            f"{_named(member_id, members.get(member_id))} owns {names}; {has}.",
+            group.group_id,
+            topic=topic,
+            partition=offsets[0].partition if len(offsets) == 1 else None,
+            member_id=member_id,
+        )
+
+
+def _named(member_id: str, member: Member | None) -> str:
+    """Name a member with its host, as far as that is known."""
+    host = member.client_host if member else None
+    return member_id if not host else f"{member_id} ({host.removeprefix('/')})"
+
+
 def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Compare how many partitions members have, among those that subscribe alike."""
     alike: dict[frozenset[str], list[Member]] = defaultdict(list)
@@ -99,6 +193,9 @@ def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
         counts = {member.member_id: len(member.assignment or ()) for member in members}
         total, idle = sum(counts.values()), [name for name, count in counts.items() if not count]
         if not topics or not total:
+            continue
+        if group.assignor == _STREAMS:
+            yield from _streams_shares(group, members)
             continue
         if total < len(members):
             yield finding_of(
@@ -126,6 +223,48 @@ def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
                 group.group_id,
                 member_id=heavy,
             )
+
+
+def _streams_shares(group: GroupDescription, members: Sequence[Member]) -> Iterator[Finding]:
+    """Compare threads of Kafka Streams by tasks: standby and warm-up tasks are work too.
+
+    Standby tasks become active on the probing rebalance that the assignor schedules, so active
+    tasks that are spread unevenly are no finding.
+    """
+    tasks = {member.member_id: _streams_tasks(member) for member in members}
+    known = {name: counts for name, counts in tasks.items() if counts is not None}
+    idle = [name for name, (active, standby) in known.items() if not active and not standby]
+    if len(known) < len(members) or not idle:
+        return
+    total = sum(active for active, _ in known.values())
+    if total < len(members):
+        yield finding_of(
+            Rule.TOO_MANY_MEMBERS,
+            f"{len(members)} threads share {total} active task{'' if total == 1 else 's'}: "
+            f"{len(idle)} have none, and no standby task ({first_names(idle)}).",
+            group.group_id,
+        )
+        return
+    for name in idle:
+        yield replace(
+            finding_of(
+                Rule.IDLE_MEMBER,
+                f"{name} has no active and no standby task, of {total} active ones for "
+                f"{len(members)} threads.",
+                group.group_id,
+                member_id=name,
+            ),
+            advice="See what that instance logs: a thread that has just joined gets tasks in the "
+            "next rebalance.",
+        )
+
+
+def _streams_tasks(member: Member) -> tuple[int, int] | None:
+    """Count the active and the standby tasks of a thread, as its assignment tells."""
+    data = member.assignment_user_data
+    if not isinstance(data, Mapping) or "activeTasks" not in data:
+        return None
+    return len(data["activeTasks"]), len(data.get("standbyTasks") or ())
 
 
 def _protocols(group: GroupDescription) -> Iterator[Finding]:
@@ -223,6 +362,50 @@ def _rebalance(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]
 
 def _epoch(group: GroupDescription) -> int | None:
     return group.generation_id if group.group_epoch is None else group.group_epoch
+
+
+def replaced_members(before: Look, after: Look) -> Mapping[tuple[str, str], tuple[str, str]]:
+    """Find static members that another one took the place of without a rebalance.
+
+    Returns:
+        By group id and `group.instance.id`, the member ids before and after.
+    """
+    return {
+        (group_id, instance_id): (old, new)
+        for group_id, group in after.groups.items()
+        if (earlier := before.groups.get(group_id)) is not None and _epoch(earlier) == _epoch(group)
+        for instance_id, new in _static(group).items()
+        if (old := _static(earlier).get(instance_id)) is not None and old != new
+    }
+
+
+def _static(group: GroupDescription) -> dict[str, str]:
+    return {each.instance_id: each.member_id for each in group.members if each.instance_id}
+
+
+def _shared_instance_ids(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+    """Find static members that were replaced in each of two spans, within one generation."""
+    before, between, now = evidence.before, evidence.between, evidence.now
+    if before is None or between is None:
+        return
+    first, second = replaced_members(before, between), replaced_members(between, now)
+    for (group_id, instance_id), (_, new) in second.items():
+        if group_id != group.group_id or (group_id, instance_id) not in first:
+            continue
+        old, middle = first[group_id, instance_id]
+        ids = ", then ".join((old, middle, new))
+        member = next(each for each in group.members if each.member_id == new)
+        seconds = (now.time_ms - before.time_ms) / 1000
+        epoch = _epoch(group)
+        within = "" if epoch is None else f" in generation {epoch}"
+        yield finding_of(
+            Rule.SHARED_INSTANCE_ID,
+            f"{instance_id} was {ids}, within {seconds:.0f} s{within}; the last one runs on "
+            f"{(member.client_host or 'an unknown host').removeprefix('/')}.",
+            group.group_id,
+            basis=Basis.LOOKS,
+            member_id=new,
+        )
 
 
 def _missing_static_members(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:

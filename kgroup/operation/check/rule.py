@@ -30,7 +30,7 @@ class Basis(Word):
     """On which evidence a finding rests."""
 
     LOOK = ("look", "What one look at the source shows.")
-    LOOKS = ("looks", "What two looks show, some time apart.")
+    LOOKS = ("looks", "What several looks show, some time apart.")
     LOG = ("log", "What __consumer_offsets alone tells: times of commits, timeouts, transactions.")
     WAREHOUSE = ("warehouse", "What records of the past show, that kgroup history build has kept.")
 
@@ -52,10 +52,17 @@ class Rule(Word):
 
     NOBODY_READS = (
         "nobody-reads",
-        "The group has no members, and records wait for it.",
-        "Start its consumers; delete the group where nobody needs it any more (kgroup offsets "
-        "delete GROUP).",
+        "Records wait, and the group has no members.",
+        "Start its consumers. A program that assigns itself partitions (assign()) is no member: "
+        "two looks (kgroup check GROUP --interval 60) show whether its commits move.",
         Severity.ERROR,
+    )
+    READER_WITHOUT_MEMBERSHIP = (
+        "reader-without-membership",
+        "The group has no members, and its commits move.",
+        "Nothing to do if a program assigns itself partitions (assign()) and commits for this "
+        "group. Else find out who commits or resets its offsets.",
+        Severity.INFO,
     )
     NO_OWNER = (
         "no-owner",
@@ -92,6 +99,26 @@ class Rule(Word):
         "Look at the owner's log: a record that it cannot process, or a call that does not return. "
         "max.poll.interval.ms removes it from the group only if it does not poll any more.",
         Severity.ERROR,
+    )
+    NEVER_COMMITTED = (
+        "never-committed",
+        "A partition has an owner and records, and the group has committed nothing for it.",
+        "A consumer that starts there follows auto.offset.reset. See that the program commits "
+        "(enable.auto.commit, or the program itself), and look at the owner's log, unless it keeps "
+        "offsets elsewhere. Two looks (kgroup check GROUP --interval 60) show whether the log "
+        "grows meanwhile.",
+    )
+    LAG = (
+        "lag",
+        "More records wait for the group than its limit (--limit lag) allows.",
+        "See whether the lag grows (kgroup describe GROUP --watch 5). If it does, add consumers, "
+        "up to one per partition, or make processing faster.",
+    )
+    TIME_LAG = (
+        "time-lag",
+        "A record has waited for longer than the group's limit (--limit time-lag) allows.",
+        "See whether the lag in time grows (kgroup describe GROUP --time-lag --watch 5). If it "
+        "does, add consumers, up to one per partition, or make processing faster.",
     )
     OLD_COMMIT = (
         "old-commit",
@@ -132,12 +159,13 @@ class Rule(Word):
     IDLE_MEMBER = (
         "idle-member",
         "A member has no partitions, though there are enough for all.",
-        "See what it subscribes to; change the strategy where that leaves members out (range does, "
-        "topic by topic).",
+        "See what it subscribes to (kgroup describe GROUP --members). Where the strategy leaves "
+        "members out (range assigns topic by topic), kgroup assign GROUP --dry-run --compare shows "
+        "what other strategies would give.",
     )
     TOO_MANY_MEMBERS = (
         "too-many-members",
-        "The group has more members than partitions to read: some of them stand idle.",
+        "The group has more members than partitions to read: some of them are idle.",
         "Stop some, or add partitions (kgroup plan partitions TOPIC=N tells what that does).",
         Severity.INFO,
     )
@@ -164,8 +192,9 @@ class Rule(Word):
     )
     EAGER_STRATEGY = (
         "eager-strategy",
-        "All members stop whenever one comes or goes; with cooperative-sticky, only what moves.",
-        "kgroup plan assignor cooperative-sticky GROUP plans the change.",
+        "The strategy is eager: in each rebalance all members stop reading.",
+        "kgroup plan GROUP tells whether another strategy would stop partitions for less time; it "
+        "is not so for every group.",
         Severity.INFO,
     )
     CONSUMER_PROTOCOL = (
@@ -192,14 +221,31 @@ class Rule(Word):
     REBALANCE_STORM = (
         "rebalance-storm",
         "Rebalances followed each other; meanwhile nobody read, or less.",
-        "kgroup history rebalances GROUP has the causes. Members that restart one after another "
-        "look so too: give them a group.instance.id (kgroup plan static-membership GROUP).",
+        "kgroup history rebalances GROUP has the causes. A member that leaves as long after each "
+        "assignment as max.poll.interval.ms polls too late: let it process fewer records per poll "
+        "(max.poll.records), or raise that limit. For members that restart, kgroup plan "
+        "static-membership GROUP tells whether static membership helps.",
     )
     GENERATION_CHURN = (
         "generation-churn",
         "The group rebalances again and again, all day long.",
         "kgroup history rebalances GROUP has the causes: look for members that come and go, such "
         "as those that poll too late (max.poll.interval.ms).",
+    )
+    SHARED_INSTANCE_ID = (
+        "shared-instance-id",
+        "A static member is replaced again and again within one generation: two processes have one "
+        "group.instance.id, or one restarts in a loop.",
+        "Give each process a group.instance.id of its own. Look for FencedInstanceIdException in "
+        "the logs of consumers, and for restarts.",
+        Severity.ERROR,
+    )
+    PARTITION_GONE = (
+        "partition-gone",
+        "A member owns partitions that do not exist any more.",
+        "The topic was deleted, or created again with fewer partitions. See that the topic is as "
+        "it should be, then restart the member: a rebalance assigns the partitions that exist.",
+        Severity.ERROR,
     )
     MISSING_STATIC_MEMBER = (
         "missing-static-member",

@@ -9,11 +9,17 @@ command-config = "prod.properties"     # beside this file, or an absolute path
 
 [profiles.prod.check]                  # limits of kgroup check, see kgroup.operation.check.limit
 old-commit = "1h"
+lag = 100000
+
+[profiles.prod.check.groups."billing-.*"]   # limits of groups, by id or regular expression
+lag = 1000
+time-lag = "5m"
 
 [profiles.prod.sql]                    # where offsets are kept, see kgroup.source.sql.setting
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +29,14 @@ from kgroup.source.config.number import MOST_LONG
 from kgroup.source.config.properties_file import read_properties
 from kgroup.source.config.user_file import read_user_file, user_path
 
-__all__ = ["config_file", "profile_names", "read_check_profile", "read_profile", "read_sql_profile"]
+__all__ = [
+    "CheckProfile",
+    "config_file",
+    "profile_names",
+    "read_check_profile",
+    "read_profile",
+    "read_sql_profile",
+]
 
 _CONFIG_FILE = "~/.config/kgroup/config.toml"
 
@@ -78,15 +91,42 @@ def read_sql_profile(name: str, file: Path) -> tuple[Mapping[str, Any], str] | N
     return None if table is None else (_table(table, f"{origin}: sql: expected a table"), origin)
 
 
-def read_check_profile(name: str, file: Path) -> tuple[str, Mapping[str, str]]:
-    """Give a profile's origin, and the limits of checks that it says, by their names.
+@dataclass(frozen=True, slots=True)
+class CheckProfile:
+    """Limits of `kgroup check`, as texts by their names.
+
+    Attributes:
+        origin: profile and file, for errors.
+        limits: of all groups.
+        group_limits: of some groups, by an id, or an expression that matches ids, in their order.
+    """
+
+    origin: str
+    limits: Mapping[str, str]
+    group_limits: Mapping[str, Mapping[str, str]]
+
+
+def read_check_profile(name: str, file: Path) -> CheckProfile:
+    """Read the limits of checks that a profile has.
 
     Arguments and errors as of `read_profile`.
     """
-    origin = _origin(name, file)
-    said = _profile(name, file).get("check", {})
-    table = _table(said, f"{origin}: check: expected a table")
-    return origin, {key: _text(value, f"{origin}: check: {key}") for key, value in table.items()}
+    origin = f"{_origin(name, file)}: check"
+    table = dict(_table(_profile(name, file).get("check", {}), f"{origin}: expected a table"))
+    groups = _table(table.pop("groups", {}), f"{origin}: groups: expected a table")
+    return CheckProfile(
+        origin,
+        _texts(table, origin),
+        {
+            key: _texts(_table(said, f"{where}: expected a table of limits"), where)
+            for key, said in groups.items()
+            for where in [f"{origin}: groups: {key}"]
+        },
+    )
+
+
+def _texts(table: Mapping[str, Any], where: str) -> dict[str, str]:
+    return {key: _text(value, f"{where}: {key}") for key, value in table.items()}
 
 
 def profile_names(file: Path) -> list[str]:

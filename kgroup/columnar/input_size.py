@@ -46,7 +46,7 @@ def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
         OSError: a file cannot be read.
     """
     paths = list(paths)
-    sizes = [part.size_in(path.stat().st_size) for path in paths]
+    sizes = [_data_size(path, part) for path in paths]
     size = sum(sizes)
     if size >= LARGE or (size >= _LARGE_IF_LOADED and is_loaded()):
         return can_compile()
@@ -54,6 +54,17 @@ def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
         return True
     starts = zip(paths, sizes, strict=True)
     return any(_has_many(path, part.start, size) for path, size in starts) and can_compile()
+
+
+def _data_size(path: Path, part: ByteRange) -> int:
+    """Give the bytes of a part that are not in holes, of a file that is hardly more than a hole.
+
+    Brokers allocate such files (`log.preallocate`). A file system that compresses has few blocks
+    of others, too.
+    """
+    stat = path.stat()
+    size, allocated = part.size_in(stat.st_size), 512 * getattr(stat, "st_blocks", 1 << 62)
+    return allocated if allocated < size // 32 else size
 
 
 def _has_many(path: Path, start: int, size: int) -> bool:

@@ -13,7 +13,7 @@ from kgroup.columnar.batch_key import KeyedRecord, Limits
 from kgroup.columnar.batch_scan import scan_batches, scan_transactions
 from kgroup.columnar.last_record import LastRecords, last_records
 from kgroup.columnar.scan import BatchKind, Marker
-from kgroup.columnar.segment_check import check_segment
+from kgroup.columnar.segment_check import check_segment, is_allocated_ahead
 from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Log, Segment
@@ -281,6 +281,8 @@ class LogReader:
             self._report(segment, ProblemKind.UNREADABLE, _unreadable(error))
 
     def _report_damage(self, segment: Segment, damage: Damage) -> None:
+        if is_allocated_ahead(damage, segment.path):
+            return
         self.damage_kinds[damage.kind] += 1
         self._report(segment, damage.kind, damage.reason, damage.position)
 

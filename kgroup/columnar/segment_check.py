@@ -1,7 +1,9 @@
 """Tell files that hold no records of `__consumer_offsets` from damaged ones that do."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
+from pathlib import Path
 
 from kgroup.errors import ProblemKind
 from kgroup.model.segment import Segment
@@ -9,7 +11,7 @@ from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_key
 
-__all__ = ["check_segment"]
+__all__ = ["check_segment", "is_allocated_ahead"]
 
 SAMPLE = 200
 """Records that are looked at."""
@@ -73,3 +75,18 @@ def _may_be_ours(key: bytes | None) -> bool:
         return True
     number = tree.get("type") if tree is not None else None
     return number is not None and number not in KEY_TYPES and 0 <= number <= LARGEST_TYPE
+
+
+def is_allocated_ahead(damage: Damage, path: Path) -> bool:
+    """Tell whether damage is space that a broker allocated for records to come: nothing is lost.
+
+    With `log.preallocate` the newest segment has its full size from the start, and zeros at its
+    end; a broker cuts them off when it begins the next one.
+    """
+    if not damage.is_unwritten:
+        return False
+    names = (each.name for each in path.absolute().parent.glob("*.log"))
+    return not any(_NAME.fullmatch(name) and name > path.name for name in names)
+
+
+_NAME = re.compile(r"[0-9]{20}\.log")

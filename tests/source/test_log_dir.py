@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.errors import ProblemKind
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
+from kgroup.operation.decode.decode import decode
+from kgroup.operation.decode.selection import Selection
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.source.base import Capability
@@ -338,3 +341,47 @@ def _compacted(log: list[DecodedRecord]) -> list[DecodedRecord]:
         elif record.transaction is None or ended[record.producer_id] == "ControlCommit":
             kept.setdefault(f"{record.type} {record.key}", record)
     return sorted(kept.values(), key=lambda record: record.offset)
+
+
+@pytest.mark.parametrize("is_sparse", [True, False])
+def test_space_that_is_allocated_ahead_is_no_damage(copy: Path, *, is_sparse: bool) -> None:
+    """With `log.preallocate` the newest segment has its full size, and zeros at its end."""
+    before = LogDir([copy]).read()
+    for path in copy.glob("__consumer_offsets-*/*.log"):
+        with path.open("r+b") as file:
+            size = file.seek(0, 2)
+            if is_sparse:
+                file.truncate(size + (100 << 20))
+            else:
+                file.write(bytes(300_000))
+    reading = LogDir([copy]).read()
+    assert reading.image == before.image
+    assert reading.problems == before.problems
+    decoding = decode(find_segments([copy]), Selection())
+    assert sum(decoding.map(lambda rows: rows.num_rows)) > 0
+    assert decoding.log.problems == ()
+
+
+def test_zeros_at_the_end_of_an_older_segment_are_damage(copy: Path) -> None:
+    """A broker cuts off what it allocated when it begins the next segment."""
+    path = next(path for path in copy.glob("__consumer_offsets-*/*.log") if path.stat().st_size)
+    end = log_end(path, int(path.stem))
+    with path.open("ab") as file:
+        file.write(bytes(5000))
+    assert LogDir([copy]).read().problems == ()
+    path.with_name(f"{end:020}.log").touch()
+    (problem,) = LogDir([copy]).read().problems
+    assert (problem.kind, problem.path) == (ProblemKind.ZEROS, str(path))
+
+
+def test_a_hole_before_a_batch_is_damage(copy: Path) -> None:
+    path = next(path for path in copy.glob("__consumer_offsets-*/*.log") if path.stat().st_size)
+    first = path.read_bytes()[: batches(path)[0].size]
+    with path.open("r+b") as file:
+        size = file.seek(0, 2)
+        file.truncate(size + (64 << 20))
+        file.seek(0, 2)
+        file.write(first)
+    (problem,) = LogDir([copy]).read().problems
+    assert (problem.kind, problem.position) == (ProblemKind.ZEROS, size)
+    assert problem.reason == f"Expected a batch, found {64 << 20} zero bytes."

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from kgroup.columnar.segment import decode_chunks
+from kgroup.columnar.segment_check import is_allocated_ahead
 from kgroup.history.input.location import FileRange, OffsetRange
 from kgroup.protocol.batch.batch import Damage
 
@@ -61,4 +62,7 @@ def read_split(split: Split, *, compiled: bool | None = None) -> Iterator[pa.Rec
         for item in decode_chunks(
             path, part=part, partition=partition, workers=1, compiled=compiled
         ):
-            yield item if isinstance(item, Damage) else split.location.wanted(item)
+            if not isinstance(item, Damage):
+                yield split.location.wanted(item)
+            elif not is_allocated_ahead(item, path):
+                yield item

@@ -143,9 +143,11 @@ class Damage:
         size: how many; inside a compressed batch the whole batch's.
         kind: a stable short word.
         reason: a sentence: what was expected, what was found.
+        is_unwritten: whether they are zeros up to the end of the file or stream.
     """
 
     position: int
     size: int
     kind: ProblemKind
     reason: str
+    is_unwritten: bool = False

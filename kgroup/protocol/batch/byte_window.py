@@ -1,8 +1,14 @@
 """A source of bytes of any size, of which a part is in memory."""
 
+import os
+import re
+from errno import ENXIO
 from typing import BinaryIO
 
 __all__ = ["ByteWindow"]
+
+_NOT_ZERO = re.compile(rb"[^\0]")
+_SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 
 
 class ByteWindow:
@@ -51,6 +57,48 @@ class ByteWindow:
         self.data = memoryview(b"".join(parts))
         self.base = self._kept
         self.end = self.base + len(self.data)
+
+    def skip_zeros(self, position: int, kept: int) -> int:
+        """Give the position of the next byte that is not zero, or of the end of the source.
+
+        Holes of a file are not read. So many bytes before what is returned stay in memory.
+        """
+        while self.has(position, 1):
+            data = self.view(position, self.end - position).tobytes()
+            if data != bytes(len(data)):
+                found = _NOT_ZERO.search(data)
+                assert found is not None
+                return position + found.start()
+            position = self.end
+            self.release(max(self.base, position - kept))
+            position = self._skip_hole(kept)
+        return position
+
+    def _skip_hole(self, kept: int) -> int:
+        """Go on behind the hole of the file that begins at the end of what is in memory, if any."""
+        file = self._file
+        if file is None or _SEEK_DATA is None:
+            return self.end
+        try:
+            if file.tell() != self.end:
+                return self.end
+            number = file.fileno()
+        except OSError:  # it is no file of the system's
+            return self.end
+        try:
+            behind = os.lseek(number, self.end, _SEEK_DATA)
+        except OSError as error:
+            behind = -1 if error.errno == ENXIO else self.end  # no data follows; no such question
+        size = file.seek(0, os.SEEK_END)  # which empties a buffer, too
+        behind = size if behind < 0 else behind
+        if behind - self.end <= kept:
+            file.seek(self.end)
+            return self.end
+        file.seek(behind)
+        self.data = memoryview(bytes(kept))
+        self.base = self._kept = behind - kept
+        self.end = behind
+        return behind
 
     def release(self, position: int) -> None:
         """Promise that nothing before `position` will be asked for."""

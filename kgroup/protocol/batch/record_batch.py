@@ -22,10 +22,9 @@ Offsets may go backwards between batches: a broker that recovers a log does not 
 (`LogSegment.recover`), and several segments may come through one stream.
 """
 
-import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import BinaryIO
 
@@ -50,7 +49,6 @@ _PREFIX = struct.Struct(">qiIB")
 _ZERO_PREFIX = bytes(PREFIX_SIZE)
 _MIN_LENGTHS = (*message_set.MIN_LENGTHS, batch_v2.MIN_LENGTH)
 _HEADER_SIZES = (*message_set.HEADER_SIZES, batch_v2.HEADER_SIZE)
-_NOT_ZERO = re.compile(rb"[^\0]")
 _MAX_OFFSET = (1 << 63) - 1
 _CRC_WORK_PER_BYTE = 8
 _CHUNK_SIZE = 4 << 20
@@ -166,7 +164,7 @@ class _Reader:
             more = self._skip(position, found)
             position += more.size
             if damage is not None:
-                more = Damage(damage.position, damage.size + more.size, damage.kind, damage.reason)
+                more = replace(damage, size=damage.size + more.size, is_unwritten=False)
             damage = more
         if damage is not None:
             yield damage
@@ -267,17 +265,12 @@ class _Reader:
 
     def _skip_zeros(self, position: int) -> Damage:
         window = self._window
-        end = position
-        found = None
-        while found is None and window.has(end, 1):
-            # the next batch's header may begin with zeros itself
-            window.release(max(position, end - PREFIX_SIZE))
-            found = _NOT_ZERO.search(window.view(end, window.end - end))
-            end = end + found.start() if found else window.end
+        # the next batch's header may begin with zeros itself
+        end = window.skip_zeros(position, PREFIX_SIZE)
         zeros = f"Expected a batch, found {end - position} zero bytes"
-        if found is None:
+        if not window.has(end, 1):
             reason = f"{zeros} to the end: space that was allocated and never written."
-            return Damage(position, end - position, ProblemKind.ZEROS, reason)
+            return Damage(position, end - position, ProblemKind.ZEROS, reason, is_unwritten=True)
         next_batch = self._next_trusted(max(position + 1, end - PREFIX_SIZE), None)
         if next_batch <= end:
             reason = f"Expected a batch, found {next_batch - position} zero bytes."

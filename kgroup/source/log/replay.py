@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kgroup.columnar.log_reader import FileLogs, LogReader
+from kgroup.columnar.segment_check import is_allocated_ahead
 from kgroup.model.delta import Delta, Producer
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.record import DecodedRecord, TransactionStatus
@@ -116,7 +117,8 @@ def read_segment(
     with segment.path.open("rb") as file:
         for batch in read_file_batches(file):
             if isinstance(batch, Damage):
-                damage.add(_problem(batch, segment))
+                if not is_allocated_ahead(batch, segment.path):
+                    damage.add(_problem(batch, segment))
                 continue
             # Whether a marker follows is seen when it comes, as it is for a coordinator.
             is_open = batch.is_transactional and not batch.is_control

@@ -558,3 +558,12 @@ def test_metrics_of_groups() -> None:
     states = {key[1:] for key in found if key[0] == "group_state"}
     assert states == {("known", "classic", "Stable"), (bad, "classic", "Empty")}
     assert found["check_groups",] == 3
+
+
+def test_a_commit_past_the_end_of_a_log_whose_start_is_not_known() -> None:
+    """As in a log directory."""
+    past = group("past", member("one", 0), offsets=(commit(0, 12, age_ms=0),))
+    (finding,) = audit(past, ranges={0: LogRange(end=10)}).report.data
+    assert (finding.code, finding.log_end_offset) == (Rule.PAST_END, 10)
+    assert finding.reason.startswith("12 is committed, and the log of orders-0 ends at 10.")
+    assert "earliest reads the whole log again" in finding.reason

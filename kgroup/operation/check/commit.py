@@ -80,17 +80,15 @@ def _range(group: GroupDescription, offset: OffsetDescription) -> Iterator[Findi
     """Say where `auto.offset.reset` would throw a consumer that starts at a bad offset."""
     committed = offset.committed_offset
     start, end = offset.log_start_offset, offset.log_end_offset
-    if committed is None or start is None or end is None:
-        return
     code = _OUT_OF_RANGE.get(offset.mark)
-    if code is not None:
+    if committed is not None and end is not None and code is not None:
         place = f"{offset.topic}-{offset.partition}"
         text = out_of_range(code, place, committed, start, end, ("earliest", "latest"))
         yield _about(code, text, group, offset)
 
 
 def out_of_range(
-    code: Rule, place: str, committed: int, start: int, end: int, resets: tuple[str, str]
+    code: Rule, place: str, committed: int, start: int | None, end: int, resets: tuple[str, str]
 ) -> str:
     """Say what a commit beside the log means for a consumer that starts there.
 
@@ -98,18 +96,24 @@ def out_of_range(
         code: `Rule.PAST_END` or `Rule.BEFORE_START`.
         place: the partition.
         committed: the offset.
-        start: where the log begins.
+        start: where the log begins; None where that is not known, as of most log directories.
         end: where it ends.
         resets: what `auto.offset.reset` calls start and end.
     """
     if code is Rule.PAST_END:
         what = f"the log of {place} ends at {end}"
-        first = f"reads all of its {_records(end - start)} again"
+        first = f"reads all of its {_records(end - (start or 0))} again"
         last = "reads what is written from now on"
     else:
         what = f"the log of {place} begins at {start}"
-        first = f"has lost {_records(start - committed)}"
-        last = f"passes over {end - start} more"
+        first = f"has lost {_records((start or 0) - committed)}"
+        last = f"passes over {end - (start or 0)} more"
+    if start is None:
+        return (
+            f"{committed} is committed, and {what}. A consumer that starts with "
+            f"auto.offset.reset={resets[0]} reads the whole log again; with {resets[1]}, the "
+            f"default, it goes to {end} and {last}."
+        )
     return (
         f"{committed} is committed, and {what}. A consumer that starts with "
         f"auto.offset.reset={resets[0]} goes to {start} and {first}; with {resets[1]}, the "

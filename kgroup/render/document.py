@@ -34,7 +34,7 @@ def json_rows(rows: Iterable[object]) -> Iterator[bytes]:
     """
     import msgspec
 
-    encoder = msgspec.json.Encoder()
+    encoder = msgspec.json.Encoder(decimal_format="number")
     for block in _blocks(rows):
         try:
             yield encoder.encode_lines(block)

@@ -12,23 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kgroup.errors import KgroupError, UsageError
-from kgroup.history.sql.engine import (
-    FOLDERS,
-    Parameter,
-    check_texts,
-    missing_table,
-    table_schema,
-    unreadable_file,
-)
+from kgroup.history.sql.allowed import missing_table
+from kgroup.history.sql.engine import FOLDERS, Parameter, check_texts, table_schema, unreadable_file
 from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table_file import check_columns, damaged_file
+from kgroup.spark.plan_check import PlanCheck
 from kgroup.spark.session import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["SparkEngine"]
-
-_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 
 class SparkEngine:
@@ -42,18 +36,36 @@ class SparkEngine:
 
     def __init__(self, session: SparkSession, files: Mapping[str, Sequence[Path]]) -> None:
         self._session = session
-        self._paths = [str(path) for name in TABLES for path in files.get(name, ())]
+        own = {
+            name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
+        }
+        self._paths = [path for paths in own.values() for path in paths]
+        self._unchecked = dict(own)
+        self._check = PlanCheck(session)
         session.conf.set("spark.sql.runSQLOnFiles", "false")
+        session.conf.set("spark.sql.variable.substitute", "false")  # ${env:HOME} in any text
         with self._errors():
-            for name in TABLES:
-                self._make_view(name, sorted(os.path.abspath(path) for path in files.get(name, ())))
+            for name, paths in own.items():
+                self._make_view(name, paths)
 
-    def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
+    def query(
+        self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False
+    ) -> pa.Table:
         """Answer one query; see `Engine.query`."""
         check_texts(sql, *parameters)
+        is_query = False
+        if not is_trusted:
+            with self._errors(UsageError):
+                is_query = self._check.is_query(sql)
         with self._errors():
-            self._check(sql)
-            answer: pa.Table = self._session.sql(sql, args=list(parameters)).toArrow()
+            for name in [name for name in self._unchecked if name in sql.lower()]:
+                for path in self._unchecked[name]:
+                    check_columns(path, TABLES[name].schema)
+                del self._unchecked[name]
+            found: Any = self._session.sql(sql, args=list(parameters))
+            if is_query:
+                self._check.check_analyzed(found._jdf.queryExecution().analyzed())
+            answer: pa.Table = found.toArrow()
         return answer
 
     def _make_view(self, name: str, paths: Sequence[str]) -> None:
@@ -73,47 +85,41 @@ class SparkEngine:
             f.regexp_extract(path, FOLDERS, 2).try_cast("date").alias("date"),
         ).createOrReplaceTempView(name)
 
-    def _check(self, sql: str) -> None:
-        """See to it that a text only asks.
-
-        Raises:
-            UsageError: it does something else.
-        """
-        from py4j.java_gateway import is_instance_of
-
-        java: Any = self._session
-        plan = java._jsparkSession.sessionState().sqlParser().parsePlan(sql)
-        gateway = self._session.sparkContext._gateway
-        is_command = any(
-            is_instance_of(gateway, plan, f"{_LOGICAL}.{kind}")
-            for kind in ("Command", "ParsedStatement", "InsertIntoDir")
-        )
-        if is_command and not is_instance_of(gateway, plan, f"{_LOGICAL}.DescribeRelation"):
-            raise UsageError("expected one query: SELECT ..., WITH ... or DESCRIBE a table")
-
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """Turn errors of Spark into those of `Engine.query`."""
-        from py4j.protocol import Py4JError
+    def _errors(self, otherwise: type[KgroupError] = KgroupError) -> Iterator[None]:
+        """Turn errors of Spark, and of what it uses, into those of `Engine.query`.
+
+        Args:
+            otherwise: the error to raise where Spark does not say that the query is wrong.
+        """
         from pyspark import errors
 
         of_the_query = (
             errors.AnalysisException,
             errors.ArithmeticException,
+            errors.ArrayIndexOutOfBoundsException,
+            errors.DateTimeException,
             errors.IllegalArgumentException,
             errors.NumberFormatException,
             errors.ParseException,
+            errors.PySparkNotImplementedError,
+            errors.PySparkTypeError,
+            errors.UnsupportedOperationException,
         )
         try:
             yield
-        except (errors.PySparkException, Py4JError) as error:
+        except (KgroupError, MemoryError):
+            raise
+        except Exception as error:  # also those of py4j, pyarrow and pandas
             reason = re.sub(r"^\[([A-Z_.]+)\] ", "", first_line(error))
             for path in self._paths:
                 if (unreadable := unreadable_file(path)) is not None:
                     raise unreadable from error
+                if Path(path).as_uri().removeprefix("file://") in str(error):
+                    raise damaged_file(path, reason) from error
             if missing := re.match(r"The table or view (.*?) cannot be found", reason):
                 raise missing_table(missing[1].replace("`", "")) from error
-            kind = UsageError if isinstance(error, of_the_query) else KgroupError
+            kind = UsageError if isinstance(error, of_the_query) else otherwise
             raise kind(reason) from error
 
 

@@ -173,7 +173,10 @@ def run_on(
 
 def first_line(error: BaseException) -> str:
     """Give what an error of Spark says first, without Java's names: the rest are stack traces."""
-    text = str(getattr(error, "java_exception", None) or error)
+    java_error: Any = getattr(error, "java_exception", None)
+    text = str(java_error or error)
+    if java_error is not None and "awaitResult:" in text.splitlines()[0]:
+        text = str(java_error.getCause() or text)  # of the thread that was waited for
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]) if lines else type(error).__name__
 

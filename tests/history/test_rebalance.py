@@ -697,9 +697,11 @@ class Heard:
     engine: DuckEngine
     parameters: list[object] = field(default_factory=list)
 
-    def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
+    def query(
+        self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False
+    ) -> pa.Table:
         self.parameters += parameters
-        return self.engine.query(sql, parameters)
+        return self.engine.query(sql, parameters, is_trusted=is_trusted)
 
 
 def test_groups_that_rebalanced_at_other_times_are_not_read(tmp_path: Path) -> None:

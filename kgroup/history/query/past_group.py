@@ -276,7 +276,7 @@ class PastGroups:
             f"SELECT {names} FROM {table} JOIN latest ON {_IS_LATEST} WHERE cluster = ? "
             "ORDER BY offsets_partition, log_offset"
         )
-        return self._engine.query(sql, [*parameters, self._cluster])
+        return self._engine.query(sql, [*parameters, self._cluster], is_trusted=True)
 
     def _commits(
         self,
@@ -305,7 +305,7 @@ class PastGroups:
             f"FROM offset_commits JOIN latest ON {_IS_LATEST} "
             "WHERE cluster = ? ORDER BY offsets_partition, log_offset"
         )
-        return self._engine.query(sql, [*parameters, *of_groups, self._cluster])
+        return self._engine.query(sql, [*parameters, *of_groups, self._cluster], is_trusted=True)
 
 
 def _named(group_ids: Collection[str] | None) -> str:

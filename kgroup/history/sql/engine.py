@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from kgroup.columnar.chunk_size import processor_count
 from kgroup.errors import InputError, KgroupError, UsageError
+from kgroup.history.sql.allowed import missing_table, refused_statement
+from kgroup.history.sql.duck_check import check_query
 from kgroup.history.warehouse.table import TABLES, Table
-from kgroup.history.warehouse.table_file import damaged_file
+from kgroup.history.warehouse.table_file import check_columns, damaged_file, row_groups
 from kgroup.interrupt import kept_signals
 
 if TYPE_CHECKING:
@@ -32,7 +34,6 @@ __all__ = [
     "Engine",
     "Parameter",
     "check_texts",
-    "missing_table",
     "table_schema",
     "unreadable_file",
 ]
@@ -56,13 +57,16 @@ FOLDERS = ".*/cluster=([^/]*)/date=([^/]*)/[^/]*$"
 class Engine(Protocol):
     """Something that answers SQL; nulls come first where rows are ordered upwards."""
 
-    def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
+    def query(
+        self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False
+    ) -> pa.Table:
         """Answer one query.
 
         Args:
             sql: a SELECT on the tables of `TABLES`, which have their columns and those of
                 `FOLDER_COLUMNS`, also where they have no rows.
             parameters: one for each ``?``.
+            is_trusted: whether the text is kgroup's own; else it is checked first.
 
         Raises:
             UsageError: `sql` is no query on the tables.
@@ -92,12 +96,14 @@ class DuckEngine:
         own = {
             name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
         }
+        self._files = own
         self._paths = [path for paths in own.values() for path in paths]
         with kept_signals() as kept:  # what is raised inside DuckDB may end in an abort
             self._connection = _connect()
             with self._errors():
                 for table in TABLES.values():
                     if own[table.name]:
+                        check_columns(own[table.name][0], table.schema)  # others are cast to it
                         self._connection.execute(_view(table, own[table.name]))
                     else:
                         self._connection.register(table.name, table_schema(table).empty_table())
@@ -113,7 +119,9 @@ class DuckEngine:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    def query(self, sql: str, parameters: Sequence[Parameter] = ()) -> pa.Table:
+    def query(
+        self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False
+    ) -> pa.Table:
         """Answer one query; see `Engine.query`."""
         import duckdb
 
@@ -121,12 +129,10 @@ class DuckEngine:
         with self._errors():
             with kept_signals(self._connection.interrupt) as kept:
                 try:
-                    statements = self._connection.extract_statements(sql)
-                    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-                        raise UsageError(
-                            "expected one query: SELECT ..., WITH ... or DESCRIBE a table"
-                        )
-                    answer = self._connection.sql(sql, params=list(parameters)).to_arrow_table()
+                    if not is_trusted:
+                        self._check(sql)
+                    found = self._connection.sql(sql, params=list(parameters))
+                    answer = _as_text(found).to_arrow_table()
                 except duckdb.InterruptException:
                     if not kept:
                         raise
@@ -135,15 +141,34 @@ class DuckEngine:
         assert isinstance(answer, pa.Table)
         return answer
 
+    def _check(self, sql: str) -> None:
+        """Parse a text, and do nothing else with it; make sure that it only reads the tables.
+
+        Raises:
+            UsageError: it does more.
+        """
+        import duckdb
+
+        kinds = [statement.type for statement in self._connection.extract_statements(sql)]
+        if kinds != [duckdb.StatementType.SELECT]:
+            raise refused_statement(", ".join(kind.name for kind in kinds) or "no statement")
+        serialize = "SELECT json_serialize_sql(?, skip_null := true, skip_empty := true)"
+        ((tree,),) = self._connection.execute(serialize, [sql]).fetchall()
+        check_query(tree)
+
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn errors of DuckDB into those of `Engine.query`."""
+        """Turn errors of DuckDB, and of what it uses, into those of `Engine.query`."""
         import duckdb
 
         try:
             yield
-        except duckdb.Error as error:
+        except (KgroupError, MemoryError):
+            raise
+        except Exception as error:  # bindings raise Python's own errors, and those of pyarrow
             reason = _reason(error)
+            if not isinstance(error, duckdb.Error):
+                reason = f"DuckDB cannot answer this query: {type(error).__name__}: {reason}"
             for path in self._paths:
                 if (unreadable := unreadable_file(path)) is not None:
                     raise unreadable from error
@@ -153,7 +178,20 @@ class DuckEngine:
                 raise missing_table(missing[1]) from error
             if isinstance(error, duckdb.ProgrammingError | duckdb.DataError):
                 raise UsageError(reason) from error
+            if not isinstance(error, duckdb.OutOfMemoryException | duckdb.NotSupportedError):
+                self._read_all()
             raise KgroupError(reason) from error
+
+    def _read_all(self) -> None:
+        """Read the files of all tables by another library, after an error that names no file.
+
+        Raises:
+            InputError: one cannot be read.
+        """
+        for name, paths in self._files.items():
+            for path in paths:
+                for _ in row_groups(Path(path), TABLES[name].schema):
+                    pass
 
 
 def check_texts(*texts: object) -> None:
@@ -171,11 +209,6 @@ def check_texts(*texts: object) -> None:
                 text.encode()
             except UnicodeEncodeError:
                 raise UsageError(f"expected UTF-8, found {text!r}") from None
-
-
-def missing_table(name: str) -> UsageError:
-    """Say that there is no such table, and which there are: engines suggest some of their own."""
-    return UsageError(f"no table {name}; there are: {', '.join(TABLES)}")
 
 
 def unreadable_file(path: str) -> InputError | None:
@@ -241,6 +274,29 @@ def _view(table: Table, paths: Sequence[str]) -> str:
         f"TRY_CAST(regexp_extract(filename, '{FOLDERS}', 2) AS DATE) AS date "
         f"FROM read_parquet({_list(paths)}, filename = true, hive_partitioning = false)"
     )
+
+
+def _as_text(found: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Cast columns of types for which Arrow has no equal to text, so that values stay right."""
+    types = [str(kind) for kind in found.types]
+    if not any(map(_NOT_IN_ARROW.search, types)):
+        return found
+    return found.project(
+        ", ".join(
+            f"CAST(#{at} AS VARCHAR) AS {_identifier(name)}"
+            if _NOT_IN_ARROW.search(kind)
+            else f"#{at}"
+            for at, (name, kind) in enumerate(zip(found.columns, types, strict=True), 1)
+        )
+    )
+
+
+_NOT_IN_ARROW = re.compile(r"\b(BIGNUM|BIT|(?<!WITH )TIME|UHUGEINT|VARIANT|VARINT)\b")
+
+
+def _identifier(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _list(texts: Sequence[str]) -> str:

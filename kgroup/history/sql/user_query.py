@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from kgroup.errors import UsageError
@@ -43,9 +45,22 @@ def ask_sql(engine: Engine, query: str) -> Answer:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"two columns are called {name}; name one of them otherwise, by AS")
-    rows = [{name: _plain(value) for name, value in row.items()} for row in found.to_pylist()]
+    values = [_values(column) for column in found.columns]
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
     columns = dict(zip(names, found.schema.types, strict=True))
     return Answer(tuple(rows), columns=columns)
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Give the values of a column as JSON has them."""
+    try:
+        return [_plain(value) for value in column.to_pylist()]
+    except _NOT_IN_PYTHON:
+        return [_scalar(value) for value in column]
+
+
+_NOT_IN_PYTHON = (ArithmeticError, LookupError, TypeError, ValueError, pa.ArrowException)
+"""What pyarrow raises for values that Python has no type for: times past the year 9999, say."""
 
 
 def _plain(value: Any) -> Any:
@@ -58,9 +73,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        return _number(value)
     if isinstance(value, date | datetime | time):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return _length(0, 0, value // timedelta(microseconds=1) * 1000)
+    if isinstance(value, pa.MonthDayNano):
+        return _length(*value)
     if isinstance(value, bytes):
         return b64encode(value).decode()
     if isinstance(value, dict):
@@ -68,3 +87,66 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return str(value)
+
+
+def _scalar(value: pa.Scalar) -> Any:
+    """Give a value as `_plain` does, or its text where Python has no type for it."""
+    try:
+        return _plain(value.as_py())
+    except _NOT_IN_PYTHON:
+        kind = value.type
+    if pa.types.is_struct(kind):
+        return {kind.field(at).name: _scalar(value[at]) for at in range(kind.num_fields)}
+    if pa.types.is_map(kind):
+        return [[_scalar(entry[0]), _scalar(entry[1])] for entry in value.values]
+    if pa.types.is_nested(kind) and hasattr(value, "values"):
+        return [_scalar(each) for each in value.values]
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _instant(value)
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        nanoseconds = value.value * _NANOSECONDS[kind.unit]
+        if pa.types.is_duration(kind):
+            return _length(0, 0, nanoseconds)
+        minutes, rest = divmod(nanoseconds, 60 * 10**9)
+        return f"{minutes // 60:02}:{minutes % 60:02}:{_seconds(rest, 2)}"
+    return str(value)
+
+
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def _instant(value: pa.Scalar) -> str:
+    """Write a date or a time outside the years 1 to 9999; the largest are DuckDB's infinities."""
+    is_date = pa.types.is_date(value.type)
+    number = value.value
+    largest = 2 ** (31 if value.type == pa.date32() else 63) - 1
+    if abs(number) == largest:
+        return "infinity" if number > 0 else "-infinity"
+    text = str(np.datetime64(number, "D" if is_date else value.type.unit))
+    text = re.sub(r"\.0+$", "", text)
+    return text if is_date or value.type.tz is None else f"{text}+00:00"
+
+
+def _length(months: int, days: int, nanoseconds: int) -> str:
+    """Write a length of time as ISO 8601 does."""
+    parts = [f"{months}M" if months else "", f"{days}D" if days else ""]
+    if nanoseconds or not (months or days):
+        parts.append(f"T{_seconds(nanoseconds)}S")
+    return "P" + "".join(parts)
+
+
+def _seconds(nanoseconds: int, width: int = 1) -> str:
+    """Write a number of seconds with as many decimals as it has."""
+    whole, rest = divmod(abs(nanoseconds), 10**9)
+    text = f"{whole:0{width}}.{rest:09}".rstrip("0").rstrip(".")
+    return f"-{text}" if nanoseconds < 0 else text
+
+
+def _number(value: Decimal) -> int | float | Decimal | None:
+    """Give a decimal number as the simplest type that has just its value."""
+    if not value.is_finite():
+        return None
+    if value == value.to_integral_value():
+        return int(value)
+    near = float(value)
+    return near if Decimal(repr(near)) == value else value

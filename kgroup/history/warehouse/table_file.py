@@ -14,7 +14,14 @@ from kgroup.errors import InputError
 from kgroup.history.warehouse.fact_file import WrittenFile
 from kgroup.history.warehouse.table import TABLES
 
-__all__ = ["by_partition", "damaged_file", "read_parquet", "read_rows", "row_groups"]
+__all__ = [
+    "by_partition",
+    "check_columns",
+    "damaged_file",
+    "read_parquet",
+    "read_rows",
+    "row_groups",
+]
 
 
 def read_rows(
@@ -77,6 +84,26 @@ def damaged_file(path: str, reason: str) -> InputError:
     )
 
 
+def check_columns(path: str, schema: pa.Schema) -> None:
+    """Make sure that a file has the columns of its table: engines cast others, or read nulls.
+
+    Raises:
+        InputError: it has not, or is no Parquet file.
+    """
+    try:
+        found = pq.read_schema(path)
+    except FileNotFoundError:
+        raise  # a build may have replaced it meanwhile; the caller knows what to do
+    except (OSError, pa.ArrowException) as error:
+        raise damaged_file(path, str(error)) from None
+    for field in schema:
+        index = found.get_field_index(field.name)
+        kind = found.field(index).type if index >= 0 else "no such column"
+        if kind != field.type:
+            reason = f"expected column {field.name} of type {field.type}, found {kind}"
+            raise damaged_file(path, reason)
+
+
 def row_groups(
     path: Path, schema: pa.Schema, partitions: Collection[int] | None = None
 ) -> Iterator[pa.Table]:
@@ -95,7 +122,7 @@ def row_groups(
                 if partitions is None or _may_have(group, partitions):
                     rows = parquet.read_row_group(number, schema.names, use_threads=False)
                     yield rows.select(schema.names).cast(schema)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, KeyError, pa.ArrowException) as error:  # KeyError: no such column
         raise damaged_file(str(path), str(error)) from None
 
 

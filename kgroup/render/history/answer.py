@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kgroup.render.cell import Column, Kind
 from kgroup.render.column import CLUSTER, GROUP, GROUP_TYPE, TOPIC
+from kgroup.render.document import json_rows
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
@@ -277,9 +279,7 @@ def _kind(name: str, type_: pa.DataType) -> Kind:
 
 
 def _text(value: Any) -> object:
-    """Write lists and objects as JSON: cells have to be hashable."""
+    """Write lists and objects as JSON: cells have to be hashable; and long decimals in full."""
     if isinstance(value, dict | list):
-        import orjson
-
-        return orjson.dumps(value).decode()
-    return value
+        return b"".join(json_rows([value])).decode().rstrip()
+    return format(value, "f") if isinstance(value, Decimal) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,11 +13,20 @@ import pytest
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.spark.engine import SparkEngine
 from kgroup.spark.plan_check import FUNCTIONS
-from tests.history.test_damaged_warehouse import DAMAGES
+from tests.cli.conftest import Cli, cli
+from tests.history.recorded import Built
+from tests.history.test_damaged_warehouse import (
+    DAMAGES,
+    LOG_DIR,
+    check_every_question,
+    drop_columns,
+)
 from tests.history.warehouse_files import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["cli"]
 
 STATEMENTS = {
     "AddTableColumns": "ALTER TABLE t ADD COLUMNS (a INT)",
@@ -348,3 +358,32 @@ def test_a_damaged_file_is_named(
         SparkEngine(spark, files).query("SELECT * FROM offset_commits")
     assert str(files["offset_commits"][1]) in str(caught.value)
     assert "anew in another folder" in str(caught.value)
+
+
+def test_every_question_names_a_damaged_file(
+    spark: SparkSession, recorded_warehouse: Built, cli: Cli, tmp_path: Path
+) -> None:
+    """Spark would take the columns that are missing for nulls."""
+    check_every_question(recorded_warehouse(LOG_DIR), cli, tmp_path, drop_columns, "spark")
+
+
+VALUES = (
+    ("timestamp_millis(1784000000000 * 1000)", "58502-09-17T03:33:20+00:00"),
+    ("array(map('a', date_from_unix_date(2147483646)))", [[["a", "5881580-07-10"]]]),
+    ("make_dt_interval(1, 0, 0, 0.5)", "PT86400.5S"),
+    ("CAST('NaN' AS DOUBLE)", None),
+    ("X'AA'", "qg=="),
+    ("CAST(1 AS DECIMAL(38, 10))", 1),
+    ("NULL", None),
+)
+
+
+def test_values_are_written(spark: SparkSession, recorded_warehouse: Built, cli: Cli) -> None:
+    columns = ", ".join(f"{text} AS v{at}" for at, (text, _) in enumerate(VALUES))
+    asked = ("history", "sql", f"SELECT {columns}", "--warehouse", recorded_warehouse(LOG_DIR))
+    found = cli(*asked, "--engine", "spark", "-o", "json")
+    assert list(json.loads(found.out)["data"][0].values()) == [value for _, value in VALUES]
+    for refused in ("make_interval(1)", "INTERVAL 1 MONTH", "named_struct('a', 1, 'a', 2)"):
+        found = cli(*asked[:2], f"SELECT {refused}", *asked[3:], "--engine", "spark")
+        assert found.status == 2, found
+        assert "bug" not in found.err

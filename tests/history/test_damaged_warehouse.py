@@ -18,7 +18,7 @@ from tests.cli.conftest import Cli, cli
 from tests.history.recorded import RECORDED, Built
 from tests.history.warehouse_files import write_rows
 
-__all__ = ["DAMAGES", "QUESTIONS", "cli", "damage_all"]
+__all__ = ["DAMAGES", "LOG_DIR", "check_every_question", "cli", "drop_columns"]
 
 (LOG_DIR,) = (directory for directory in RECORDED if directory.name == "log-dir")
 
@@ -106,12 +106,19 @@ def test_every_question_is_asked() -> None:
 def test_every_question_names_a_damaged_file(
     recorded_warehouse: Built, cli: Cli, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    root = tmp_path / "warehouse"
-    shutil.copytree(recorded_warehouse(LOG_DIR), root)
+    check_every_question(recorded_warehouse(LOG_DIR), cli, tmp_path, damage, "duckdb")
+
+
+def check_every_question(
+    whole: Path, cli: Cli, folder: Path, damage: Callable[[Path], None], engine: str
+) -> None:
+    """Ask an engine every question of a copy of a warehouse all files of which are damaged."""
+    root = folder / "warehouse"
+    shutil.copytree(whole, root)
     files = damage_all(root, damage)
     for name, arguments in QUESTIONS.items():
-        html = ("--html", tmp_path / "page.html") if name == "report" else ()
-        asked = cli("history", name, *arguments, *html, "--warehouse", root, "--engine", "duckdb")
+        html = ("--html", folder / "page.html") if name == "report" else ()
+        asked = cli("history", name, *arguments, *html, "--warehouse", root, "--engine", engine)
         assert asked.status == 1, (name, asked)
         assert any(str(path) in asked.err for path in files), (name, asked)
         assert "bug" not in asked.err

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -115,7 +116,7 @@ class SparkEngine:
             for path in self._paths:
                 if (unreadable := unreadable_file(path)) is not None:
                     raise unreadable from error
-                if Path(path).as_uri().removeprefix("file://") in str(error):
+                if path in unquote(str(error)):  # a URI, where the error names a file
                     raise damaged_file(path, reason) from error
             if missing := re.match(r"The table or view (.*?) cannot be found", reason):
                 raise missing_table(missing[1].replace("`", "")) from error

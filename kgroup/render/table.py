@@ -22,6 +22,9 @@ RICH_PAGE = 500
 """Rows that have their widths, and a head, together."""
 LEAST_TEXT = 8
 """Characters to which a column of texts is narrowed, and folded, where there is little room."""
+MOST_PADDED = 256
+"""Characters to which columns are padded in a pipe, more than a topic's name has: a longer cell
+overflows its own line only."""
 PROSE_WIDTH = 100
 """Characters to which a paragraph is folded."""
 LEAST_REFERENCE = 10
@@ -65,7 +68,7 @@ def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool
     for column, texts in zip(columns, zip(*lines, strict=True), strict=False):
         right = column.kind in RIGHT
         if all(map(str.isascii, texts)):
-            fields.append(f"%{'' if right else '-'}{max(map(len, texts))}s")
+            fields.append(f"%{'' if right else '-'}{_padded(map(len, texts))}s")
             aligned.append(texts)
         else:
             fields.append("%s")
@@ -74,12 +77,18 @@ def plain_table(columns: Sequence[Column], rows: Iterable[Row], *, headers: bool
     return "".join([f"{(layout % line).rstrip()}\n" for line in zip(*aligned, strict=True)])
 
 
+def _padded(widths: Iterable[int]) -> int:
+    """Return the width to which the cells of a column are padded, from the widths of all."""
+    return max((width for width in widths if width <= MOST_PADDED), default=0)
+
+
 def _aligned(texts: Sequence[str], *, right: bool) -> tuple[str, ...]:
-    """Fill up the texts of a column to the width of the widest."""
+    """Pad the texts of a column to the same width."""
     from rich.cells import cell_len  # some characters take two cells of a terminal, or none
 
     widths = [cell_len(text) for text in texts]
-    gaps = [" " * (max(widths) - width) for width in widths]
+    padded = _padded(widths)
+    gaps = [" " * (padded - width) for width in widths]
     return tuple(gap + text if right else text + gap for gap, text in zip(gaps, texts, strict=True))
 
 

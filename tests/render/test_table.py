@@ -39,6 +39,16 @@ def test_plain_table() -> None:
     ]
 
 
+@pytest.mark.parametrize("letter", ["x", "ü"])
+def test_a_very_long_text_is_whole_and_widens_no_other_line(letter: str) -> None:
+    long = letter * 32_768
+    rows = [*[("orders", 5, None)] * 100, (long, 17, None), (letter * 249, 3, None)]
+    lines = plain_table(COLUMNS, texts(rows)).splitlines()
+    assert lines[101] == f"{long}   17  -"
+    assert {len(line) for line in lines[1:101]} == {249 + len("    5  -")}
+    assert lines[102] == f"{letter * 249}    3  -"
+
+
 def test_plain_table_without_headers() -> None:
     assert plain_table(COLUMNS, texts(ROWS[:1]), headers=False) == (
         "orders  5  2023-11-14T22:13:20.004Z\n"

@@ -7,9 +7,9 @@ reads: the same with blanks in the place of commas.
     group,topic,partition,offset      of several, or of all, however many that are
 
 A line each. A head is passed over, and so is what the tool says of empty partitions between the
-lines. A text is quoted where it is longer than 24 characters or has one below "-", as Jackson does
-it, which Kafka's tool uses since 2.8; before, nothing was. Only line feeds end lines: a carriage
-return may stand between quotes.
+lines. A text is quoted where it is longer than 24 characters, has a backslash or a character below
+"-", as Jackson does it, which Kafka's tool uses since 2.8; before, nothing was. Only line feeds end
+lines: a carriage return may stand between quotes.
 
 Source: `ConsumerGroupCommand` and `CsvUtils` of Kafka 4.3.1; `CsvEncoder` of Jackson 2.
 """
@@ -124,7 +124,8 @@ def _check(name: str) -> None:
 def _quoted(text: str) -> str:
     is_short = len(text.encode("utf-16-le")) // 2 <= _UNQUOTED
     # At the beginning of a file, a byte order mark is one of the name only between quotes.
-    if is_short and all(each >= _LEAST for each in text) and not text.startswith(_BOM):
+    is_plain = all(each >= _LEAST and each != "\\" for each in text)
+    if is_short and is_plain and not text.startswith(_BOM):
         return text
     return '"' + text.replace('"', '""') + '"'
 

@@ -24,7 +24,14 @@ from tests.record.raw import await_coordinator, commit, create_topics
 from tests.record.wire import Wire
 
 VERSIONS = ("1.1.1", "2.8.2", "3.9.2", "4.3.1")
-NAMES = ("billing", "a group, with a comma", "group-of-more-than-24-characters", 'say "hi"')
+NAMES = (
+    "billing",
+    "a group, with a comma",
+    "group-of-more-than-24-characters",
+    'say "hi"',
+    "back\\slash",
+    '\\"both,',
+)
 """Of groups; only the first can be asked of the tool of 1.1.1, which quotes nothing."""
 
 
@@ -161,7 +168,12 @@ def test_lines_of_several_groups_name_them(
     ):
         assert cli(*line, *ours).status == 0
         committed = set(path.read_text("utf-8").splitlines())
-        assert committed == set(logs.tool(*goal, *theirs).splitlines())
+        lines = logs.tool(*goal, *theirs)
+        assert committed == set(lines.splitlines())
+        path.write_text(lines)
+        read = cli("offsets", "show", "--file", path, "--all", "-o", "json")
+        groups = {row["group_id"] for row in json.loads(read.out)["data"]}
+        assert groups == set(NAMES if ours == ["--all"] else ours)
 
 
 @pytest.mark.parametrize("export", [["--export"], []])

@@ -17,6 +17,8 @@ ROWS = {
     "g-1,a-topic-of-24-characters,1,0\n": StoredOffset("g-1", "a-topic-of-24-characters", 1, 0),
     '"say ""hi""",t,3,4\n': StoredOffset('say "hi"', "t", 3, 4),
     '"a,b",t,3,4\n': StoredOffset("a,b", "t", 3, 4),
+    '"a\\b",t,3,4\n': StoredOffset("a\\b", "t", 3, 4),
+    '"\\""x",t,3,4\n': StoredOffset('\\"x', "t", 3, 4),
     "grün-😀,t,3,4\n": StoredOffset("grün-😀", "t", 3, 4),
     '"a\rb",t,3,4\n': StoredOffset("a\rb", "t", 3, 4),
     ",t,3,4\n": StoredOffset("", "t", 3, 4),

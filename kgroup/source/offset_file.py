@@ -293,7 +293,9 @@ def _read(lines: Iterator[str], group_id: str | None) -> tuple[_Rows, _Place, _D
         begin.append(line)
         if line.strip():
             break
-    lines, first = chain(begin, lines), begin[-1] if begin else ""
+    else:
+        raise InputError("expected offsets (JSON, JSON lines or CSV), found an empty file")
+    lines, first = chain(begin, lines), begin[-1]
     if not _is_json(first):
         return read_kafka_csv((line.removesuffix("\n") for line in lines), group_id), _line_at, None
     if first.lstrip().startswith("["):

@@ -555,9 +555,10 @@ def test_a_group_that_a_store_has_not(cli: Cli, database: str, tmp_path: Path) -
 
 def test_what_matches_nothing_ends_with_3(cli: Cli, database: str, tmp_path: Path) -> None:
     path = tmp_path / "empty.csv"
-    path.write_text("")
+    path.write_text("group,topic,partition,offset\n")
     for line in (
-        f"import --sample {path}",
+        f"import --sample {path} invoice-batch",
+        f"import --sample {path} --regex nosuch.*",
         "reset --sample invoice-batch --to-offset 1 --topic-regex nosuch",
         "reset --sample invoice-batch --to-offset 1 --topic nosuch",
         f"reset --sql {database} nosuch --to-offset 1 --topic payments",
@@ -565,6 +566,49 @@ def test_what_matches_nothing_ends_with_3(cli: Cli, database: str, tmp_path: Pat
     ):
         result = cli("offsets", *line.split())
         assert (result.status, "not-found" in result.err) == (3, True), line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"command": "offsets show", "schema_version": 1, "data": [], "errors": []}',
+        "[]",
+        "group,topic,partition,offset\n",
+    ],
+)
+def test_a_file_without_offsets_leaves_nothing_to_do(
+    cli: Cli, database: str, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "offsets"
+    path.write_text(text)
+    for line in (
+        f"import --sql {database} {path} --execute",
+        f"import --sql {database} {path} --all --execute",
+        f"copy {path} {database} --all --execute",
+    ):
+        result = cli("offsets", *line.split())
+        assert result.status == 0, (line, result)
+        assert "nothing to do: there are no committed offsets to take\n" in result.err
+    for line in (f"show --file {path} --all", f"diff {path} {path} --all"):
+        result = cli("offsets", *line.split(), "-o", "jsonl")
+        assert (result.status, result.out, result.err) == (0, "", "")
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \r\n"])
+def test_an_empty_file_is_no_file_of_offsets(
+    cli: Cli, database: str, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "offsets"
+    path.write_text(text)
+    error = f"{path}: expected offsets (JSON, JSON lines or CSV), found an empty file\n"
+    for line in (
+        f"show --file {path} --all",
+        f"import --sql {database} {path} --all",
+        f"copy {path} {database} --all",
+        f"diff {path} sample --all",
+    ):
+        result = cli("offsets", *line.split())
+        assert (result.status, result.err) == (1, f"kgroup: error: {error}"), line
 
 
 def test_many_groups_at_once(cli: Cli, database: str) -> None:

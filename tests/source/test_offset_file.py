@@ -157,9 +157,10 @@ def test_minus_one_is_no_offset(file: Path, text: str) -> None:
     assert reading.absent == {}, "nothing is deleted for it"
 
 
-def test_an_empty_file_has_none(file: Path) -> None:
+def test_an_empty_file_is_refused(file: Path) -> None:
     file.touch()
-    assert OffsetFile(file).read_offsets().offsets == {}
+    with pytest.raises(InputError, match="found an empty file"):
+        OffsetFile(file).read_offsets()
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,8 @@ from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.spark.engine import SparkEngine
 from kgroup.spark.plan_check import FUNCTIONS
 from tests.cli.conftest import Cli, cli
+from tests.history.damaged_warehouse import DAMAGES, LOG_DIR, check_every_question, drop_columns
 from tests.history.recorded import Built
-from tests.history.test_damaged_warehouse import (
-    DAMAGES,
-    LOG_DIR,
-    check_every_question,
-    drop_columns,
-)
 from tests.history.warehouse_files import write_rows
 
 if TYPE_CHECKING:

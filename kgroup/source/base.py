@@ -242,7 +242,9 @@ class SizedSource(Protocol):
     """What can tell how many bytes partitions have."""
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Tell the bytes of these partitions at their leaders: of those of which it is told.
+        """Tell the bytes of these partitions at their leaders: of those of which all are told.
+
+        A partition that is partly in remote storage is left out.
 
         Raises:
             BrokerError: no broker answers.

@@ -875,3 +875,41 @@ def test_the_timeout_starts_again_after_a_wait(
         monkeypatch.setattr(deadline, "monotonic", lambda: monotonic() + 120)
         with pytest.raises(BrokerError):
             source.read(["g"], QUICK)
+
+
+@pytest.mark.parametrize(
+    ("version", "local_start", "is_known"),
+    [(7, 8000, True), (8, 8000, False), (9, 8000, False), (9, 7, True)],
+)
+def test_the_size_of_what_is_partly_in_remote_storage_is_unknown(
+    broker: FakeBroker, version: int, local_start: int, *, is_known: bool
+) -> None:
+    """Tiered storage: DescribeLogDirs tells bytes of disks; -4 asks where these begin (KIP-405)."""
+    starts = {-2: 7, -4: local_start}
+
+    def list_offsets(request: Any) -> dict[str, Any]:
+        answer = ends(request, 0, 9000)
+        for told, asked in zip(answer["topics"], request.topics, strict=True):
+            for row, each in zip(told["partitions"], asked.partitions, strict=True):
+                row |= {"offset": starts[each.timestamp], "leader_epoch": 0}
+        return {"throttle_time_ms": 0, **answer}
+
+    partition = {
+        "partition_index": 0,
+        "partition_size": 750_000,
+        "offset_lag": 0,
+        "is_future_key": False,
+    }
+    folder = {
+        "error_code": 0,
+        "log_dir": "/data",
+        "topics": [{"name": "orders", "partitions": [partition]}],
+    }
+    broker.newest |= {"ListOffsets": version, "DescribeLogDirs": 1}
+    broker.handlers |= {
+        "ListOffsets": list_offsets,
+        "DescribeLogDirs": lambda _: {"throttle_time_ms": 0, "results": [folder]},
+    }
+    with Cluster(broker.bootstrap) as source:
+        sizes = source.log_sizes([("orders", 0)])
+    assert sizes == ({("orders", 0): 750_000} if is_known else {})

@@ -25,7 +25,9 @@ __all__ = [
 ]
 
 PARTITIONS_PER_REQUEST = 5000
-_LATEST, _EARLIEST = -1, -2
+_LATEST, _EARLIEST, _EARLIEST_LOCAL = -1, -2, -4
+_TELLS_LOCAL = 8
+"""Version of ListOffsets that tells where the part of a log on the broker's disks begins."""
 _TELLS_UNREPLICATED = 5
 """Version of ListOffsets, of Kafka 2.2 (KIP-207)."""
 
@@ -129,6 +131,9 @@ async def _ask_times(
 async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Mapping[At, int]:
     """Ask for the bytes that partitions have at their leaders; see `SizedSource`.
 
+    Those of which a part is in remote storage (KIP-405) are left out: brokers tell the bytes of
+    their disks alone.
+
     Raises:
         BrokerError: no broker answers.
     """
@@ -143,12 +148,14 @@ async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Ma
             numbers.setdefault(topic, []).append(partition)
         topics = [topic_of(topic=name, partitions=own) for name, own in numbers.items()]
         answer = await client.ask(leader, DescribeLogDirsRequest, topics=topics)
+        remote = await _partly_remote(client, leader, ats)
         return {
-            (topic.name, each.partition_index): (each.partition_size,)
+            at: (each.partition_size,)
             for folder in answer.results
             for topic in folder.topics
             for each in topic.partitions
             if not each.is_future_key
+            if (at := (topic.name, each.partition_index)) not in remote
         }
 
     size = PARTITIONS_PER_REQUEST
@@ -173,6 +180,16 @@ async def ask_unreplicated(client: BrokerClient, leader: int, ats: Collection[At
         return {}
     ends = await _offsets(client, leader, ats, _LATEST, False)
     return {at: code for at, (code, _) in ends.items() if code}
+
+
+async def _partly_remote(client: BrokerClient, leader: int, ats: list[At]) -> frozenset[At]:
+    """Name the partitions whose log begins before what the leader has on its disks."""
+    if (await client.version(leader, ListOffsetsRequest) or 0) < _TELLS_LOCAL:
+        return frozenset()
+    starts, local_starts = await client.gather_all(
+        _offsets(client, leader, ats, which, False) for which in (_EARLIEST, _EARLIEST_LOCAL)
+    )
+    return frozenset(at for at in ats if starts[at] != local_starts[at])
 
 
 async def _offsets(

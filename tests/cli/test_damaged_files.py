@@ -22,10 +22,13 @@ def test_what_is_damaged_is_told_and_the_rest_is_decoded(cli: Cli, name: str) ->
     path = DAMAGED / case["file"]
     result = cli("decode-offsets", path, "-o", "json")
     document = json.loads(result.out)
-    assert result.status == 4
     offsets = {row["offset"] for row in document["data"]}
     assert set(case["survive"]) <= offsets <= {*case["survive"], *case["uncertain"]}
     errors = document["errors"]
+    if name.endswith("zeros-at-end"):  # allocated by the broker, and not written yet
+        assert (result.status, errors) == (0, [])
+        return
+    assert result.status == 4
     assert errors
     assert all(error["path"] == str(path) and error["reason"] for error in errors)
     assert 0 <= errors[0]["position"] < path.stat().st_size

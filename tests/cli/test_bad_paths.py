@@ -208,7 +208,12 @@ def test_a_path_that_is_bad(run: Cli, command: str, param: click.Parameter, tmp_
 def test_a_bad_path_in_a_text(run: Cli, line: Sequence[str], tmp_path: Path) -> None:
     for what, path in bad_paths(tmp_path, is_output=False):
         if what not in ("harmless", "NUL"):  # which no command line holds
-            check(run, [word.replace("BAD", path) for word in line])
+            # A URL that cannot be read may have a password, and is not shown.
+            is_hidden = what == "no UTF-8" and any(
+                "sql" in word and "o.db" not in word for word in line
+            )
+            words = [word.replace("BAD", path) for word in line]
+            check(run, words, names_path=not (is_hidden and "@BAD" not in line))
 
 
 def test_a_bad_path_in_the_environment(

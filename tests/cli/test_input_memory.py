@@ -71,10 +71,11 @@ def test_devices_without_an_end(command: str) -> None:
     assert peak < _MOST_MIB, said
 
 
+@pytest.mark.slow
 def test_offsets_of_named_groups_are_read_line_by_line(tmp_path: Path) -> None:
-    """Of a million and a half offsets a thousand are kept."""
+    """Of 300,000 offsets a thousand are kept."""
     file = tmp_path / "offsets.csv"
-    file.write_text("".join(f"group-{n >> 10},t,{n & 1023},{n}\n" for n in range(1_500_000)))
+    file.write_text("".join(f"group-{n >> 10},t,{n & 1023},{n}\n" for n in range(300_000)))
     peak, status, said = peak_of("offsets", "show", "group-7", "--file", file, "-o", "csv")
     assert (status, said.strip()) == (0, "")
-    assert peak < _MOST_MIB
+    assert peak < 80

@@ -141,6 +141,7 @@ def test_lines_are_those_of_the_tool(cli: Cli, logs: Logs, tmp_path: Path) -> No
     quotes = version_tuple(logs.server.version) >= (2, 8)
     path = tmp_path / "plan.csv"
     for group in NAMES if quotes else NAMES[:1]:
+        path.unlink(missing_ok=True)
         shown = cli("offsets", "export", "-b", logs.server.bootstrap, group, "-f", path)
         assert (shown.status, shown.err) == (0, "")
         committed = set(path.read_text("utf-8").splitlines())
@@ -160,7 +161,7 @@ def test_lines_of_several_groups_name_them(
     if version_tuple(logs.server.version) < (2, 8):
         return  # whose tool takes one group only, and no quotes
     path = tmp_path / "plan.csv"
-    line = ["offsets", "export", "-b", logs.server.bootstrap, "-f", path]
+    line = ["offsets", "export", "-b", logs.server.bootstrap, "-f", path, "--force"]
     goal = ["--reset-offsets", "--all-topics", "--to-current", "--export", "--dry-run"]
     for ours, theirs in (
         (["--all"], ["--all-groups"]),

@@ -60,9 +60,13 @@ class LogRange:
     def lag(self, committed: int) -> int | None:
         """Return the lag of a committed offset: `end` minus it, as Kafka's tools compute it.
 
-        0 where the commit lies past the end: never negative. None where the end is not known.
+        Negative only where the commit lies past the end of the log (`OffsetMark.PAST_END`): 0 where
+        it lies between the last stable offset and that end. None where the end is not known.
         """
-        return None if self.end is None else max(self.end - committed, 0)
+        if self.end is None:
+            return None
+        log_end = self.end if self.log_end is None else self.log_end
+        return log_end - committed if committed > log_end else max(self.end - committed, 0)
 
     def waiting(self, committed: int) -> int | None:
         """Count the offsets that a reader of a committed offset still has before it.
@@ -70,7 +74,8 @@ class LogRange:
         That is how many records wait at most: transaction markers and compaction leave offsets
         without a record. Unlike `lag` it does not count what is gone before the start of the log.
         """
-        return self.lag(committed if self.start is None else max(committed, self.start))
+        lag = self.lag(committed if self.start is None else max(committed, self.start))
+        return None if lag is None else max(lag, 0)
 
     def mark_of(self, offset: int | None) -> OffsetMark | None:
         """Say what is wrong with the partition, or else with an offset of it."""

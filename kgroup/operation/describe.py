@@ -152,7 +152,7 @@ def _describe(
         members=tuple(map(_with_sorted_topics, group.members)),
         offsets=offsets,
         pending_offsets=group.pending_offsets,
-        total_lag=sum(lags) if lags else None,
+        total_lag=sum(max(lag, 0) for lag in lags) if lags else None,
         topology=group.topology,
         share_offsets=None if group.share_offsets is None else share_offsets,
         last_stable=group.last_stable,

@@ -20,8 +20,8 @@ class OffsetDescription:
             and not committed).
         log_end_offset: offset that the next record written to the partition gets; for readers of
             committed records that of the first one in an open transaction.
-        lag: `log_end_offset` minus `committed_offset`, as Kafka's tools compute it; 0 where the
-            commit lies past the end.
+        lag: `log_end_offset` minus `committed_offset`, as Kafka's tools compute it; negative where
+            the commit lies past the end of the log.
         member_id: the member that owns the partition, None where nobody does.
         topic_id: of the assignment, or else of the commit.
         owned_since_epoch: epoch in which that member got the partition, or the task that reads it
@@ -96,7 +96,8 @@ class GroupDescription:
     Attributes:
         offsets: commits, owned partitions, and (from a cluster or ZooKeeper) partitions of
             subscribed topics that nobody owns, sorted by topic and partition.
-        total_lag: sum of the known lags of `offsets` and `share_offsets`; None where none is known.
+        total_lag: sum of the known lags of `offsets` and `share_offsets`, of which those below 0
+            count as 0: a commit past the end does not make up for others; None where none is known.
         max_time_lag_ms: largest of their known lags in time; likewise.
     """
 

@@ -22,18 +22,19 @@ def logs(draw: st.DrawFn) -> LogRange:
 @example(LogRange(1000, 1000), 10)
 @example(LogRange(0, 10, log_end=21), 21)
 @settings(max_examples=examples(300), deadline=None)
-def test_lag_and_waiting_are_never_negative(log: LogRange, committed: int) -> None:
+def test_lag_is_negative_only_past_the_end_and_waiting_never(log: LogRange, committed: int) -> None:
     lag, waiting = log.lag(committed), log.waiting(committed)
     if log.end is None:
         assert (lag, waiting) == (None, None)
         return
     assert lag is not None
     assert waiting is not None
-    assert 0 <= waiting <= lag
+    assert 0 <= waiting <= max(lag, 0)
     if log.start is not None:
         assert waiting <= log.end - log.start
     real_end = log.end if log.log_end is None else log.log_end
     assert (log.mark_of(committed) is OffsetMark.PAST_END) == (committed > real_end)
+    assert lag == real_end - committed if committed > real_end else lag >= 0
 
 
 def test_lag_is_that_of_kafkas_tools() -> None:
@@ -41,6 +42,7 @@ def test_lag_is_that_of_kafkas_tools() -> None:
     assert LogRange(1000, 1000).lag(10) == 990
     assert LogRange(0, 21).lag(1) == 20
     assert LogRange(0, 21).lag(21) == 0
+    assert LogRange(0, 21).lag(24) == -3
 
 
 def test_what_retention_has_removed_does_not_wait() -> None:

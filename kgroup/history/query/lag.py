@@ -38,8 +38,8 @@ class Lag:
         committed_offset: that counted then.
         commit_timestamp_ms: when it was committed.
         log_end_offset: None: no end is known.
-        lag: `log_end_offset` minus `committed_offset`, 0 where the commit lies past the end; None
-            likewise.
+        lag: `log_end_offset` minus `committed_offset`, negative where the commit lies past the end;
+            None likewise.
     """
 
     cluster: str

@@ -128,7 +128,7 @@ STATE_COLUMNS = (
         "classic: when all members had joined the last rebalance, or the last one had left",
     ),
     Column("member_count", Kind.NUMBER, "number of members", lambda item: len(item.members)),
-    Column("total_lag", Kind.NUMBER, "sum of the lags that are known"),
+    Column("total_lag", Kind.NUMBER, "sum of the lags that are known and above 0"),
     Column("max_time_lag_ms", Kind.AGE, "largest of the lags in time (--time-lag)"),
 )
 state_sheet = partial(Sheet.of, STATE_COLUMNS)  # one row a group

@@ -12,13 +12,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from io import StringIO
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
 
-from kgroup.errors import InputError, ProblemKind, UsageError
+from kgroup.errors import InputError, NotFoundError, ProblemKind, UsageError
 from kgroup.model.offset import NO_OFFSET, CommittedOffset, StoredOffset, StoreName, split_commits
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -105,6 +105,10 @@ class OffsetFile:
 
         Its problems are those that it was saved with. Offsets that name no group are those of the
         group that is named, if it is one.
+
+        Raises:
+            NotFoundError: the file has no offsets at all.
+            InputError: it cannot be read, or is no file of offsets.
         """
         names = None if group_ids is None and regex is None else set(group_ids or ())
         only = next(iter(names)) if names is not None and len(names) == 1 else None
@@ -114,7 +118,10 @@ class OffsetFile:
 
         with self._named_errors(), self._file() as file:
             rows, place, document = _read(_lines(file), only)
-            groups = _by_group(rows, place, is_wanted)
+            first = list(islice(rows, 1))
+            if not first and not (document and document.errors):
+                raise NotFoundError("the file has no offsets")
+            groups = _by_group(chain(first, rows), place, is_wanted)
         split = {group_id: split_commits(there) for group_id, (there, _) in groups.items()}
         return OffsetReading(
             {group_id: there for group_id, (there, _) in split.items() if there},
@@ -158,8 +165,8 @@ class OffsetFile:
             yield
         except OSError as error:
             raise InputError(f"{name}: {error.strerror or error}", path=str(self._path)) from None
-        except InputError as error:
-            raise InputError(f"{name}: {error}", path=str(self._path)) from None
+        except (InputError, NotFoundError) as error:
+            raise type(error)(f"{name}: {error}", path=str(self._path)) from None
         except RecursionError:
             text = f"{name}: expected offsets, found JSON of too many levels"
             raise InputError(text, path=str(self._path)) from None
@@ -294,7 +301,7 @@ def _read(lines: Iterator[str], group_id: str | None) -> tuple[_Rows, _Place, _D
         if line.strip():
             break
     else:
-        raise InputError("expected offsets (JSON, JSON lines or CSV), found an empty file")
+        return iter(()), _line_at, None
     lines, first = chain(begin, lines), begin[-1]
     if not _is_json(first):
         return read_kafka_csv((line.removesuffix("\n") for line in lines), group_id), _line_at, None

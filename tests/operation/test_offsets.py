@@ -251,11 +251,10 @@ def test_topics_of_which_there_is_nothing_to_take_are_not_found() -> None:
     assert [(row.topic, row.partition) for row in plan.rows] == [("t", 0)]
 
 
-def test_a_store_without_offsets_leaves_nothing_to_do() -> None:
+def test_a_store_without_offsets_is_not_found() -> None:
     plan = plan_transfer(Store({}), Store({"g": {("t", 0): 5}}), None)
-    assert plan.report.exit_status is ExitStatus.DONE
+    assert plan.report.exit_status is ExitStatus.NOT_FOUND
     assert plan.is_empty
-    assert plan.notes == ("nothing to do: there are no committed offsets to take",)
 
 
 def test_a_topic_that_has_gone_is_left_alone() -> None:

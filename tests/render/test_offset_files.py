@@ -20,7 +20,7 @@ LONG = st.integers(0, (1 << 63) - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
     ["{", "{}", '{"', "\ufeff", "\ufeff{", " ", "\r", "a\r", '"', ",", "\u2028", "\0", "x" * 25]
 )
-LINE = TEXT.filter(lambda text: "\n" not in text)
+LINE = TEXT.filter(lambda text: not {"\n", "\0"} & set(text))
 
 
 def rows(
@@ -28,7 +28,9 @@ def rows(
 ) -> st.SearchStrategy[list[StoredOffset]]:
     """Draw offsets of different partitions."""
     one = st.builds(StoredOffset, group_id=name, topic=name, partition=INT, **others)
-    return st.lists(one, max_size=4, unique_by=lambda row: (row.group_id, row.topic, row.partition))
+    return st.lists(
+        one, min_size=1, max_size=4, unique_by=lambda row: (row.group_id, row.topic, row.partition)
+    )
 
 
 def read(data: bytes, group_ids: list[str] | None = None) -> OffsetReading:

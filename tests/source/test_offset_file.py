@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, NotFoundError
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import parse_regex
 from kgroup.source import offset_file
@@ -157,9 +157,12 @@ def test_minus_one_is_no_offset(file: Path, text: str) -> None:
     assert reading.absent == {}, "nothing is deleted for it"
 
 
-def test_an_empty_file_is_refused(file: Path) -> None:
-    file.touch()
-    with pytest.raises(InputError, match="found an empty file"):
+@pytest.mark.parametrize(
+    "text", ["", "\n", "[]", '{"schema_version": 1, "data": []}', "group,topic,partition,offset\n"]
+)
+def test_a_file_without_offsets_is_not_found(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(NotFoundError, match=f"^{file}: the file has no offsets$"):
         OffsetFile(file).read_offsets()
 
 

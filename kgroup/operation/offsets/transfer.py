@@ -77,7 +77,11 @@ def plan_transfer(
     """
     reading = read_stored(origin, group_ids, regex)
     found = reading.offsets or reading.absent or reading.problems
-    nothing = () if found else ("nothing to do: there are no committed offsets to take",)
+    nothing = (
+        ()
+        if found
+        else (Problem(ProblemKind.NOT_FOUND, "There are no committed offsets to take."),)
+    )
     # What a store has no place for, it would never be found to have.
     unkept: dict[str, None] = {} if leader_epochs else {"leader_epoch": None}
     if isinstance(store, WritableOffsetStore):
@@ -113,12 +117,13 @@ def plan_transfer(
         problems=(
             *active_groups(store, [each for each, of_group in targets.items() if of_group]),
             *reading.problems,
+            *nothing,
             *not_committed(targets, topics, group_ids, reading.problems),
             *there.problems,
             *logs.problems,
             *problems,
         ),
-        notes=(*reading.notes, *nothing, *there.notes, *_other_store(reading.saved_from, store)),
+        notes=(*reading.notes, *there.notes, *_other_store(reading.saved_from, store)),
     )
 
 

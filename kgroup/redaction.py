@@ -37,12 +37,14 @@ _NAME = (
 )
 _SECRET_KEY = re.compile(f"{_NAME}$", re.IGNORECASE)
 _NAMED = re.compile(
-    rf"""({_NAME}(?:\s*=\s*|["']\s*:\s*))(?!\*\*\*)"""
+    rf"""({_NAME}(?:\s*=\s*|["']\s*:\s*(?=["'])))(?!\*\*\*)"""
     r"""("[^"]*"|'[^']*'|[^\s&;,"'()\[\]]+)""",
     re.IGNORECASE,
 )
 """A secret behind its name, as in properties, JAAS, a URL's query, libpq's settings and JSON; what
-SQLAlchemy shows as `***` is hidden already."""
+SQLAlchemy shows as `***` is hidden already. A value of JSON is in quotes: messages about a group
+named "secret" have no value.
+"""
 _USERINFO = re.compile(r"(:/{1,2}[^/?#@:\s]*:)(?!(?:\*\*\*|PASSWORD)@)\S*@")
 """User and password in a URL, the password up to the last @; not those of examples.
 

@@ -389,6 +389,7 @@ def test_debug_tracebacks(
         ("", "postgresql://u:***@h/d", "postgresql://u:***@h/d"),
         ("", "a?token=1&x=2", "a?token=[hidden]&x=2"),
         ("", "{'client_secret': 'x'}", "{'client_secret': [hidden]}"),
+        ("", "group 'secret': not-found: x", "group 'secret': not-found: x"),
         ("", "topic a=b, group x:y@z", "topic a=b, group x:y@z"),
     ],
 )

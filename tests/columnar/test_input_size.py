@@ -13,9 +13,8 @@ from tests.columnar.log_writer import batch, compress, record
 from tests.operation.log_files import commit
 
 
-def sparse(path: Path, size: int) -> Path:
-    with path.open("wb") as file:
-        file.truncate(size)
+def zeros(path: Path, size: int) -> Path:
+    path.write_bytes(bytes(size))
     return path
 
 
@@ -28,11 +27,11 @@ def test_sizes(
 ) -> None:
     monkeypatch.setattr(input_size, "is_loaded", lambda: loaded)
     monkeypatch.setattr(input_size, "are_kept", lambda: kept)
-    assert is_large([sparse(tmp_path / "large", least)])
-    assert not is_large([sparse(tmp_path / "small", least - 1)])
-    half = sparse(tmp_path / "half", least // 2)
+    assert is_large([zeros(tmp_path / "large", least)])
+    assert not is_large([zeros(tmp_path / "small", least - 1)])
+    half = zeros(tmp_path / "half", least // 2)
     assert is_large([half, half])
-    whole = sparse(tmp_path / "whole", 4 * least)
+    whole = zeros(tmp_path / "whole", 4 * least)
     assert is_large([whole], ByteRange(least, 2 * least))
     assert not is_large([whole], ByteRange(least, 2 * least - 1))
     assert is_large([whole], ByteRange(3 * least))
@@ -46,7 +45,7 @@ def test_a_cache_that_may_not_be_looked_into(
     """As of who has another user's HOME: the system does not say whether a file is there."""
     monkeypatch.setattr(input_size, "is_loaded", lambda: False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ("x" * 256)))  # ENAMETOOLONG, for root too
-    assert not is_large([sparse(tmp_path / "log", 1 << 20)])
+    assert not is_large([zeros(tmp_path / "log", 1 << 20)])
 
 
 def test_many_compressed_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

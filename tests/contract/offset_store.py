@@ -210,8 +210,11 @@ class OffsetStoreContract:
         mine = OffsetChange("orders", 0, replace(there, metadata="mine"), after)
         (problem,) = store.write_offsets({group_id: [mine]})
         assert problem.kind is ProblemKind.CHANGED
-        unknown = OffsetChange("orders", 0, replace(there, metadata=None), after)
-        assert store.write_offsets({group_id: [unknown]}) == ()
+        (problem,) = store.write_offsets(
+            {group_id: [replace(mine, before=replace(there, metadata=""))]}
+        )
+        assert problem.kind is ProblemKind.CHANGED
+        assert store.write_offsets({group_id: [replace(mine, before=there)]}) == ()
 
     def test_removes_what_shall_not_be(self, store: WritableOffsetStore, group_id: str) -> None:
         before = {("orders", 0): 1, ("orders", 1): 2, ("payments", 0): 3}

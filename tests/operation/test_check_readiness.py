@@ -78,4 +78,4 @@ def test_nothing_is_told_unasked_nor_of_a_group_that_nobody_is_in() -> None:
 def test_a_group_of_a_strategy_that_nobody_knows_is_an_error() -> None:
     report = found(group_of("ab", "mine"), SETTINGS).report
     assert report.data == ()
-    assert [(each.kind, each.group_id) for each in report.errors] == [("unreadable", "g")]
+    assert [(each.kind, each.group_id) for each in report.errors] == [("unfit", "g")]

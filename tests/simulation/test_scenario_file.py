@@ -309,7 +309,7 @@ def test_what_a_scenario_does_not_say_is_as_its_fields_are_described() -> None:
     member = read(MEMBER).members["a"]
     for here in (read(MEMBER), Scenario("group", {}, {}, (), 0)):
         assert (here.brokers, here.rate, here.jitter_ms, here.delay_ms) == (3, 10, 0, (1, 5))
-        assert (here.load_ms, here.failover_ms, here.tick_ms) == (200, 6_000, 2_000)
+        assert (here.load_ms, here.failover_ms, here.tick_ms) == (200, 9_000, 2_000)
     for plan in (member, MemberPlan(member.config)):
         assert (plan.processing_ms, plan.offsets) == (500, KeptIn.KAFKA)
     reader = read('protocol = "zookeeper"\n' + MEMBER).connectors["a"]

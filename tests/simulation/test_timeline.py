@@ -30,7 +30,7 @@ def played(text: str) -> Simulation:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize(
     ("step", "away_ms"),
-    [('do = "move_coordinator"', 2_000), ('do = "stop_broker"\nbroker = 1', 8_000)],
+    [('do = "move_coordinator"', 2_000), ('do = "stop_broker"\nbroker = 1', 11_000)],
 )
 def test_nobody_knows_the_group_between_two_coordinators(
     protocol: str, step: str, away_ms: int

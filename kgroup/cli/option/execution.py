@@ -86,7 +86,7 @@ class Execution:
             KgroupError: somebody was asked and did not say yes; likewise.
         """
         from kgroup.operation.offsets.plan import Result, carry_out, with_requests
-        from kgroup.render.group.offset_plan import counted, plan_text, skipped_text
+        from kgroup.render.group.offset_plan import counted, plan_text, skip_warning
         from kgroup.render.group.offsets import plan_sheet
         from kgroup.source.base import WritableOffsetStore
 
@@ -105,7 +105,7 @@ class Execution:
         plan_sheet(()).select(output.columns)  # a wrong one is told before anything is changed
         warn_notes(plan.notes)  # of another cluster's file, say
         text = partial(plan_text, plan.rows, "table", headers=True)
-        skipped = None if self._allows_skip else skipped_text(plan.rows)
+        skipped = None if self._allows_skip else skip_warning(plan.rows)
         if skipped is not None and not self._asks:
             raise UsageError(
                 f"--execute would skip {skipped}; nothing was changed. To skip them choose "

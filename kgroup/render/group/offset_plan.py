@@ -11,7 +11,7 @@ from kgroup.render.cell import Kind, cell
 from kgroup.render.group.offsets import PLAN_COLUMNS
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
-__all__ = ["counted", "plan_text", "plan_totals", "record_totals", "skipped_text"]
+__all__ = ["counted", "plan_text", "plan_totals", "record_totals", "skip_warning"]
 
 _LEFT_OUT = frozenset({"group_id", "log_start_offset", "log_end_offset"})
 """What people are not shown in a plan's tables: it is in their titles, or `mark` says enough."""
@@ -28,7 +28,7 @@ def plan_text(
 
     The first line warns of unread records that would be skipped.
     """
-    if (skipped := skipped_text(rows)) is not None:
+    if (skipped := skip_warning(rows)) is not None:
         line = f"Skips {skipped}"
         yield from title_text(line, form, level=2, terminal=terminal, warns=True)
         yield "\n"
@@ -52,7 +52,7 @@ def plan_totals(rows: Sequence[PlannedOffset]) -> str:
     return f"{' and '.join(what)}: {results}{records and f'; {records}'}"
 
 
-def skipped_text(rows: Iterable[PlannedOffset]) -> str | None:
+def skip_warning(rows: Iterable[PlannedOffset]) -> str | None:
     """Tell how many unread records a change skips, and where; None: none that is known of."""
     skipping = [row for row in rows if row.result in _CHANGED and row.skipped]
     if not skipping:

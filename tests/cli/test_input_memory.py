@@ -33,7 +33,7 @@ def peak_of(*args: object) -> tuple[int, int, str]:
     ("write", "command"),
     [
         (lambda: b"[" + b"{}," * 8_000_000, "assign --dry-run --spec"),
-        (lambda: b"{}\n" * 8_000_000, "assign --dry-run --spec"),
+        (lambda: b"{}\n" * 1_000_000, "assign --dry-run --spec"),
         (lambda: b"{}\n" * 8_000_000, "offsets show --all --file"),
         (lambda: b'{"x":[' + b"{}," * 8_000_000, "offsets show --all --file"),
         (lambda: b'{"schema_version":1,"data":[' + b"{}," * 8_000_000, "offsets show --all --file"),

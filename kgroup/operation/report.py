@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.model.problem import Problem
 
 __all__ = ["Report", "first_names", "joined", "outcome"]
@@ -66,6 +66,7 @@ def outcome(rows: Sequence[object], errors: Sequence[Problem]) -> ExitStatus:
     if not errors:
         return ExitStatus.DONE
     if not rows:
+        errors = [error for error in errors if error.kind is not ProblemKind.MORE] or errors
         if all(error.kind.exit_status is ExitStatus.NOT_FOUND for error in errors):
             return ExitStatus.NOT_FOUND
         if all(

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import Any
 
+from kafka.protocol.admin.acl import DescribeAclsRequest
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.admin.groups import (
@@ -217,9 +218,9 @@ _READS: Mapping[int, _Read] = {
         _Read(FetchRequest, "0.8.2", _fetch_flaw),
         _Read(ListGroupsRequest, "0.8.2"),  # brokers before 0.9 close the connection
         _Read(DescribeGroupsRequest, "0.9"),
+        _Read(DescribeAclsRequest, "0.11"),
         _Read(DescribeConfigsRequest, "0.11"),
         _Read(DescribeLogDirsRequest, "1.0"),
-        _Read(DescribeConfigsRequest, "0.11"),
         _Read(DESCRIBE_BY_TYPE[GroupType.CONSUMER].request, "3.7"),
         _Read(DESCRIBE_BY_TYPE[GroupType.SHARE].request, "4.0"),
         _Read(DESCRIBE_BY_TYPE[GroupType.STREAMS].request, "4.1"),

@@ -93,10 +93,14 @@ LINES: Mapping[str, Sequence[str]] = {
         "reader --poll-interval 1s --restart-time 9s --at-once 2",
     ),
     "offsets show": ("reader simple nobody", "--all", "--regex r.*"),
-    "offsets export": ("reader simple -f {file}", "--all --format jsonl -f -", "--regex r.* -f -"),
+    "offsets export": (
+        "reader simple -f {export}",
+        "--all --format jsonl -f -",
+        "--regex r.* -f -",
+    ),
     "offsets import": (
         "{plan} --all",
-        "{plan} simple --topic orders --as other --without-epochs",
+        "{plan} simple --topic orders --as other --without-epochs --clamp",
         "{plan} --regex r.*",
     ),
     "offsets diff": (
@@ -106,7 +110,8 @@ LINES: Mapping[str, Sequence[str]] = {
     ),
     "offsets copy": (
         "{plan} kafka --all",
-        "kafka kafka --group simple --as other --topic orders",
+        "kafka kafka --group simple --as other --topic orders --clamp",
+        "kafka kafka --group simple --as other --by-time",
         "kafka kafka --regex r.*",
     ),
     "offsets reset": (
@@ -156,7 +161,7 @@ ELSEWHERE = {
     *("log_dir", "sample", "snapshot", "offsets_partitions", "transaction_partitions"),  # ask none
     "zookeeper",  # is asked in test_live_zookeeper
     *("key", "value", "include"),  # likewise
-    *("form", "columns", "no_headers", "parquet"),  # are about output
+    *("form", "columns", "no_headers", "parquet", "force"),  # are about output
     *("follow", "watch_s"),  # never end: tried on their own
     *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what
     *("add_topics", "drop_topics", "subscribe", "fresh"),  # is known: assign
@@ -165,7 +170,7 @@ ELSEWHERE = {
     *("sql", "file", "sql_table", "sql_columns", "create_table"),  # ask none
     *("poll_interval", "restart_time", "at_once"),  # likewise: plans
     *("lists_rules", "baseline", "warehouse", "cluster"),  # likewise: check
-    *("execute", "yes", "backup"),  # change something: tried in test_offset_writes
+    *("execute", "yes", "backup", "allow_skip"),  # change something: tried in test_offset_writes
 }
 """Options that change nothing in what is asked."""
 
@@ -237,6 +242,7 @@ class Watched:
             for line in lines:
                 files = {
                     "file": folder / "snapshot.json",
+                    "export": folder / "export.json",
                     "plan": folder / "plan.csv",
                     "migration": folder / "plan.json",
                     "table": folder / "offsets.db",

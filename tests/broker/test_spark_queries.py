@@ -319,22 +319,23 @@ def test_what_is_refused_is_named(engine: SparkEngine, sql: str, reason: str) ->
 
 
 def test_queries_that_read_the_tables_are_answered(engine: SparkEngine) -> None:
-    answers = {}
+    answers: dict[str, Any] = {}
     for sql in ALLOWED:
         try:
-            answers[sql] = engine.query(sql).to_pylist()
+            answers[sql] = engine.query(sql)
         except KgroupError as error:
             answers[sql] = f"{type(error)} {error}"
     assert not {k: v for k, v in answers.items() if isinstance(v, str)}
-    assert answers[ALLOWED[0]] == [{"x": 1}]
-    assert answers[ALLOWED[1]] == [{"i": 1}, {"i": 2}, {"i": 3}]
-    assert answers[ALLOWED[2]] == [{"member_id": "m", "n": 1}]
-    assert answers[ALLOWED[-1]] == [{"same": "${env:HOME}"}]
+    assert answers[ALLOWED[0]].to_pylist() == [{"x": 1}]
+    assert answers[ALLOWED[1]].to_pylist() == [{"i": 1}, {"i": 2}, {"i": 3}]
+    assert answers[ALLOWED[2]].to_pylist() == [{"member_id": "m", "n": 1}]
+    assert answers[ALLOWED[-1]].to_pylist() == [{"same": "${env:HOME}"}]
 
 
 def test_every_function_is_on_one_list(spark: SparkSession) -> None:
     rows = spark.sql("SHOW FUNCTIONS").collect()
-    names = {row.function for row in rows}
+    # Operators that the parser takes apart: no function has such a name.
+    names = {row.function for row in rows} - {"!=", "<>", "case", "||"}
     assert not {
         name for name in names if name not in FUNCTIONS.allowed and not FUNCTIONS.reason(name)
     }

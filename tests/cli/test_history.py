@@ -296,7 +296,8 @@ def test_as_of_the_end_has_what_describe_has(cli: Cli, sample: str) -> None:
     theirs = json.loads(cli("describe", "--sample", "order-service", "-o", "jsonl").out)
     assert (ours.pop("cluster"), ours.pop("time_ms")) == ("c", END_MS)
     assert ours.keys() == theirs.keys()
-    unknown = {"log_end_offset": None, "lag": None, "log_start_offset": None, "mark": None}
+    names = ("log_end_offset", "lag", "waiting", "log_start_offset", "mark")
+    unknown = dict.fromkeys(names)
     theirs["offsets"] = [offset | unknown for offset in theirs["offsets"]]
     ours["offsets"] = [offset | unknown for offset in ours["offsets"]]
     assert ours | {"total_lag": None} == theirs | {"total_lag": None}

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
-from kafka.protocol.admin.acl import DescribeAclsRequest
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 
 from kgroup.errors import BrokerError, ProblemKind
@@ -28,7 +27,6 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import find_coordinators
 from kgroup.source.broker.error_code import error_name
-from kgroup.source.broker.offsets_log import read_committed_topics
 
 __all__ = [
     "HIDDEN_GROUPS",
@@ -110,6 +108,8 @@ async def find_left_out(
         return LeftOut()
     logged: Mapping[str, frozenset[str]] = {}
     if named and log_budget:
+        from kgroup.source.broker.offsets_log import read_committed_topics
+
         logged = await read_committed_topics(client, seen, log_budget)
     unseen = {
         group_id: {*read.get(group_id, ()), *logged.get(group_id, ())}.difference(topics)
@@ -204,6 +204,8 @@ async def _ask(client: BrokerClient) -> _Visibility:
 
     Before Kafka 0.11 nobody tells; everything is taken to be visible there.
     """
+    from kafka.protocol.admin.acl import DescribeAclsRequest
+
     version = await client.any_version(DescribeAclsRequest)
     if version is None:
         return _ALL

@@ -30,7 +30,8 @@ def read_limited(file: BinaryIO, most: int, advice: str) -> bytes:
     data = file.read(min(_FIRST, most + 1))
     if b"\0" in data and not data.startswith(_WITH_NUL):
         raise InputError("expected text, found a NUL byte; is it the right file?")
-    data += file.read(most + 1 - len(data))
+    if len(data) >= _FIRST:  # else it is all, and a terminal would be read again
+        data += file.read(most + 1 - len(data))
     if len(data) > most:
         raise InputError(f"expected at most {most:,} bytes, found more; {advice}")
     return data

@@ -170,7 +170,13 @@ ELSEWHERE = {
     *("sql", "file", "sql_table", "sql_columns", "create_table"),  # ask none
     *("poll_interval", "restart_time", "at_once"),  # likewise: plans
     *("lists_rules", "baseline", "warehouse", "cluster"),  # likewise: check
-    *("execute", "yes", "backup", "allow_skip"),  # change something: tried in test_offset_writes
+    *(
+        "execute",
+        "yes",
+        "backup",
+        "allow_skip",
+        "delete_hidden",
+    ),  # change something: tried in test_offset_writes
 }
 """Options that change nothing in what is asked."""
 

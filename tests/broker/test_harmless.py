@@ -161,7 +161,7 @@ ELSEWHERE = {
     *("log_dir", "sample", "snapshot", "offsets_partitions", "transaction_partitions"),  # ask none
     "zookeeper",  # is asked in test_live_zookeeper
     *("key", "value", "include"),  # likewise
-    *("form", "columns", "no_headers", "parquet", "force"),  # are about output
+    *("form", "columns", "no_headers", "output_path", "force"),  # are about output
     *("follow", "watch_s"),  # never end: tried on their own
     *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what
     *("add_topics", "drop_topics", "subscribe", "fresh"),  # is known: assign

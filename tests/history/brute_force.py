@@ -32,7 +32,7 @@ def facts_of_record(record: DecodedRecord) -> Iterator[tuple[str, Row]]:
         "producer_epoch": record.producer_epoch,
         "transaction": record.transaction,
     }
-    if record.type.startswith("Control") and record.value is not None:
+    if record.type in ("ControlCommit", "ControlAbort") and record.value is not None:
         yield (
             "transactions",
             row

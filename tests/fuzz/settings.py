@@ -50,6 +50,7 @@ from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 from kgroup.operation.zookeeper.nodes import list_consumers, list_nodes, list_owners
 from kgroup.protocol.zookeeper.topic_filter import parse_filter
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
+from kgroup.redaction import forget_secrets
 from kgroup.render.document import document, json_rows
 from kgroup.render.group.offset_plan import plan_text, plan_totals
 from kgroup.render.group.offsets import difference_sheet, file_lines, plan_sheet, stored_sheet
@@ -123,6 +124,7 @@ def _check_setting(data: bytes, folder: Path, random: Random) -> None:
         Exception: anything that is not meant to end a command.
     """
     mark, _, content = data.partition(b"\n")
+    forget_secrets()  # of other inputs: a process of kgroup's has its own alone
     with suppress(KgroupError):
         _READERS[mark.removeprefix(_MARK).decode()].read(content, folder)
 
@@ -494,7 +496,7 @@ def _read_store_named(data: bytes, folder: Path) -> None:
     table, _, columns = rest.partition("\n")
     with suppress(click.ClickException):
         store = parse_store(text, Connection(None, None, (), None, 1.0), SqlNames())
-        if store.sql is not None:
+        if store.sql is not None and not store.sql.startswith("@"):  # names a file with a URL
             parse_sql_address(store.sql)
     renamed(TableLayout(), table or None, columns.split("\n"))
 

@@ -32,7 +32,7 @@ _WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, er
 """Errors of file systems that have no hard links."""
 _BUFFER = 1 << 20
 _HEAD = 1 << 16
-"""Bytes at the begin of a file, of Parquet at its end, that tell its kind."""
+"""Bytes at the start of a file (Parquet: at its end) that identify its kind."""
 _GZIP = b"\x1f\x8b"
 
 PARQUET_MARK = ("kgroup.command", "decode-offsets")
@@ -75,7 +75,7 @@ class FileKind(Enum):
 
 
 def _unpacked(head: bytes) -> bytes:
-    """Decompress the begin of gzip data; nothing of damaged ones."""
+    """Decompress the start of gzip data; return nothing if it is damaged."""
     import zlib
 
     try:

@@ -421,7 +421,7 @@ def _is_json(first: str) -> bool:
 
 
 def _is_offset(first: str) -> bool:
-    """Tell whether the first line is an offset of its own, and not the begin of a document."""
+    """Tell whether the first line is an offset of its own, and not the start of a document."""
     try:
         return msgspec.json.decode(first, type=_Object).data is msgspec.UNSET
     except msgspec.DecodeError:

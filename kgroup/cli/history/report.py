@@ -34,7 +34,7 @@ def command(
     """Draw a group's history as one page of HTML, which needs no network.
 
     It shows who owned what, rebalances with their causes, when members were there, how often the
-    group committed, and its lag where ends of logs were recorded. A page of kgroup of that name
+    group committed, and its lag where log end offsets were recorded. A page of kgroup of that name
     is replaced when the new one is whole, another file only with --force.
     """
     from kgroup.history.query.group_page import group_page

@@ -406,7 +406,7 @@ def fit_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--clamp",
             is_flag=True,
-            help="Commit the log start or end offset in the place of one that is out of the "
+            help="Commit the log start or end offset instead of one that is out of the "
             "partition's range.",
         ),
     )

@@ -134,7 +134,7 @@ TABLE_FUNCTIONS = names(
 generate_series json_each json_tree range repeat repeat_row unnest
     """
 )
-"""Those of them that may stand in the place of a table."""
+"""Functions that a query may use as a table."""
 
 _EXPRESSIONS = names(
     """

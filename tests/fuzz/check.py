@@ -23,6 +23,7 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.scan import Scan
 from kgroup.columnar.schema import DECODED, records
 from kgroup.columnar.segment import decode_chunks
+from kgroup.columnar.segment_check import is_allocated_ahead
 from kgroup.errors import ExitStatus
 from kgroup.model.delta import Delta
 from kgroup.model.problem import ProblemLog
@@ -220,7 +221,9 @@ def _check_json_lines(
     same(lines.splitlines(), right, "lines of compiled columns and of records")
     status, out = _run(["decode-offsets", str(path), "-o", "jsonl"])
     same(out.splitlines(), right, "lines of the command and of records")
-    damaged = any(isinstance(part, Damage) for part in expected)
+    damaged = any(
+        isinstance(part, Damage) and not is_allocated_ahead(part, path) for part in expected
+    )
     same([status], [ExitStatus.PARTLY if damaged else ExitStatus.DONE], "exit status")
 
 

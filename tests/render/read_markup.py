@@ -223,7 +223,7 @@ def _read_asciidoc(document: str) -> Iterator[Part]:
             found.append([text_of(cell) for cell in cells])
         return found
 
-    for paragraph in document.split("\n\n"):
+    for paragraph in re.split(r"\n{2,}", document):
         if match := re.fullmatch(r"={2,3} (.*)\n?", paragraph):
             yield text_of(match[1])
         elif paragraph:

@@ -14,7 +14,15 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.broker.servers import Broker, broker
 from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
-from tests.record.raw import RawMember, await_coordinator, commit, create_topics, join, knock
+from tests.record.raw import (
+    RawMember,
+    await_coordinator,
+    commit,
+    configure_topic,
+    create_topics,
+    join,
+    knock,
+)
 from tests.record.wire import Wire
 from tests.waiting import until
 
@@ -22,6 +30,10 @@ VERSION = "4.3.1"
 CONFIG = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
+    "log.flush.start.offset.checkpoint.interval.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "100",
+    "log.retention.ms": "-1",  # times of records are made up
 }
 
 
@@ -44,7 +56,7 @@ def _text(text: str) -> bytes:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with broker(VERSION, tmp_path_factory.mktemp("describe"), config=CONFIG) as server:
         with Wire(VERSION, server.bootstrap) as wire:
-            create_topics(wire, {"orders": 4, "gone": 1})
+            create_topics(wire, {"orders": 4, "gone": 1, "cut": 4, "rolled": 1})
             await_coordinator(wire)
         producer = KafkaProducer(bootstrap_servers=server.bootstrap)
         for number in range(3):
@@ -105,6 +117,52 @@ def test_marks(server: Broker, cli: Cli) -> None:  # noqa: F811
             *("--no-headers", "--columns", "partition,mark"),
         )
         assert "\n2,no-owner\n" in result.out
+
+
+def test_log_starts_of_a_log_directory(server: Broker, cli: Cli) -> None:  # noqa: F811
+    """Records are deleted within a segment, to the log end, with whole segments, and not at all."""
+    partitions = [("cut", 0), ("cut", 1), ("cut", 2), ("cut", 3), ("rolled", 0)]
+    with Wire(VERSION, server.bootstrap) as wire:
+        configure_topic(wire, "rolled", segment_ms="1", file_delete_delay_ms="0")
+        producer = KafkaProducer(bootstrap_servers=server.bootstrap)
+        for topic, number in partitions:
+            for _ in range(10):
+                producer.send(topic, b"x", partition=number).get(30)
+        producer.close()
+        deleted = {("cut", 0): 6, ("cut", 1): 10, ("rolled", 0): 4}
+        for (topic, number), offset in deleted.items():
+            places = [{"partition_index": number, "offset": offset}]
+            wire.call(
+                "DeleteRecords", timeout_ms=30_000, topics=[{"name": topic, "partitions": places}]
+            )
+        commit(wire, "cuts", dict(zip(partitions, (2, 1, 3, 99, 1), strict=True)))
+
+    def rows(*where: str) -> list[tuple[Any, ...]]:
+        result = cli("describe", *where, "cuts", "-o", "jsonl")
+        assert (result.status, result.err) == (0, "")
+        names = ("log_start_offset", "log_end_offset", "lag", "waiting", "mark")
+        return [tuple(o[name] for name in names) for o in json.loads(result.out)["offsets"]]
+
+    at_broker = rows("-b", server.bootstrap)
+    assert at_broker == [
+        (6, 10, 8, 4, "before-start"),
+        (10, 10, 9, 0, "before-start"),
+        (0, 10, 7, 7, None),
+        (0, 10, -89, 0, "past-end"),
+        (4, 10, 9, 6, "before-start"),
+    ]
+    until(lambda: rows("--log-dir", str(server.log_dir)) == at_broker)
+    result = cli("check", "--log-dir", str(server.log_dir), "cuts", "-o", "json")
+    assert result.status == 5
+    findings = json.loads(result.out)["data"]
+    assert [(f["code"], f["topic"], f["partition"]) for f in findings if f["topic"]] == [
+        ("before-start", "cut", 0),
+        ("before-start", "cut", 1),
+        ("before-start", "rolled", 0),
+        ("past-end", "cut", 3),
+    ]
+    waiting = [f["reason"] for f in findings if f["code"] == "nobody-reads"]
+    assert waiting == ["Up to 17 records wait, and the group has no members."]
 
 
 def test_lag_in_time_as_a_consumer_reads(server: Broker, cli: Cli) -> None:  # noqa: F811

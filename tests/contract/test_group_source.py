@@ -33,8 +33,16 @@ def with_a_negative_commit(folder: Path) -> LogDir:
     return LogDir([folder])
 
 
+def with_checkpoints(folder: Path) -> LogDir:
+    """Add to a recorded log what a broker checkpoints when it has deleted records."""
+    copytree(scenario("kafka-4.3.1").log_dir, folder, dirs_exist_ok=True)
+    (folder / "log-start-offset-checkpoint").write_text("0\n1\norders 0 3\n")
+    return LogDir([folder])
+
+
 RECORDED: Mapping[str, Callable[[Path], GroupSource]] = {
     "log directory with a negative commit": with_a_negative_commit,
+    "log directory with checkpoints": with_checkpoints,
     "log directory": lambda _: LogDir([scenario("kafka-4.3.1").log_dir]),
     "sample": lambda _: LogDir([sample_log_dir()]),
 }

@@ -10,20 +10,27 @@ import pytest
 from kgroup.errors import ProblemKind
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group
+from kgroup.model.log_range import LogRange
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
+from kgroup.operation.check.check import Request, check
+from kgroup.operation.check.rule import Rule
 from kgroup.operation.decode.decode import decode
 from kgroup.operation.decode.selection import Selection
+from kgroup.operation.describe import describe
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.source.base import Capability
+from kgroup.source.log import folder as small_files
 from kgroup.source.log import replica
 from kgroup.source.log.end import log_end
 from kgroup.source.log.replay import read_segment
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import LogDir
+from tests.columnar.log_writer import Plain, batch
 from tests.examples import some_of
+from tests.operation.log_files import commit
 from tests.source.scenarios import SCENARIOS, scenario
 
 RECORDED = scenario("kafka-4.3.1")
@@ -294,6 +301,130 @@ def test_log_ends_of_what_is_no_topics_name(copy: Path, topic: str) -> None:
     shutil.copytree(RECORDED.log_dir / "orders-0", copy / "orders-0")
     asked = {(topic, 0), ("orders", 0)}
     assert set(LogDir([copy]).log_ranges(asked).ranges) == {("orders", 0)}
+
+
+CHECKPOINT = "log-start-offset-checkpoint"
+ORDERS = ("orders", 0)
+
+
+@pytest.fixture
+def orders(copy: Path) -> Path:
+    """A log directory with a partition of a user: two segments, the offsets 5 to 14."""
+    (copy / "orders-0").mkdir()
+    for base in (5, 10):
+        data = batch([Plain(offset) for offset in range(base, base + 5)])
+        (copy / "orders-0" / f"{base:020}.log").write_bytes(data)
+    return copy
+
+
+def orders_of(*directories: Path) -> LogRange:
+    reading = LogDir(directories).log_ranges([ORDERS])
+    assert reading.problems == ()
+    return reading.ranges[ORDERS]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("", LogRange(5, 15), id="as a broker creates it"),
+        pytest.param("0\n0\n", LogRange(5, 15), id="without entries"),
+        pytest.param("0\n2\norders 1 9\nother 0 9\n", LogRange(5, 15), id="of others"),
+        pytest.param("0\n1\norders 0 5\n", LogRange(5, 15), id="at the first segment"),
+        pytest.param("0\n2\na 7 1\norders 0 7\n", LogRange(7, 15), id="in a segment"),
+        pytest.param("0\n1\norders 0 15\n", LogRange(15, 15), id="at the end"),
+        pytest.param("0\n1\norders 0 20\n", LogRange(20, 20), id="a broker empties the log"),
+        pytest.param("0\n1\norders 0 4\n", LogRange(None, 15), id="remote, or old"),
+    ],
+)
+def test_log_starts_are_checkpointed(orders: Path, text: str, expected: LogRange) -> None:
+    (orders / CHECKPOINT).write_text(text)
+    assert orders_of(orders) == expected
+    assert orders_of(orders / FOLDER) == expected, "beside the folder that is named"
+    assert Capability.LOG_START_OFFSETS in LogDir([orders]).capabilities
+
+
+def test_log_starts_without_a_checkpoint(orders: Path) -> None:
+    """A copied folder does not tell; before 0.11 a broker had no start but that of the segment."""
+    assert orders_of(orders) == LogRange(None, 15)
+    assert Capability.LOG_START_OFFSETS not in LogDir([orders]).capabilities
+    (orders / "recovery-point-offset-checkpoint").touch()
+    assert orders_of(orders) == LogRange(5, 15)
+    assert Capability.LOG_START_OFFSETS in LogDir([orders]).capabilities
+
+
+def test_log_start_where_a_compaction_has_replaced_the_first_segment(orders: Path) -> None:
+    (orders / CHECKPOINT).touch()
+    first = orders / "orders-0" / f"{5:020}.log"
+    first.rename(first.with_suffix(".log.swap"))
+    assert orders_of(orders) == LogRange(5, 15)
+    first.with_suffix(".log.swap").rename(first.with_suffix(".log.deleted"))
+    assert orders_of(orders) == LogRange(10, 15)
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"1\n0\n", "expected version 0 in line 1, found b'1'"),
+        (b"0\n", "expected as many entries as line 2 says, b'', found 0"),
+        (b"0\n2\na 0 1\n", "expected as many entries as line 2 says, b'2', found 1"),
+        (b"0\n1\na 0\n", "expected a topic, a partition and an offset in line 3, found b'a 0'"),
+        (
+            b"0\n1\na 0 -1\n",
+            "expected a topic, a partition and an offset in line 3, found b'a 0 -1'",
+        ),
+        (b"\xff\0" * 99, "expected version 0 in line 1, found b'" + r"\xff\x00" * 40 + "'"),
+    ],
+)
+def test_damaged_checkpoint_is_reported(orders: Path, data: bytes, why: str) -> None:
+    """Where a range is asked that lies beside it."""
+    (orders / CHECKPOINT).write_bytes(data)
+    reading = LogDir([orders]).log_ranges([ORDERS, ("orders", 1)])
+    assert reading.ranges == {ORDERS: LogRange(None, 15)}
+    (problem,) = reading.problems
+    assert (problem.kind, problem.path) == (ProblemKind.UNREADABLE, str(orders / CHECKPOINT))
+    assert problem.reason == f"Log start offsets are unknown: {why}."
+    assert LogDir([orders]).log_ranges([("orders", 1)]).problems == ()
+
+
+def test_unreadable_checkpoint_is_reported(orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (orders / CHECKPOINT).write_text("0\n1\norders 0 7\n")
+    monkeypatch.setattr(small_files, "LARGEST_CHECKPOINT", 10)
+    (problem,) = LogDir([orders]).log_ranges([ORDERS]).problems
+    assert problem.reason == (
+        "Log start offsets are unknown: expected at most 10 bytes, found more."
+    )
+    (orders / CHECKPOINT).unlink()
+    (orders / CHECKPOINT).mkdir()
+    (problem,) = LogDir([orders]).log_ranges([ORDERS]).problems
+    assert problem.reason == "Log start offsets are unknown: Is a directory."
+
+
+def test_log_range_of_the_replica_that_ends_last(orders: Path, tmp_path: Path) -> None:
+    """Of two that end alike, the one whose start is later, or known."""
+    other = tmp_path / "other"
+    shutil.copytree(orders, other)
+    (other / CHECKPOINT).write_text("0\n1\norders 0 8\n")
+    for directories in ((orders, other), (other, orders)):
+        assert orders_of(*directories) == LogRange(8, 15)
+    (orders / CHECKPOINT).write_text("0\n1\norders 0 6\n")
+    assert orders_of(orders, other) == LogRange(8, 15)
+    (other / "orders-0" / f"{10:020}.log").unlink()
+    assert orders_of(orders, other) == LogRange(6, 15)
+
+
+def test_a_log_start_past_the_commit(orders: Path) -> None:
+    """Log start 1000, end 1000, commit 10: no record waits."""
+    (orders / FOLDER / f"{10**6:020}.log").write_bytes(
+        batch([commit(10**6, "g", "orders", committed=10)])
+    )
+    (orders / CHECKPOINT).write_text("0\n1\norders 0 1000\n")
+    for path in (orders / "orders-0").iterdir():
+        path.unlink()
+    (orders / "orders-0" / f"{1000:020}.log").touch()
+    ((offset,),) = (group.offsets for group in describe(LogDir([orders]), ["g"]).data)
+    assert (offset.log_start_offset, offset.lag, offset.waiting) == (1000, 990, 0)
+    findings = check(LogDir([orders]), Request(["g"]), lambda: None).report.data
+    assert [each.code for each in findings] == [Rule.BEFORE_START]
 
 
 def test_different_clusters_are_noted(copy: Path, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def out_of_range(
         code: `Rule.PAST_END` or `Rule.BEFORE_START`.
         place: the partition.
         committed: the offset.
-        start: where the log begins; None where that is not known, as of most log directories.
+        start: where the log begins; None where that is not known, as of a copied partition folder.
         end: where it ends.
         resets: what `auto.offset.reset` calls start and end.
     """

@@ -2,26 +2,53 @@
 
 ``meta.properties`` in a log directory has lines such as ``cluster.id=a2dy…`` (0.10.1 and later),
 ``partition.metadata`` in a partition's folder the line ``topic_id: 5xG0…`` (2.8 and later).
+
+A checkpoint file in a log directory has offsets of partitions (Kafka's `OffsetCheckpointFile`)::
+
+    0               version
+    2               number of entries
+    orders 0 1000   topic, partition, offset
+    orders 1 12
+
+A broker creates these files empty when it starts, and replaces them each minute and when it stops.
+``log-start-offset-checkpoint`` (0.11 and later) lists the partitions whose log starts behind the
+base offset of their first segment, and all that are in remote storage
+(`LogManager.checkpointLogStartOffsetsInDir`).
 """
 
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 __all__ = [
+    "LARGEST_CHECKPOINT",
     "LARGEST_PAIRS",
+    "LOG_STARTS",
     "META_PROPERTIES",
     "PARTITION_METADATA",
+    "has_checkpoints",
     "pairs_in",
+    "read_log_starts",
     "read_pairs",
     "read_topic_names",
 ]
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"
+LOG_STARTS = "log-start-offset-checkpoint"
+_RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 LARGEST_PAIRS = 1 << 16
 """Bytes that are read of such a file; brokers write some hundred."""
+
+LARGEST_CHECKPOINT = 64 << 20
+"""Bytes that are read of a checkpoint: 200,000 entries with the longest names of topics."""
+
+_ENTRY = re.compile(rb"([a-zA-Z0-9._-]{1,249})\s+([0-9]{1,10})\s+([0-9]{1,19})")
+_SHOWN = 80
+"""Bytes of a line that an error shows."""
 
 
 def read_topic_names(directories: Iterable[Path]) -> dict[str, str]:
@@ -60,3 +87,46 @@ def pairs_in(data: bytes, separator: str) -> dict[str, str]:
         return {}
     pairs = (line.partition(separator) for line in lines if not line.startswith("#"))
     return {name.strip(): value.strip() for name, found, value in pairs if found}
+
+
+def has_checkpoints(directory: Path) -> bool:
+    """Tell whether the offsets that a broker checkpoints lie in a log directory, or in its copy."""
+    return any(os.path.exists(directory / name) for name in (LOG_STARTS, _RECOVERY_POINTS))
+
+
+def read_log_starts(directory: Path) -> Mapping[tuple[str, int], int]:
+    """Read the log start offsets, by topic and partition, that ``log-start-offset-checkpoint`` has.
+
+    A broker before 0.11 has no such file: its logs start with their first segments.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is no checkpoint; the message says what was expected and found.
+    """
+    try:
+        with (directory / LOG_STARTS).open("rb") as file:
+            data = file.read(LARGEST_CHECKPOINT + 1)
+    except FileNotFoundError:
+        return {}
+    if len(data) > LARGEST_CHECKPOINT:
+        raise ValueError(f"expected at most {LARGEST_CHECKPOINT:,} bytes, found more")
+    lines = data.splitlines()
+    if not lines:
+        return {}
+    if lines[0] != b"0":
+        raise ValueError(f"expected version 0 in line 1, found {lines[0][:_SHOWN]!r}")
+    count, entries = b"".join(lines[1:2]), lines[2:]
+    if count != b"%d" % len(entries):
+        raise ValueError(
+            f"expected as many entries as line 2 says, {count[:_SHOWN]!r}, found {len(entries)}"
+        )
+    starts = {}
+    for number, line in enumerate(entries, 3):
+        entry = _ENTRY.fullmatch(line)
+        if entry is None:
+            raise ValueError(
+                f"expected a topic, a partition and an offset in line {number}, found "
+                f"{line[:_SHOWN]!r}"
+            )
+        starts[entry[1].decode(), int(entry[2])] = int(entry[3])
+    return starts

@@ -4,8 +4,10 @@ The state is what a coordinator has when it has loaded the partitions: see `kgro
 Files are only read. What beyond the records is known comes from what brokers keep beside them: how
 far share groups have come from the partitions of `__share_group_state`, names of topics from
 ``partition.metadata`` (Kafka 2.8 and later), the cluster and the broker from ``meta.properties``,
-and the ends of users' partitions from their own segments. Such an end is the end of this replica's
-log at the time of the copy: neither a high watermark nor the leader's.
+and the log ranges of users' partitions from their own segments and, for the start, from
+``log-start-offset-checkpoint``. A range is the one with which a broker that starts on these files
+loads this replica's log: its end is neither a high watermark nor the leader's log end offset. The
+start is unknown where no checkpoint lies beside the partition's folder.
 
 How many partitions `__consumer_offsets` has is known only if all of them are there: that is
 believed where several folders are numbered without a gap and each group lies in the one that its
@@ -19,6 +21,7 @@ the one that changed last wins.
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from kgroup.errors import ProblemKind
@@ -33,7 +36,14 @@ from kgroup.model.share_state import ShareStateLog, ShareStates, with_share_stat
 from kgroup.protocol.record import share_state_record
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from kgroup.source.log.end import log_end
-from kgroup.source.log.folder import META_PROPERTIES, read_pairs, read_topic_names
+from kgroup.source.log.folder import (
+    LOG_STARTS,
+    META_PROPERTIES,
+    has_checkpoints,
+    read_log_starts,
+    read_pairs,
+    read_topic_names,
+)
 from kgroup.source.log.replay import read_segment, replay_groups
 from kgroup.source.log.replica import choose_logs
 from kgroup.source.log.segment_file import (
@@ -59,6 +69,11 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 """What a topic's name is made of (Kafka's `Topic`); offsets can be committed for any text."""
 
 _SEGMENT_NAME = re.compile(r"[0-9]{1,20}\.log")
+_LOADED_NAME = re.compile(r"[0-9]{1,20}\.log(?:\.swap)?")
+"""Of segments that a broker loads, those of a finished compaction too."""
+
+_Offsets = Mapping[tuple[str, int], int]
+"""By topic and partition."""
 
 _LONGEST_ID = 10
 """Digits of a broker's id, an int32."""
@@ -86,9 +101,13 @@ class LogDir:
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What these folders know; see `GroupSource.capabilities`."""
-        if find_topic_segments(self._directories(), SHARE_STATE_TOPIC, lambda problem: None):
-            return _CAPABILITIES | {Capability.SHARE_START_OFFSETS}
-        return _CAPABILITIES
+        known = set(_CAPABILITIES)
+        directories = self._directories()
+        if find_topic_segments(directories, SHARE_STATE_TOPIC, lambda problem: None):
+            known.add(Capability.SHARE_START_OFFSETS)
+        if any(map(has_checkpoints, directories)):
+            known.add(Capability.LOG_START_OFFSETS)
+        return frozenset(known)
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
@@ -147,19 +166,22 @@ class LogDir:
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
     ) -> LogReading:
-        """Look for the partitions' own segments; see `GroupSource.log_ranges`.
+        """Read the ranges of the partitions in these folders; see `GroupSource.log_ranges`.
 
-        Neither their starts nor open transactions are looked for.
+        Of replicas in several folders the range of the one whose log ends last is taken. Open
+        transactions are not looked for.
         """
-        ends: dict[tuple[str, int], int] = {}
+        ranges: dict[tuple[str, int], LogRange] = {}
         problems = ProblemLog()
         for directory in self._directories():
+            starts = cache(partial(_log_starts, directory, problems))
             for topic, partition in partitions:
                 if not _TOPIC_NAME.fullmatch(topic):
                     continue
                 folder = directory / f"{topic}-{partition}"
+                at = topic, partition
                 try:
-                    end = _folder_end(folder)
+                    log = _folder_range(folder, starts, at)
                 except OSError as error:
                     reason = f"Its end is not known: {error.strerror or error}."
                     problems.add(
@@ -172,9 +194,9 @@ class LogDir:
                         )
                     )
                     continue
-                if end is not None:
-                    ends[topic, partition] = max(end, ends.get((topic, partition), 0))
-        return LogReading({at: LogRange(end=end) for at, end in ends.items()}, problems.problems())
+                if log is not None:
+                    ranges[at] = max(log, ranges.get(at, log), key=_progress)
+        return LogReading(ranges, problems.problems())
 
     def _directories(self) -> list[Path]:
         """Log directories that the paths are, or lie in; each once."""
@@ -267,14 +289,49 @@ def _identities(
     return tuple(sorted(clusters)), tuple(sorted(brokers))
 
 
-def _folder_end(folder: Path) -> int | None:
-    """Return where the log in a partition's folder ends; None where there is no segment.
+def _log_starts(directory: Path, problems: ProblemLog) -> _Offsets | None:
+    """Read the checkpoint of log start offsets; None where the starts of logs are unknown."""
+    if not has_checkpoints(directory):
+        return None
+    try:
+        return read_log_starts(directory)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+    path = str(directory / LOG_STARTS)
+    reason = f"Log start offsets are unknown: {why}."
+    problems.add(Problem(ProblemKind.UNREADABLE, reason, path=path))
+    return None
+
+
+def _folder_range(
+    folder: Path, starts: Callable[[], _Offsets | None], at: tuple[str, int]
+) -> LogRange | None:
+    """Return the range of the log in a partition's folder; None where there is no segment.
+
+    As Kafka's `LogLoader` does, the log starts at its checkpoint where that lies behind the base of
+    the first segment, and is emptied where the checkpoint lies behind its end. A checkpoint before
+    the first segment is that of a log whose first records are in remote storage, or older than the
+    removal of segments: which one is not known.
 
     Raises:
         OSError: the folder, or its last segment, cannot be read.
     """
     if not folder.is_dir():
         return None
-    names = [name for name in os.listdir(folder) if _SEGMENT_NAME.fullmatch(name)]
-    last = max(names, default=None)
-    return None if last is None else log_end(folder / last, int(last.removesuffix(".log")))
+    names = os.listdir(folder)
+    segments = [name for name in names if _SEGMENT_NAME.fullmatch(name)]
+    if not segments:
+        return None
+    last = max(segments)
+    end = log_end(folder / last, int(last.removesuffix(".log")))
+    checkpoint = starts()
+    if checkpoint is None:
+        return LogRange(end=end)
+    base = min(int(name.partition(".")[0]) for name in names if _LOADED_NAME.fullmatch(name))
+    start = checkpoint.get(at, base)
+    return LogRange(start, max(start, end)) if start >= base else LogRange(end=end)
+
+
+def _progress(log: LogRange) -> tuple[int, int]:
+    """Compare replicas by their ends, then by their starts: a log start only moves forward."""
+    return (log.end or 0, -1 if log.start is None else log.start)

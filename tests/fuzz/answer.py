@@ -26,7 +26,7 @@ from kgroup.source.broker.live_log import LiveLogs, Start
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import batch
 from tests.fuzz.mutation import Input
-from tests.fuzz.offset_answer import check_changes
+from tests.fuzz.offset_answer import check_changes, check_sound_changes
 from tests.fuzz.run import Lane
 from tests.operation.log_files import commit, group_metadata
 from tests.source.broker_answers import (
@@ -108,6 +108,7 @@ def _ask_a_sound_broker(folder: Path) -> None:
     for question in _QUESTIONS:
         problems = _ask(question, lambda _, body: body, folder, timeout_s=30)
         assert not problems, problems
+    check_sound_changes(folder)
 
 
 # ---- the questions, each of which gives the problems that it met

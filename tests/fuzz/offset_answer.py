@@ -6,7 +6,8 @@ The broker keeps what it was told to commit, so that a change said to be done ca
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,14 +15,18 @@ from typing import Any
 from unittest.mock import patch
 
 from kgroup.errors import KgroupError
+from kgroup.model.pattern import parse_regex
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
 from kgroup.operation.offsets.transfer import Fit, plan_transfer
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
 from kgroup.source.offset_file import OffsetFile
+from tests.columnar.log_writer import batch
+from tests.operation.log_files import commit
 from tests.source.broker_answers import (
     answering_broker,
     committed,
@@ -33,10 +38,12 @@ from tests.source.broker_answers import (
     topic,
 )
 from tests.source.fake_broker import FakeBroker, Handler
+from tests.source.fake_log import FakeLog
 
-__all__ = ["check_changes"]
+__all__ = ["check_changes", "check_sound_changes"]
 
-_GROUPS = ("g", "h")
+_GROUPS = {"g": "classic", "h": "classic", "c": "consumer", "t": "streams", "s": "share"}
+"""Types by group; "t" and "s" are known to new brokers only."""
 _PARTITIONS = (0, 1, 2)
 _APIS = (
     "Metadata",
@@ -48,11 +55,35 @@ _APIS = (
     "OffsetCommit",
     "OffsetDelete",
     "DeleteGroups",
+    "ConsumerGroupDescribe",
+    "ShareGroupDescribe",
+    "StreamsGroupDescribe",
+    "DescribeAcls",
+    "DescribeLogDirs",
+    "Fetch",
 )
+"""What `offsets reset`, `copy`, `import` and `delete` send to brokers of 2.3 or 4.3."""
+_NEWEST = {
+    "Fetch": 4,
+    "FindCoordinator": 4,
+    "ListGroups": 5,
+    "ListOffsets": 9,
+    "OffsetFetch": 9,
+    "ShareGroupDescribe": 1,
+    "DescribeGroups": 5,
+    "DescribeAcls": 1,
+    "DescribeLogDirs": 4,
+    "Metadata": 12,
+}
+"""Of a broker of 4.3, where it is not version 0."""
 _ERRORS = (-1, *range(1, 134), 999, -(1 << 15))
 _NUMBERS = (-1, -2, 0, 1, (1 << 31) - 1, -(1 << 31))
 _TIMEOUT_S = 0.3
 _BACKOFF_S = 0.01
+
+_LOG = FakeLog([(8, batch([commit(each, "any", "orders") for each in range(3, 9)]))])
+"""Of every partition: records 3 to 8, each with a time."""
+_ALL = parse_regex(".*")
 
 At = tuple[str, str, int]
 
@@ -61,13 +92,24 @@ class _State:
     """What is committed, by group, topic and partition."""
 
     def __init__(self) -> None:
-        self.offsets: dict[At, int] = {("g", "orders", 0): 7, ("g", "orders", 1): 5}
+        self.offsets: dict[At, int] = {
+            (group_id, "orders", partition): offset
+            for group_id in ("g", "c")
+            for partition, offset in ((0, 7), (1, 5))
+        }
 
     def fetch(self, request: Any) -> dict[str, Any]:
+        return self._committed(request.group_id)
+
+    def fetch_groups(self, request: Any) -> dict[str, Any]:
+        ids = [each.group_id for each in request.groups]
+        return {"groups": [{"group_id": id_, **self._committed(id_)} for id_ in ids]}
+
+    def _committed(self, group_id: str) -> dict[str, Any]:
         mine = [
-            ("orders", each, self.offsets[request.group_id, "orders", each])
+            ("orders", each, self.offsets[group_id, "orders", each])
             for each in _PARTITIONS
-            if (request.group_id, "orders", each) in self.offsets
+            if (group_id, "orders", each) in self.offsets
         ]
         return committed(*mine)
 
@@ -124,12 +166,9 @@ def check_changes(random: Random, folder: Path) -> None:
             return handler(request)
         return random.choice(kinds)(random, partial(handler, request))
 
-    with (
-        answering_broker() as broker,
-        patch.multiple(client, FIRST_BACKOFF_S=_BACKOFF_S, LAST_BACKOFF_S=_BACKOFF_S),
-        Cluster(broker.bootstrap, timeout_s=_TIMEOUT_S) as cluster,
-    ):
-        _prepare(broker, state)
+    with _broker(state, is_modern=random.random() < 0.5) as broker, _cluster(broker) as cluster:
+        broker.is_silent_on_versions = random.random() < 0.02
+        broker.is_closed_on_versions = random.random() < 0.02
         broker.handlers = {
             name: partial(damaging, name, handler) for name, handler in broker.handlers.items()
         }
@@ -145,13 +184,51 @@ def check_changes(random: Random, folder: Path) -> None:
             assert state.offsets.get(at) == row.target_offset, (row, state.offsets)
 
 
+def check_sound_changes(folder: Path) -> None:
+    """Have each change planned and carried out by brokers that answer as they should."""
+    asked: set[str] = set()
+    for is_modern in (False, True):
+        for change in _CHANGES:
+            random = Random(change.__name__)
+            with (
+                _broker(_State(), is_modern=is_modern) as broker,
+                _cluster(broker, timeout_s=30) as cluster,
+            ):
+                for _ in range(8):
+                    plan = change(cluster, random, folder)
+                    report = carry_out(cluster, plan, cluster=cluster) if plan else None
+                    silent = [e for e in report.errors if "answer" in e.reason] if report else []
+                    assert not silent, silent
+                asked.update(broker.names)
+    assert asked == set(_APIS), asked.symmetric_difference(_APIS)
+
+
+@contextmanager
+def _broker(state: _State, *, is_modern: bool) -> Iterator[FakeBroker]:
+    with answering_broker() as broker:
+        _prepare(broker, state)
+        if is_modern:
+            _modernize(broker, state)
+        yield broker
+
+
+@contextmanager
+def _cluster(broker: FakeBroker, timeout_s: float = _TIMEOUT_S) -> Iterator[Cluster]:
+    with (
+        patch.multiple(client, FIRST_BACKOFF_S=_BACKOFF_S, LAST_BACKOFF_S=_BACKOFF_S),
+        Cluster(broker.bootstrap, timeout_s=timeout_s) as cluster,
+    ):
+        yield cluster
+
+
 def _prepare(broker: FakeBroker, state: _State) -> None:
+    """Let the broker be one of 2.3 or so, with classic groups."""
     broker.handlers |= {
         "Metadata": metadata(broker, offsets(), topic("orders", 1, 1, 1)),
         "FindCoordinator": lambda _: coordinator(broker),
         "ListGroups": lambda _: {
             "error_code": 0,
-            "groups": [{"group_id": each, "protocol_type": "consumer"} for each in _GROUPS],
+            "groups": [{"group_id": each, "protocol_type": "consumer"} for each in ("g", "h")],
         },
         "DescribeGroups": lambda request: {
             "groups": [described(each, "Empty") for each in request.groups]
@@ -165,18 +242,122 @@ def _prepare(broker: FakeBroker, state: _State) -> None:
     broker.newest |= {"OffsetCommit": 6, "DeleteGroups": 1}
 
 
+def _modernize(broker: FakeBroker, state: _State) -> None:
+    """Let the broker be one of 4.3, with an authorizer and groups of all types."""
+    broker.handlers |= {
+        "FindCoordinator": lambda request: {
+            "coordinators": [
+                {"key": each, **coordinator(broker)} for each in request.coordinator_keys
+            ]
+        },
+        "ListGroups": lambda _: {
+            "error_code": 0,
+            "groups": [
+                {
+                    "group_id": group_id,
+                    "protocol_type": type_ if type_ in ("share", "streams") else "consumer",
+                    "group_state": "Empty",
+                    "group_type": type_,
+                }
+                for group_id, type_ in _GROUPS.items()
+            ],
+        },
+        "DescribeGroups": lambda request: {
+            "groups": [
+                described(each, "Empty" if _GROUPS.get(each) == "classic" else "Dead")
+                for each in request.groups
+            ]
+        },
+        "ConsumerGroupDescribe": partial(_described, "consumer"),
+        "ShareGroupDescribe": partial(_described, "share"),
+        "StreamsGroupDescribe": partial(_described, "streams"),
+        "OffsetFetch": state.fetch_groups,
+        "DescribeAcls": lambda _: {"error_code": 0, "error_message": None, "resources": []},
+        "DescribeLogDirs": _log_dirs,
+        "Fetch": _fetched,
+    }
+    broker.newest |= _NEWEST
+
+
+def _described(type_: str, request: Any) -> dict[str, Any]:
+    """Answer a describe API of the types that came after the classic one."""
+    more = {"topology": None} if type_ == "streams" else {"assignor_name": "uniform"}
+    group: dict[str, Any] = {
+        "error_code": 0,
+        "error_message": None,
+        "group_state": "Empty",
+        "group_epoch": 3,
+        "assignment_epoch": 3,
+        "members": [],
+        **more,
+    }
+    return {
+        "groups": [
+            {**group, "group_id": each}
+            if _GROUPS.get(each) == type_
+            else {**group, "group_id": each, "error_code": ErrorCode.GROUP_ID_NOT_FOUND}
+            for each in request.group_ids
+        ]
+    }
+
+
+def _fetched(request: Any) -> dict[str, Any]:
+    return {
+        "responses": [
+            {
+                "topic": each.topic,
+                "partitions": [
+                    _LOG.answer(wanted, committed=True, is_first=True) for wanted in each.partitions
+                ],
+            }
+            for each in request.topics
+        ]
+    }
+
+
+def _log_dirs(request: Any) -> dict[str, Any]:
+    named = request.topics
+    topics = (
+        {"orders": _PARTITIONS, "__consumer_offsets": _PARTITIONS}
+        if named is None
+        else {each.topic: each.partitions for each in named}
+    )
+    stored = [
+        {
+            "name": name,
+            "partitions": [
+                {
+                    "partition_index": each,
+                    "partition_size": 90,
+                    "offset_lag": 0,
+                    "is_future_key": False,
+                }
+                for each in partitions
+            ],
+        }
+        for name, partitions in topics.items()
+    ]
+    folder = {"error_code": 0, "log_dir": "/data", "topics": stored}
+    return {"error_code": 0, "results": [folder]}
+
+
 # ---- the changes
 
 
 def _reset(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
     to = ResetTo(random.choice((Goal.EARLIEST, Goal.LATEST, Goal.OFFSET, Goal.TIME, Goal.SHIFT)), 4)
     chosen = random.choice((Selection(), Selection({"orders": None}), Selection({"nothing": None})))
-    return plan_reset(cluster, cluster, random.choice((["g"], ["g", "h"], ["none"])), to, chosen)
+    groups = random.choice((["g"], ["g", "h", "c"], ["none"], ["c"], ["s", "t"], None))
+    times = random.random() < 0.5
+    if groups is None:
+        return plan_reset(cluster, cluster, (), to, chosen, regex=_ALL, with_times=times)
+    return plan_reset(cluster, cluster, groups, to, chosen, with_times=times)
 
 
 def _copy(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
-    fit = random.choice((Fit.KEEP, Fit.CLAMP, Fit.REFUSE))
-    return plan_transfer(cluster, cluster, cluster, ["g"], new_id="copy", fit=fit)
+    fit = random.choice((Fit.KEEP, Fit.CLAMP, Fit.REFUSE, Fit.BY_TIME))
+    group_id = random.choice("gc")
+    return plan_transfer(cluster, cluster, cluster, [group_id], new_id="copy", fit=fit)
 
 
 def _import(cluster: Cluster, random: Random, folder: Path) -> OffsetPlan:
@@ -188,13 +369,14 @@ def _import(cluster: Cluster, random: Random, folder: Path) -> OffsetPlan:
 
 
 def _delete(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
+    groups = random.choice((["g", "h"], ["c"], ["s", "t", "g"]))
     if random.random() < 0.5:
-        return plan_deletion(cluster, ["g", "h"])
-    return plan_deletion(cluster, ["g", "h"], topics={"orders": None})
+        return plan_deletion(cluster, groups)
+    return plan_deletion(cluster, groups, topics={"orders": None})
 
 
 def _export(cluster: Cluster, random: Random, _: Path) -> None:
-    show_offsets(cluster, random.choice((["g"], ["g", "h"])))
+    show_offsets(cluster, random.choice((["g"], ["g", "h"], ["c"])))
 
 
 _CHANGES: tuple[Callable[[Cluster, Random, Path], OffsetPlan | None], ...] = (

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from kafka.protocol.admin.acl import DescribeAclsRequest
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.admin.groups import (
     DeleteGroupsRequest,
@@ -43,7 +44,7 @@ _REQUESTS = {
         *(ListOffsetsRequest, MetadataRequest, OffsetFetchRequest),
         *(OffsetCommitRequest, OffsetDeleteRequest, DeleteGroupsRequest, LeaveGroupRequest),
         *(SaslAuthenticateRequest, SaslHandshakeRequest, DescribeGroupsRequest),
-        DescribeLogDirsRequest,
+        *(DescribeLogDirsRequest, DescribeAclsRequest),
         *(api.request for api in DESCRIBE_BY_TYPE.values()),
         describe_share_offsets_request(),
     )

@@ -23,7 +23,9 @@ __all__ = [
     "UnknownGroupError",
     "UnknownStrategyError",
     "UsageError",
+    "named_group",
     "near_names",
+    "shown_id",
 ]
 
 
@@ -238,7 +240,7 @@ class UnknownStrategyError(UnfitError):
         group_id: str | None = None,
         remark: str = "",
     ) -> None:
-        group = "" if group_id is None else f"group {group_id}: "
+        group = "" if group_id is None else f"{named_group(group_id)}: "
         super().__init__(
             f"{group}expected a strategy of {software} ({', '.join(known)}), found {strategy!r}"
             f"{remark}",
@@ -309,3 +311,13 @@ def near_names(name: str, names: Iterable[str]) -> str:
     alike = get_close_matches(name.lower(), by_letters)
     close = [each for letters in alike for each in by_letters[letters]]
     return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def shown_id(group_id: str) -> str:
+    """Write a group's id for a sentence: '' where it is empty, as Kafka allows."""
+    return group_id or "''"
+
+
+def named_group(group_id: str) -> str:
+    """Name a group in a sentence."""
+    return f"group {shown_id(group_id)}"

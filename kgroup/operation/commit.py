@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from kgroup.errors import shown_id
 from kgroup.model.group import Group, GroupType
 from kgroup.model.offset import CommitStore, CommittedOffset
 from kgroup.model.problem import Problem
@@ -95,7 +96,7 @@ def differing_note(
     """Say that commits differ, if any do, and which are shown."""
     count = sum(zookeeper.get(at, offset) != offset for at, offset in kafka.items())
     text = (
-        f"{group_id}: ZooKeeper and Kafka have different commits for {count} partition"
+        f"{shown_id(group_id)}: ZooKeeper and Kafka have different commits for {count} partition"
         f"{'' if count == 1 else 's'}; shown is the larger one, at which consumers with "
         "dual.commit.enabled begin."
     )

@@ -53,7 +53,7 @@ def joined(reports: Sequence[Report[T]]) -> Report[T]:
 def first_names(things: Sequence[T], name: Callable[[T], str] = str) -> str:
     """Name the first ten, and say how many more there are."""
     more = f" and {len(things) - 10} more" if len(things) > 10 else ""
-    return ", ".join(map(name, things[:10])) + more
+    return ", ".join(name(each) or "''" for each in things[:10]) + more
 
 
 def outcome(rows: Sequence[object], errors: Sequence[Problem]) -> ExitStatus:

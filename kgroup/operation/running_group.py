@@ -10,7 +10,7 @@ from dataclasses import replace
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assignor_of, computed_as
-from kgroup.errors import NotFoundError, UnfitError
+from kgroup.errors import NotFoundError, UnfitError, named_group, shown_id
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupType, Member, MemberState
 from kgroup.model.offset import CommitStore
@@ -71,13 +71,14 @@ def scenario_of(
     group_id = found.group_id
     if found.type not in _SIMULATED:
         raise UnfitError(
-            f"group {group_id}: expected a group of type {' or '.join(_SIMULATED)}, found "
+            f"{named_group(group_id)}: expected a group of type {' or '.join(_SIMULATED)}, found "
             f"{found.type}",
             group_id=group_id,
         )
     if not found.members:
         raise UnfitError(
-            f"group {group_id}: expected members, found none (state {found.state or 'unknown'})",
+            f"{named_group(group_id)}: expected members, found none (state "
+            f"{found.state or 'unknown'})",
             group_id=group_id,
         )
     report = group_spec(source, reading, found, advice=advice)
@@ -116,7 +117,7 @@ def scenario_of(
             started[name] = StartMember(each.member_id, each.owned or ())
         members[name] = MemberPlan(config)
     start = _start(group, spec, _on_known_partitions(started, topics, notes), notes)
-    title = f"Group {group_id} as it is"
+    title = f"Group {shown_id(group_id)} as it is"
     scenario = Scenario(group_id, topics, members, (), _WATCHED_MS, title, start=start)
     return Report((_watched(scenario),), report.errors, tuple(notes))
 
@@ -168,7 +169,7 @@ def _on_zookeeper(
     if free:
         notes.append(f"nobody owns {first_names(sorted(free))}, until something changes")
     start = Start(1, spec.strategy, "", started, *_offsets_and_ends(group, spec))
-    title = f"Group {group.group_id} as it is"
+    title = f"Group {shown_id(group.group_id)} as it is"
     return Scenario(
         group.group_id, topics, {}, (), _WATCHED_MS, title, start=start, connectors=connectors
     )
@@ -185,8 +186,8 @@ def _start(
         notes.append(f"the group's {counted} is not known; it is counted from 1")
     elif generation_id > _LARGEST_GENERATION:
         raise UnfitError(
-            f"group {group.group_id}: expected the {counted} to be {_LARGEST_GENERATION} at most, "
-            f"found {generation_id}",
+            f"{named_group(group.group_id)}: expected the {counted} to be {_LARGEST_GENERATION} at "
+            f"most, found {generation_id}",
             group_id=group.group_id,
         )
     first, *_ = members
@@ -390,6 +391,6 @@ def _member_named(scenario: Scenario, text: str) -> str:
     names = first_names(list(members))
     what = f"{text!r}, with which {first_names(found)} begin" if found else repr(text)
     raise NotFoundError(
-        f"group {scenario.group_id}: expected a member ({names}), found {what}",
+        f"{named_group(scenario.group_id)}: expected a member ({names}), found {what}",
         group_id=scenario.group_id,
     )

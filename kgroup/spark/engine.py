@@ -35,6 +35,8 @@ class SparkEngine:
             without files are empty. Executors see them under the same names.
     """
 
+    has_infinities = False
+
     def __init__(self, session: SparkSession, files: Mapping[str, Sequence[Path]]) -> None:
         self._session = session
         own = {

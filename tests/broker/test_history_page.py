@@ -205,7 +205,7 @@ def test_lags_are_those_that_the_broker_told(
     assert cli("history", "report", "slow", "--warehouse", root, "--html", page).status == 0
     shown = seen(page)
     assert (shown["errors"], shown["fetched"], shown["drawn"]) == ([], [], "yes")
-    assert shown["titles"][-1] == "Lag, where ends of logs were recorded"
+    assert shown["titles"][-1] == "Lag, where log end offsets were recorded"
     assert shown["hover"][-2:] == [
         f"{rfc3339(each.time_ms)}: {each.lag} records in 2 partitions" for each in (first, second)
     ]

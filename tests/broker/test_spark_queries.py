@@ -366,6 +366,9 @@ def test_every_question_names_a_damaged_file(
 VALUES = (
     ("timestamp_millis(1784000000000 * 1000)", "58502-09-17T03:33:20+00:00"),
     ("array(map('a', date_from_unix_date(2147483646)))", [[["a", "5881580-07-10"]]]),
+    ("timestamp_micros(9223372036854775807)", "294247-01-10T04:00:54.775807+00:00"),
+    ("timestamp_micros(-9223372036854775807)", "-290308-12-21T19:59:05.224193+00:00"),
+    ("date_from_unix_date(2147483647)", "5881580-07-11"),
     ("make_dt_interval(1, 0, 0, 0.5)", "PT86400.5S"),
     ("CAST('NaN' AS DOUBLE)", None),
     ("X'AA'", "qg=="),

@@ -315,3 +315,38 @@ def test_full_standard_output_is_an_error(words: str, status: int) -> None:
         )
     assert done.returncode == status
     assert b"kgroup: error: standard output: No space left on device\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "assign --dry-run {}",
+        "assign --dry-run {} --compare",
+        "describe {}",
+        "check {}",
+        "plan {}",
+        "plan assignor range {}",
+        "plan partitions orders=12 {}",
+        "simulate --from {}",
+        "members remove --all {}",
+        "offsets show {}",
+        "offsets reset --to-latest {}",
+    ],
+)
+def test_an_empty_group_id_is_quoted(cli: Cli, words: str) -> None:
+    result = cli(*("" if each == "{}" else each for each in words.split()), "--sample")
+    assert result.status == 3, result
+    assert "group ''" in result.err
+
+
+def test_every_sentence_that_names_a_group_can_have_an_empty_id() -> None:
+    """`named_group` writes the name; a plain `group {group_id}` would end in a blank."""
+    plain = re.compile(r"\b[Gg]roup \{[a-z_.]*group(_id)?\}")
+    root = Path(kgroup.__file__).parent
+    found = [
+        f"{path.relative_to(root)}: {line.strip()}"
+        for path in sorted(root.rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if plain.search(line)
+    ]
+    assert found == []

@@ -696,6 +696,7 @@ class Heard:
 
     engine: DuckEngine
     parameters: list[object] = field(default_factory=list)
+    has_infinities: bool = True
 
     def query(
         self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False

@@ -272,7 +272,7 @@ def test_groups_that_do_not_exist() -> None:
     named = Selection({"payments": None})
     plan = plan_reset(cluster, cluster, ["new"], ResetTo(Goal.LATEST), named)
     assert plan.problems == ()
-    assert plan.notes == ("new: nothing is committed yet; the group comes into being by this.",)
+    assert plan.notes == ("new: nothing is committed yet; this creates the group.",)
     assert carry_out(cluster, plan).exit_status is ExitStatus.DONE
     assert cluster.offsets == {"new": commits({("payments", 0): 8})}
 

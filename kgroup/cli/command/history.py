@@ -18,7 +18,7 @@ COMMANDS: CommandTable = {
         "history.stale",
         "Find offsets that nobody commits any more, or that are about to expire.",
     ),
-    "lag": ("history.lag", "Show how far a group was behind, where ends of logs were recorded."),
+    "lag": ("history.lag", "Show how far a group was behind, where log end offsets were recorded."),
     "rebalances": (
         "history.rebalances",
         "Tell when groups rebalanced, why, and who was there before and after.",

@@ -34,7 +34,7 @@ __all__ = ["command"]
     metavar="PATH",
     multiple=True,
     help="A log directory, a folder of segments or a segment of __consumer_offsets; also a URI "
-    "such as s3://bucket/folder. Or a snapshot, for the ends of logs that 'history lag' needs. "
+    "such as s3://bucket/folder. Or a snapshot, for the log end offsets that 'history lag' needs. "
     "Name more behind it, those of several brokers too.",
 )
 @click.argument("more", metavar="[PATH...]", nargs=-1)

@@ -25,15 +25,15 @@ __all__ = ["command"]
 )
 @group_argument
 @topic_option
-@at_option("Then: with the ends of logs that were recorded last.  [default: the newest known]")
-@time_options("Instead: each time from then on that ends were recorded,", "and before then.")
+@at_option("Then: with the log end offsets recorded last.  [default: the newest known]")
+@time_options("Instead: each time from then on with log end offsets,", "and before then.")
 @click.option(
     "--snapshot",
     "snapshots",
     metavar="FILE",
     multiple=True,
     type=PATH,
-    help="Take the ends of logs from a file of 'kgroup snapshot' too; repeat it for several.",
+    help="Also take log end offsets from a file of 'kgroup snapshot'. Repeatable.",
 )
 @warehouse_options
 @output_options
@@ -47,11 +47,11 @@ def command(
     warehouse: WarehouseChoice,
     output: Output,
 ) -> ExitStatus:
-    """Show how far a group was behind, where ends of logs were recorded.
+    """Show how far a group was behind, where log end offsets were recorded.
 
-    __consumer_offsets does not tell where the logs of topics end; snapshots do. A row compares an
-    end with the offset that counted when it was recorded. Where no end is known, neither is the
-    lag.
+    __consumer_offsets has no log end offsets; snapshots have. A row compares a log end offset with
+    the offset that was committed when it was recorded. Where no log end offset is known, the lag is
+    unknown too.
     """
     if at_ms is not None and (since_ms is not None or until_ms is not None):
         raise click.UsageError("--at is one time; choose it, or --since and --until")

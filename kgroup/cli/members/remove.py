@@ -17,7 +17,7 @@ from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members
 from kgroup.cli.output.context import documented, show, warn
 from kgroup.cli.output.form import Output
-from kgroup.errors import ExitStatus, UsageError
+from kgroup.errors import ExitStatus, UsageError, named_group
 
 __all__ = ["command"]
 
@@ -91,7 +91,7 @@ def command(
             execution.ask(
                 partial(sheet_text, sheet.without_blank(), "table", headers=True),
                 lambda: (
-                    f"Remove {count} member{'' if count == 1 else 's'} of group {group} in "
+                    f"Remove {count} member{'' if count == 1 else 's'} of {named_group(group)} in "
                     f"{found.store_name}?"
                 ),
             )

@@ -1,4 +1,4 @@
-"""How far a group was behind, where the ends of the logs were recorded."""
+"""How far a group was behind, where log end offsets were recorded."""
 
 from __future__ import annotations
 
@@ -136,8 +136,8 @@ def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:
     latest = max(with_end, key=lambda row: row.time_ms, default=None)
     if latest is None:
         yield (
-            "No end of a log is known for what was asked: snapshots tell them ('kgroup snapshot', "
-            "then --snapshot FILE)."
+            "No log end offset is known for what was asked: snapshots have them ('kgroup "
+            "snapshot', then --snapshot FILE)."
         )
     elif last_ms is not None and latest.time_ms > last_ms:
         yield (

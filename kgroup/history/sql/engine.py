@@ -55,7 +55,13 @@ FOLDERS = ".*/cluster=([^/]*)/date=([^/]*)/[^/]*$"
 
 
 class Engine(Protocol):
-    """Something that answers SQL; nulls come first where rows are ordered upwards."""
+    """Something that answers SQL; nulls come first where rows are ordered upwards.
+
+    Attributes:
+        has_infinities: whether the largest and the smallest times are infinite.
+    """
+
+    has_infinities: bool
 
     def query(
         self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False
@@ -90,6 +96,8 @@ class DuckEngine:
     Raises:
         KgroupError: DuckDB is not installed.
     """
+
+    has_infinities = True
 
     def __init__(self, files: Mapping[str, Sequence[Path]]) -> None:
         # In a fixed order, so that what a query leaves open is the same every time.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,18 +44,18 @@ def ask_sql(engine: Engine, query: str) -> Answer:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"two columns are called {name}; name one of them otherwise, by AS")
-    values = [_values(column) for column in found.columns]
+    values = [_values(column, engine.has_infinities) for column in found.columns]
     rows = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
     columns = dict(zip(names, found.schema.types, strict=True))
     return Answer(tuple(rows), columns=columns)
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Give the values of a column as JSON has them."""
+def _values(column: pa.ChunkedArray, has_infinities: bool) -> list[Any]:
+    """Give the values of a column as JSON has them; see `Engine.has_infinities`."""
     try:
         return [_plain(value) for value in column.to_pylist()]
     except _NOT_IN_PYTHON:
-        return [_scalar(value) for value in column]
+        return [_scalar(value, has_infinities) for value in column]
 
 
 _NOT_IN_PYTHON = (ArithmeticError, LookupError, TypeError, ValueError, pa.ArrowException)
@@ -89,20 +88,24 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _scalar(value: pa.Scalar) -> Any:
+def _scalar(value: pa.Scalar, has_infinities: bool) -> Any:
     """Give a value as `_plain` does, or its text where Python has no type for it."""
     try:
         return _plain(value.as_py())
     except _NOT_IN_PYTHON:
         kind = value.type
     if pa.types.is_struct(kind):
-        return {kind.field(at).name: _scalar(value[at]) for at in range(kind.num_fields)}
+        return {
+            kind.field(at).name: _scalar(value[at], has_infinities) for at in range(kind.num_fields)
+        }
     if pa.types.is_map(kind):
-        return [[_scalar(entry[0]), _scalar(entry[1])] for entry in value.values]
+        return [
+            [_scalar(each, has_infinities) for each in entry.values()] for entry in value.values
+        ]
     if pa.types.is_nested(kind) and hasattr(value, "values"):
-        return [_scalar(each) for each in value.values]
+        return [_scalar(each, has_infinities) for each in value.values]
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return _instant(value)
+        return _instant(value, has_infinities)
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         nanoseconds = value.value * _NANOSECONDS[kind.unit]
         if pa.types.is_duration(kind):
@@ -115,16 +118,20 @@ def _scalar(value: pa.Scalar) -> Any:
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
-def _instant(value: pa.Scalar) -> str:
-    """Write a date or a time outside the years 1 to 9999; the largest are DuckDB's infinities."""
-    is_date = pa.types.is_date(value.type)
-    number = value.value
-    largest = 2 ** (31 if value.type == pa.date32() else 63) - 1
-    if abs(number) == largest:
+def _instant(value: pa.Scalar, has_infinities: bool) -> str:
+    """Write a date or a time outside the years 1 to 9999."""
+    kind, number = value.type, value.value
+    largest = 2 ** (31 if kind == pa.date32() else 63) - 1
+    if has_infinities and abs(number) == largest:
         return "infinity" if number > 0 else "-infinity"
-    text = str(np.datetime64(number, "D" if is_date else value.type.unit))
-    text = re.sub(r"\.0+$", "", text)
-    return text if is_date or value.type.tz is None else f"{text}+00:00"
+    if pa.types.is_date(kind):
+        return str(np.datetime64(number, "D"))
+    # by seconds, as the smallest number of the type is no time to NumPy
+    per_second = 10**9 // _NANOSECONDS[kind.unit]
+    whole, rest = divmod(number, per_second)
+    text = str(np.datetime64(whole, "s"))
+    text += f".{rest:0{len(str(per_second)) - 1}}" if rest else ""
+    return text if kind.tz is None else f"{text}+00:00"
 
 
 def _length(months: int, days: int, nanoseconds: int) -> str:

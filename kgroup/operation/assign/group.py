@@ -11,7 +11,7 @@ from kgroup.assignor.base import Topic, TopicPartition
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assignor_of, computed_as, strategies
-from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError
+from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
 from kgroup.model.client.library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
@@ -113,8 +113,8 @@ def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
     if found is not None:
         return reading, found
     if missing:
-        raise NotFoundError(f"group {group_id}: {missing[0].reason}", group_id=group_id)
-    raise InputError(f"group {group_id}: {reading.problems[0].reason}", group_id=group_id)
+        raise NotFoundError(f"{named_group(group_id)}: {missing[0].reason}", group_id=group_id)
+    raise InputError(f"{named_group(group_id)}: {reading.problems[0].reason}", group_id=group_id)
 
 
 def group_spec(
@@ -138,7 +138,7 @@ def group_spec(
     protocol = protocol_of(group)
     if not group.members:
         raise UnfitError(
-            f"group {group_id}: expected members that subscribe, found none (state "
+            f"{named_group(group_id)}: expected members that subscribe, found none (state "
             f"{_known(group.state)}){advice.members}",
             group_id=group_id,
         )
@@ -253,14 +253,14 @@ def protocol_of(group: Group) -> str:
     """
     if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
         raise UnfitError(
-            f"group {group.group_id}: expected members of protocol type 'consumer', found "
+            f"{named_group(group.group_id)}: expected members of protocol type 'consumer', found "
             f"{group.protocol_type!r} (protocol {_known(group.assignor)}); what they assign are "
             f"no partitions. Sent by its members: {_sizes(group.members)}",
             group_id=group.group_id,
         )
     if group.type is GroupType.STREAMS:
         raise UnfitError(
-            f"group {group.group_id} is a streams group; its tasks are not assigned here",
+            f"{named_group(group.group_id)} is a streams group; its tasks are not assigned here",
             group_id=group.group_id,
         )
     return str(group.type)
@@ -282,13 +282,13 @@ def _check_subscriptions(group: Group, advice: Advice) -> None:
         return
     if group.state in _REBALANCING:
         raise InputError(
-            f"group {group.group_id} is in a rebalance ({group.state}), and its members before it "
-            "are not known from this source; try again when it is over",
+            f"{named_group(group.group_id)} is in a rebalance ({group.state}), and its members "
+            "before it are not known from this source; try again when it is over",
             group_id=group.group_id,
         )
     raise InputError(
-        f"group {group.group_id}: expected subscriptions of the consumer protocol, found bytes "
-        f"that are none, of protocol {_known(group.assignor)}, from {len(unread)} of "
+        f"{named_group(group.group_id)}: expected subscriptions of the consumer protocol, found "
+        f"bytes that are none, of protocol {_known(group.assignor)}, from {len(unread)} of "
         f"{len(group.members)} members: {_sizes(unread)}. What they subscribe to is not guessed"
         f"{advice.subscriptions}",
         group_id=group.group_id,
@@ -354,7 +354,8 @@ def _member(
     for each in owned or ():
         if not 0 <= each.partition < MOST_PARTITIONS:  # clients write what they like
             raise UnfitError(
-                f"group {group.group_id}: expected partitions from 0 to {MOST_PARTITIONS - 1}, "
+                f"{named_group(group.group_id)}: expected partitions from 0 to "
+                f"{MOST_PARTITIONS - 1}, "
                 f"found {each.partition} of {each.topic} with member {member.member_id}",
                 group_id=group.group_id,
             )

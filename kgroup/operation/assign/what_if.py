@@ -11,7 +11,7 @@ from operator import attrgetter
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import CLIENTS, computed_as
-from kgroup.errors import NotFoundError, UsageError
+from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
@@ -346,7 +346,7 @@ def _has_no_topic(spec: GroupSpec, topic: str) -> str:
 
 
 def _called(spec: GroupSpec) -> str:
-    return "the group" if spec.id is None else f"group {spec.id}"
+    return "the group" if spec.id is None else named_group(spec.id)
 
 
 def _names(spec: GroupSpec, member: MemberSpec) -> Mapping[str, str | None]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kgroup.assignor.base import AssignorError
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign_threads, strategies
-from kgroup.errors import InputError, ProblemKind
+from kgroup.errors import InputError, ProblemKind, named_group
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, Member
 from kgroup.model.problem import Problem
@@ -36,7 +36,7 @@ def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
         else "what it subscribes to is not guessed; --spec takes it from a file"
     )
     raise InputError(
-        f"group {group.group_id}: {unread.path}: {unread.reason.rstrip('.')}; {effect}",
+        f"{named_group(group.group_id)}: {unread.path}: {unread.reason.rstrip('.')}; {effect}",
         group_id=group.group_id,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import GONE, OffsetMark
-from kgroup.operation.check.look import Evidence, ago, finding_of, length
+from kgroup.operation.check.look import Evidence, about_offset, ago, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
@@ -43,31 +43,9 @@ def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Findi
     yield from _pending(group, evidence)
 
 
-def _about(
-    code: Rule,
-    reason: str,
-    group: GroupDescription,
-    offset: OffsetDescription,
-    basis: Basis = Basis.LOOK,
-) -> Finding:
-    return finding_of(
-        code,
-        reason,
-        group.group_id,
-        basis=basis,
-        topic=offset.topic,
-        partition=offset.partition,
-        member_id=offset.member_id,
-        offset=offset.committed_offset,
-        log_start_offset=offset.log_start_offset,
-        log_end_offset=offset.log_end_offset,
-        since_ms=offset.commit_timestamp_ms,
-    )
-
-
 def _gone(group: GroupDescription, offset: OffsetDescription) -> Finding:
     what = "topic" if offset.mark is OffsetMark.TOPIC_GONE else "partition"
-    return _about(
+    return about_offset(
         Rule.TOPIC_GONE,
         f"{offset.committed_offset} is committed for {offset.topic}-{offset.partition}, and there "
         f"is no such {what}.",
@@ -84,7 +62,7 @@ def _range(group: GroupDescription, offset: OffsetDescription) -> Iterator[Findi
     if committed is not None and end is not None and code is not None:
         place = f"{offset.topic}-{offset.partition}"
         text = out_of_range(code, place, committed, start, end, ("earliest", "latest"))
-        yield _about(code, text, group, offset)
+        yield about_offset(code, text, group, offset)
 
 
 def out_of_range(
@@ -137,7 +115,7 @@ def _backward(
             f"{offset.topic}-{offset.partition}: {was} was committed, and {_between(evidence)} "
             f"later {committed}."
         )
-        yield _about(Rule.BACKWARD_COMMIT, text, group, offset, Basis.LOOKS)
+        yield about_offset(Rule.BACKWARD_COMMIT, text, group, offset, Basis.LOOKS)
 
 
 def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
@@ -164,7 +142,7 @@ def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
             f"{offset.topic}-{offset.partition}: nothing is committed, and the log has grown by "
             f"{_records(grown)} within {_between(evidence)}; its owner is {offset.member_id}."
         )
-        yield _about(Rule.NEVER_COMMITTED, text, group, offset, Basis.LOOKS)
+        yield about_offset(Rule.NEVER_COMMITTED, text, group, offset, Basis.LOOKS)
     since_ms, now_ms = group.state_timestamp_ms, evidence.now.time_ms
     if still and since_ms is not None and now_ms - since_ms >= evidence.limits.stuck_ms:
         names = first_names([f"{each.topic}-{each.partition}" for each in still])
@@ -228,7 +206,7 @@ def _still(
             f"{place}: {committed} is committed as {since} before, and the lag has grown from "
             f"{before.lag} to {offset.lag}; its owner is {offset.member_id}."
         )
-        yield _about(Rule.STUCK_PARTITION, text, group, offset, Basis.LOOKS)
+        yield about_offset(Rule.STUCK_PARTITION, text, group, offset, Basis.LOOKS)
     assert evidence.before is not None
     at = (offset.topic or "", offset.partition)
     stable = evidence.now.stable_ends.get(at)
@@ -237,7 +215,7 @@ def _still(
             f"{place}: consumers of isolation level read_committed end at {stable}, as they did "
             f"{since} before, and the log at {offset.log_end_offset}."
         )
-        yield _about(Rule.OPEN_TRANSACTION, text, group, offset, Basis.LOOKS)
+        yield about_offset(Rule.OPEN_TRANSACTION, text, group, offset, Basis.LOOKS)
 
 
 def _between_ms(evidence: Evidence) -> int:
@@ -262,7 +240,7 @@ def _old(
             f"{offset.topic}-{offset.partition}: the last commit was {ago(then_ms, now_ms)}, and "
             f"up to {_records(offset.waiting)} wait; its owner is {offset.member_id}."
         )
-        yield _about(Rule.OLD_COMMIT, text, group, offset, Basis.LOG)
+        yield about_offset(Rule.OLD_COMMIT, text, group, offset, Basis.LOG)
 
 
 def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
@@ -335,4 +313,4 @@ def _outside(group: GroupDescription) -> Iterator[Finding]:
                 f"{offset.topic}-{offset.partition}: {offset.committed_offset} was committed after "
                 "the last rebalance, and no member subscribes to the topic."
             )
-            yield _about(Rule.OUTSIDE_COMMIT, text, group, offset, Basis.LOG)
+            yield about_offset(Rule.OUTSIDE_COMMIT, text, group, offset, Basis.LOG)

@@ -9,9 +9,19 @@ from typing import Any
 from kgroup.model.cluster import ClusterView
 from kgroup.model.pattern import Pattern
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.description import GroupDescription, OffsetDescription
 
-__all__ = ["At", "Evidence", "GroupLimits", "Limits", "Look", "ago", "finding_of", "length"]
+__all__ = [
+    "At",
+    "Evidence",
+    "GroupLimits",
+    "Limits",
+    "Look",
+    "about_offset",
+    "ago",
+    "finding_of",
+    "length",
+]
 
 At = tuple[str, int]
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
@@ -137,6 +147,29 @@ def finding_of(
 ) -> Finding:
     """Make a finding with what its rule says; some cases are less severe than the rule."""
     return Finding(code, severity or code.severity, basis, group_id, reason, code.advice, **more)
+
+
+def about_offset(
+    code: Rule,
+    reason: str,
+    group: GroupDescription,
+    offset: OffsetDescription,
+    basis: Basis = Basis.LOOK,
+) -> Finding:
+    """Make a finding about a partition, with what is known of it."""
+    return finding_of(
+        code,
+        reason,
+        group.group_id,
+        basis=basis,
+        topic=offset.topic,
+        partition=offset.partition,
+        member_id=offset.member_id,
+        offset=offset.committed_offset,
+        log_start_offset=offset.log_start_offset,
+        log_end_offset=offset.log_end_offset,
+        since_ms=offset.commit_timestamp_ms,
+    )
 
 
 def ago(then_ms: int, now_ms: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from kgroup.model.client.library import Certainty
 from kgroup.model.group import GroupState, GroupType, Member
 from kgroup.model.log_range import GONE, OffsetMark
-from kgroup.operation.check.look import Evidence, Look, ago, finding_of
+from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
@@ -64,7 +64,8 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
         if committed is None or was is None or was.committed_offset is None:
             continue
         if committed > was.committed_offset and earlier and earlier.state is GroupState.EMPTY:
-            yield _reader_finding(
+            yield about_offset(
+                Rule.READER_WITHOUT_MEMBERSHIP,
                 f"{offset.topic}-{offset.partition}: {was.committed_offset} was committed, then "
                 f"{committed}, and the group had no members.",
                 group,
@@ -82,30 +83,14 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     if group.type is GroupType.CLASSIC and then_ms > (group.state_timestamp_ms or 0):
         most_ms = evidence.limits.old_commit_ms
     if now_ms - then_ms <= most_ms:
-        yield _reader_finding(
+        yield about_offset(
+            Rule.READER_WITHOUT_MEMBERSHIP,
             f"{newest.topic}-{newest.partition}: {newest.committed_offset} was committed "
             f"{ago(then_ms, now_ms)}, and the group has no members.",
             group,
             newest,
             Basis.LOG,
         )
-
-
-def _reader_finding(
-    reason: str, group: GroupDescription, offset: OffsetDescription, basis: Basis
-) -> Finding:
-    return finding_of(
-        Rule.READER_WITHOUT_MEMBERSHIP,
-        reason,
-        group.group_id,
-        basis=basis,
-        topic=offset.topic,
-        partition=offset.partition,
-        offset=offset.committed_offset,
-        log_start_offset=offset.log_start_offset,
-        log_end_offset=offset.log_end_offset,
-        since_ms=offset.commit_timestamp_ms,
-    )
 
 
 def _nobody_reads(group: GroupDescription) -> Iterator[Finding]:
@@ -198,12 +183,7 @@ def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
             yield from _streams_shares(group, members)
             continue
         if total < len(members):
-            yield finding_of(
-                Rule.TOO_MANY_MEMBERS,
-                f"{len(members)} members share {total} partition{'' if total == 1 else 's'}: "
-                f"{len(idle)} have none ({first_names(idle)}).",
-                group.group_id,
-            )
+            yield _too_many_members(group, len(members), ("member", "partition"), total, idle)
             continue
         for name in idle:
             yield finding_of(
@@ -225,6 +205,19 @@ def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
             )
 
 
+def _too_many_members(
+    group: GroupDescription, count: int, nouns: tuple[str, str], total: int, idle: Sequence[str]
+) -> Finding:
+    """Tell that members, or threads, are more than the partitions or tasks to share."""
+    who, what = nouns
+    return finding_of(
+        Rule.TOO_MANY_MEMBERS,
+        f"{count} {who}s share {total} {what}{'' if total == 1 else 's'}: {len(idle)} idle "
+        f"({first_names(idle)}).",
+        group.group_id,
+    )
+
+
 def _streams_shares(group: GroupDescription, members: Sequence[Member]) -> Iterator[Finding]:
     """Compare threads of Kafka Streams by tasks: standby and warm-up tasks are work too.
 
@@ -238,12 +231,7 @@ def _streams_shares(group: GroupDescription, members: Sequence[Member]) -> Itera
         return
     total = sum(active for active, _ in known.values())
     if total < len(members):
-        yield finding_of(
-            Rule.TOO_MANY_MEMBERS,
-            f"{len(members)} threads share {total} active task{'' if total == 1 else 's'}: "
-            f"{len(idle)} have none, and no standby task ({first_names(idle)}).",
-            group.group_id,
-        )
+        yield _too_many_members(group, len(members), ("thread", "active task"), total, idle)
         return
     for name in idle:
         yield replace(

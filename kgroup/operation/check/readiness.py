@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kgroup.errors import BrokerError, InputError, NotFoundError
+from kgroup.errors import BrokerError, InputError, NotFoundError, named_group
 from kgroup.model.group import GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.check.look import finding_of
@@ -36,7 +36,7 @@ def check_readiness(
         try:
             findings.append(_of_group(source, group))
         except (BrokerError, InputError, NotFoundError) as error:
-            reason = str(error).removeprefix(f"group {group.group_id}: ")
+            reason = str(error).removeprefix(f"{named_group(group.group_id)}: ")
             problems.append(Problem(error.kind, reason, group_id=group.group_id))
     return findings, problems
 

@@ -14,7 +14,7 @@ from kgroup.assignor.base import AssignorError, Topic
 from kgroup.assignor.spec import GroupSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.errors import ProblemKind, UsageError
+from kgroup.errors import ProblemKind, UsageError, shown_id
 from kgroup.model.group import Group
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange
@@ -331,8 +331,8 @@ class _Audit:
         yield self._finding(
             Rule.NO_CONSUMERS,
             self._root,
-            f"{self._nodes.group_id} has {count} commit{'' if count == 1 else 's'} and no "
-            f"consumers{last}.",
+            f"{shown_id(self._nodes.group_id)} has {count} commit{'' if count == 1 else 's'} and "
+            f"no consumers{last}.",
             since_ms=since_ms,
         )
 
@@ -344,8 +344,8 @@ class _Audit:
             yield self._finding(
                 Rule.LEGACY_GROUP,
                 self._root,
-                f"{self._nodes.group_id} is in ZooKeeper, with {consumers}, and all brokers are of "
-                "Kafka 0.9 or later.",
+                f"{shown_id(self._nodes.group_id)} is in ZooKeeper, with {consumers}, and all "
+                "brokers are of Kafka 0.9 or later.",
             )
 
 

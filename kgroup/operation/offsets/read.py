@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from operator import attrgetter
 
-from kgroup.errors import ProblemKind
+from kgroup.errors import ProblemKind, shown_id
 from kgroup.model.offset import CommittedOffset, StoredOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
@@ -96,7 +96,7 @@ def read_stored(
 def _with_note(reading: OffsetReading) -> OffsetReading:
     """Say which partitions are left out, as a negative number is committed for them."""
     notes = [
-        f"{group_id}: {len(ats)} partition{'' if len(ats) == 1 else 's'} left out "
+        f"{shown_id(group_id)}: {len(ats)} partition{'' if len(ats) == 1 else 's'} left out "
         f"({first_names([f'{topic}-{partition}' for topic, partition in ats])}): the group "
         "committed a negative number, which stands for no offset"
         for group_id, ats in reading.empty_commits.items()

@@ -7,7 +7,7 @@ which takes the end where no record is as late as a time, and the nearest offset
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kgroup.errors import ProblemKind, UsageError, near_names
+from kgroup.errors import ProblemKind, UsageError, near_names, shown_id
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark
 from kgroup.model.next_record import Position
@@ -393,4 +393,4 @@ def _sizes(cluster: GroupSource | None, ats: Collection[At]) -> Mapping[At, int]
 def _new_groups(reading: OffsetReading, targets: Iterable[str]) -> Iterable[str]:
     for group_id in targets:
         if group_id not in reading.offsets:
-            yield f"{group_id}: nothing is committed yet; the group comes into being by this."
+            yield f"{shown_id(group_id)}: nothing is committed yet; this creates the group."

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import join
 
-from kgroup.errors import InputError, NotFoundError
+from kgroup.errors import InputError, NotFoundError, named_group
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import CLASSES
@@ -158,7 +158,7 @@ def advise(
             problems.append(Problem(error.kind, str(error), group_id=group_id))
             continue
         except InputError as error:
-            reason = str(error).removeprefix(f"group {group_id}: ")
+            reason = str(error).removeprefix(f"{named_group(group_id)}: ")
             found = replace(row, summary=f"Nothing can be planned: {reason}.")
         rows.append(found)
     return Report(tuple(rows), tuple(problems), reading.notes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from kgroup.errors import NotFoundError, UnfitError, UsageError, near_names
+from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
 from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.connect import settable, tasks_one_by_one
@@ -149,7 +149,7 @@ def plan_assignor(
     group = running.group
     if group.type is not GroupType.CLASSIC:
         raise UnfitError(
-            f"group {group.group_id}: expected {_ASSIGNING}, found one of type {group.type}",
+            f"{named_group(group.group_id)}: expected {_ASSIGNING}, found one of type {group.type}",
             group_id=group.group_id,
         )
     if running.is_stopped:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.errors import ProblemKind, UsageError
+from kgroup.errors import ProblemKind, UsageError, shown_id
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups
@@ -61,8 +61,8 @@ def copy_of_step(plans: Sequence[Plan], number: int, group_ids: Collection[str] 
 def _by_hand(plan: Plan, step: PlanStep) -> str:
     what = (*step.actions, *(f"Run: {each}" for each in step.commands))
     return (
-        f"step {step.number} for {plan.group_id} copies no offsets, which is all that can be "
-        f"applied; do it by hand: {step.title}. {' '.join(what)}".rstrip()
+        f"step {step.number} for {shown_id(plan.group_id)} copies no offsets, which is all that "
+        f"can be applied; do it by hand: {step.title}. {' '.join(what)}".rstrip()
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from shlex import quote
 from typing import NamedTuple
 
-from kgroup.errors import NotFoundError, UnfitError, UsageError, near_names
+from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
 from kgroup.model.group import Group, GroupType
 from kgroup.operation.plan.coordinator import kafka_tool, kgroup_on
 from kgroup.operation.plan.forecast import (
@@ -215,7 +215,7 @@ def _plan(
     before = scenario.topics.get(topic)
     if not before:
         raise UnfitError(
-            f"group {group.group_id}: expected members that read {topic}, found "
+            f"{named_group(group.group_id)}: expected members that read {topic}, found "
             f"{first_names(sorted(scenario.topics)) or 'none that read a topic'}"
             f"{near_names(topic, sorted(scenario.topics))}",
             group_id=group.group_id,
@@ -284,8 +284,8 @@ def _of_stopped(
     committed = [each.partition for each in group.offsets if each.topic == topic]
     if not committed:
         raise UnfitError(
-            f"group {group.group_id}: expected members that read {topic}, or commits of it, found "
-            "neither",
+            f"{named_group(group.group_id)}: expected members that read {topic}, or commits of it, "
+            "found neither",
             group_id=group.group_id,
         )
     before = told or max(committed) + 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError
+from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, named_group
 from kgroup.model.client.library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
@@ -139,8 +139,8 @@ class RunningGroup:
             return found[0]
         what = f"{len(found)} that are called {text!r}" if found else repr(text)
         raise NotFoundError(
-            f"group {self.group.group_id}: expected one member ({first_names(list(self.by_name))}),"
-            f" found {what}",
+            f"{named_group(self.group.group_id)}: expected one member "
+            f"({first_names(list(self.by_name))}), found {what}",
             group_id=self.group.group_id,
         )
 
@@ -197,7 +197,7 @@ def read_running(
     reading, found = find_group(source, group_id)
     if found.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
         raise UnfitError(
-            f"group {group_id}: expected {expected}, found one of type {found.type}",
+            f"{named_group(group_id)}: expected {expected}, found one of type {found.type}",
             group_id=group_id,
         )
     brokers = read_brokers(source, found)
@@ -278,7 +278,7 @@ def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) ->
         try:
             report = plan(group_id)
         except (NotFoundError, InputError) as error:
-            reason = str(error).removeprefix(f"group {group_id}: ")
+            reason = str(error).removeprefix(f"{named_group(group_id)}: ")
             problems.append(Problem(error.kind, reason, group_id=group_id))
             all_planned = False
             continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
 from kgroup.operation.plan.plan import Compared
-from kgroup.render.cell import Column, Kind, age, visible
+from kgroup.render.cell import Column, Kind, age, cell, visible
 from kgroup.render.column import GROUP
 from kgroup.render.group.plan import PARTS, summary_lines
 from kgroup.render.sheet import Sheet, sheet_text, title_text
@@ -81,7 +81,7 @@ def advice_text(
     for number, group in enumerate(groups):
         if number:
             yield "\n"
-        title = f"Group {visible(group.group_id)}"
+        title = f"Group {cell(group.group_id, Kind.NAME)}"
         yield from title_text(title, form, level=2, terminal=terminal)
         yield from summary_lines(group.summary, form, terminal=terminal)
         for each in group.proposals:

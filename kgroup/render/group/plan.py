@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kgroup.operation.plan.plan import Compared, Plan, PlanStep, Setting
 from kgroup.operation.plan.verify.step import StepCheck
-from kgroup.render.cell import Column, Kind, age, mermaid_label, visible
+from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, visible
 from kgroup.render.column import GROUP
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 
@@ -94,7 +94,7 @@ def plans_text(plans: Sequence[Plan], form: str, *, headers: bool, terminal: boo
 
 def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[str]:
     goal = "" if plan.goal is None else f" {plan.goal}"
-    title = f"{visible(plan.group_id)}: {plan.target}{visible(goal)}"
+    title = f"{cell(plan.group_id, Kind.NAME)}: {plan.target}{visible(goal)}"
     yield from title_text(title, form, level=2, terminal=terminal)
     yield from summary_lines(plan.summary, form, terminal=terminal)
     yield "\n"
@@ -212,7 +212,7 @@ def checks_text(
 ) -> Iterator[str]:
     """Write how far groups are, and what of it is missing."""
     for each in checks:
-        title = f"{visible(each.group_id)}: step {each.step} is {each.progress}"
+        title = f"{cell(each.group_id, Kind.NAME)}: step {each.step} is {each.progress}"
         yield from title_text(title, form, level=2, terminal=terminal)
     if not checks:
         return

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroup import __version__
-from kgroup.errors import KgroupError
+from kgroup.errors import KgroupError, shown_id
 from kgroup.history.query.group_page import counted, name_of_owned
 from kgroup.render.cell import age, rfc3339, visible
 
@@ -44,7 +44,7 @@ def group_html(page: GroupPage) -> Iterator[str]:
         raise KgroupError(
             "the page is drawn by plotly, which is not installed; pip install 'kgroup[history]'"
         ) from error
-    title = f"Consumer group {_text(page.group_id)}"
+    title = f"Consumer group {_text(shown_id(page.group_id))}"
     summary = _summary(page)
     yield _text_of("page.html").replace("VERSION", __version__).replace("TITLE", title)
     yield f"<h1>{title}</h1>\n<p>{summary}</p>\n"
@@ -140,7 +140,7 @@ def _figure(page: GroupPage) -> str:
         ("Rebalances and their causes", _height(len(kinds), 26), bool(kinds), _causes),
         ("Members", _height(len(lives), 18), bool(lives), _lives),
         (f"Commits in {_length(page.rate_ms)}", 130, bool(page.rates), _rates),
-        ("Lag, where ends of logs were recorded", 130, bool(page.lags), _lags),
+        ("Lag, where log end offsets were recorded", 130, bool(page.lags), _lags),
     ]
     shown = [part for part in parts if part[2]]
     heights = [part[1] for part in shown] or [100]

@@ -7,6 +7,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kgroup.errors import shown_id
 from kgroup.render.cell import Column, Kind, harmless
 from kgroup.render.column import CLUSTER, GROUP, GROUP_TYPE
 from kgroup.render.sheet import Sheet, sheet_text, title_text
@@ -91,7 +92,7 @@ def rebalance_text(
             yield "\n"
         of_group = list(found)
         types = ", then ".join(dict.fromkeys(row.group_type for row in of_group))
-        title = harmless(f"{group_id} ({types}, cluster {cluster})")
+        title = harmless(f"{shown_id(group_id)} ({types}, cluster {cluster})")
         yield from title_text(title, form, level=3, terminal=terminal)
         sheet = rebalance_sheet(of_group).select(_SHOWN).without_blank()
         yield from sheet_text(sheet, form, headers=headers, terminal=terminal)

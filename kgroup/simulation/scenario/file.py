@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kgroup.errors import shown_id
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.cluster import COORDINATOR
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
@@ -200,7 +201,7 @@ def _title(top: Table, there: Scenario | None) -> str | None:
     title = top.text("title") if "title" in top else None
     if there is None:
         return title
-    return there.title if title is None else f"Group {there.group_id}: {title}"
+    return there.title if title is None else f"Group {shown_id(there.group_id)}: {title}"
 
 
 def _check_addition(top: Table, arrays: Mapping[str, list[Table]]) -> None:

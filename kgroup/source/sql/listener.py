@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka import ConsumerRebalanceListener
 
+from kgroup.errors import named_group
 from kgroup.source.sql.fencing import FencedError, Partition, generation_of
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
         if foreign:
             topic, partition = foreign[0]
             raise FencedError(
-                f"group {self._group}, topic {topic}, partition {partition}: expected a partition "
-                "that this consumer owns, found one that it has given up",
+                f"{named_group(self._group)}, topic {topic}, partition {partition}: expected a "
+                "partition that this consumer owns, found one that it has given up",
                 group_id=self._group,
                 topic=topic,
             )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kgroup.errors import InputError
+from kgroup.errors import InputError, named_group
 from kgroup.source.sql.fencing import FencedError, Partition
 from kgroup.source.sql.fit import check_table
 from kgroup.source.sql.layout import KEY_ROLES, TableLayout
@@ -106,7 +106,8 @@ def fenced(
     """Make the error of a consumer that has lost a partition."""
     found = "no row of it: claim it first" if holder is None else f"generation {holder}"
     return FencedError(
-        f"group {group}, topic {partition[0]}, partition {partition[1]}, table {table}: expected a "
+        f"{named_group(group)}, topic {partition[0]}, partition {partition[1]}, table {table}: "
+        "expected a "
         f"generation up to {generation}, found {found}. This consumer does not own the partition "
         "any more. (If Kafka has forgotten the group and counts from 1 again: stop its consumers "
         "and call forget_generations.)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kgroup.errors import ExitStatus, UsageError
+from kgroup.errors import ExitStatus, UsageError, shown_id
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.commit import kafka_offsets
@@ -137,8 +137,8 @@ def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
     for plan in plans:
         if None not in (plan.cluster_id, name.cluster_id) and plan.cluster_id != name.cluster_id:
             raise UsageError(
-                f"the plan for {plan.group_id} was made in the cluster of id {plan.cluster_id}; "
-                f"found {name}"
+                f"the plan for {shown_id(plan.group_id)} was made in the cluster of id "
+                f"{plan.cluster_id}; found {name}"
             )
 
 

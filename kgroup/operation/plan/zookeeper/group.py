@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from shlex import quote
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.errors import NotFoundError, UnfitError
+from kgroup.errors import NotFoundError, UnfitError, named_group
 from kgroup.model.group import Group, GroupType, server_text
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
@@ -261,14 +261,15 @@ def read_old(
         if not _is_in_kafka(source, group_id, cluster):
             raise
         raise UnfitError(
-            f"group {group_id}: expected consumers that live on ZooKeeper, found the group in "
+            f"{named_group(group_id)}: expected consumers that live on ZooKeeper, found the group "
+            "in "
             "Kafka alone, with what it has committed: it has left ZooKeeper, or never was there",
             group_id=group_id,
         ) from None
     if found.type is not GroupType.ZOOKEEPER or reading.view is None:
         raise UnfitError(
-            f"group {group_id}: expected consumers that live on ZooKeeper, found a group of type "
-            f"{found.type}",
+            f"{named_group(group_id)}: expected consumers that live on ZooKeeper, found a group of "
+            f"type {found.type}",
             group_id=group_id,
         )
     told = kafka_offsets(source, [group_id])

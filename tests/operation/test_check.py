@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.errors import ExitStatus, InputError, ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, InputError, ProblemKind
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
@@ -34,6 +34,7 @@ from kgroup.operation.check.rule import Finding, Rule, Severity
 from kgroup.render.document import document, json_rows
 from kgroup.render.group.finding import nagios_lines, nagios_status, prometheus_lines
 from kgroup.sample import sample_log_dir
+from kgroup.source.base import SettingReading
 from kgroup.source.log.source import LogDir
 from tests.operation.sources import FakeSource
 
@@ -68,6 +69,7 @@ def said(found: Audit) -> list[tuple[str | None, str, str]]:
 LAGGING = group("b", offsets=(commit(0, 3),))
 EXPIRING = group("a", offsets=(commit(0, 10, expire_timestamp_ms=NOW_MS + 7_200_000),))
 LOGS = {0: LogRange(0, 10)}
+EMPTY = group("a", offsets=(commit(0, 10),))
 
 
 def test_the_worst_of_each_group_first_and_the_exit_status() -> None:
@@ -287,6 +289,66 @@ def test_where_commits_are_kept(offsets: Sequence[Partition], reasons: Sequence[
         assert finding.reason.endswith(reason)
     named = check(FakeCluster(LAGGING, offsets=offsets), Request(["b"]), lambda: NOW_MS).report
     assert named.data == ()
+
+
+class MuteCluster(FakeCluster):
+    """Brokers that do not tell how they, and the topic with the commits, are configured."""
+
+    def __init__(self, *groups: Group, offsets: Sequence[Partition], kind: ProblemKind) -> None:
+        super().__init__(*groups, offsets=offsets)
+        self.kind = kind
+
+    def broker_settings(self, names: Collection[str]) -> SettingReading:
+        return SettingReading({}, (Problem(self.kind, "broker 1 says no", broker=1),))
+
+    def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
+        raise BrokerError(self.kind, "any broker says no")
+
+    def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
+        raise AssertionError(group_id)
+
+
+IN_SYNC = [Partition(0, (0, 1, 2), (0, 1, 2))] * 2
+NOT_FULLY = "{} is not fully checked: {}"
+
+
+@pytest.mark.parametrize(
+    ("offsets", "kind", "reason"),
+    [
+        ([], ProblemKind.UNUSABLE, "the cluster does not show __consumer_offsets"),
+        (IN_SYNC, ProblemKind.UNSUPPORTED, "its cleanup.policy is not known: any broker says no"),
+        (IN_SYNC, ProblemKind.DENIED, "its cleanup.policy is not known: any broker says no"),
+    ],
+)
+def test_what_a_cluster_cannot_tell_or_must_not_is_a_note(
+    offsets: Sequence[Partition], kind: ProblemKind, reason: str
+) -> None:
+    """As of franz-go's kfake, of Kafka 0.10, and without DESCRIBE_CONFIGS: in every check."""
+    told = {
+        Rule.OFFSETS_TOPIC: NOT_FULLY.format(Rule.OFFSETS_TOPIC, reason),
+        Rule.EXPIRING_OFFSET: NOT_FULLY.format(Rule.EXPIRING_OFFSET, "broker 1 says no"),
+    }
+    source = MuteCluster(EMPTY, offsets=offsets, kind=kind)
+    found = check(source, Request(), lambda: NOW_MS).report
+    assert (found.data, found.errors, found.exit_status) == ((), (), ExitStatus.DONE)
+    assert {*told.values()} <= {*found.notes}
+    for rule, text in told.items():  # asked for, and not answered
+        found = check(source, Request(rules=frozenset({rule})), lambda: NOW_MS).report
+        assert ([each.reason for each in found.errors], found.exit_status) == (
+            [text],
+            ExitStatus.PARTLY,
+        )
+    found = check(source, Request(rules=frozenset({Rule.NO_OWNER})), lambda: NOW_MS).report
+    assert not any("not fully checked" in each for each in found.notes)
+    found = check(source, Request(["a"]), lambda: NOW_MS).report
+    assert told[Rule.OFFSETS_TOPIC] not in found.notes  # a cluster's rule
+
+
+def test_a_broker_that_does_not_answer_for_its_settings_is_a_problem() -> None:
+    source = MuteCluster(EMPTY, offsets=IN_SYNC, kind=ProblemKind.SILENT)
+    found = check(source, Request(), lambda: NOW_MS).report
+    assert {each.kind for each in found.errors} == {ProblemKind.SILENT}
+    assert found.exit_status is ExitStatus.PARTLY
 
 
 def test_forms_for_monitoring() -> None:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
+from kgroup.model.cluster import ClusterView
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.cluster import check_cluster
-from kgroup.operation.check.commit import check_commits
+from kgroup.operation.check.commit import check_commits, needs_retention
 from kgroup.operation.check.look import At, Evidence, GroupLimits, Limits, Look
 from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
@@ -33,6 +34,15 @@ from kgroup.source.base import (
 __all__ = ["Audit", "Request", "check"]
 
 _RETENTION = "offsets.retention.minutes"
+_POLICY = "cleanup.policy"
+_OUTAGES = (
+    ProblemKind.SILENT,
+    ProblemKind.UNREACHABLE,
+    ProblemKind.DISCONNECTED,
+    ProblemKind.THROTTLED,
+    ProblemKind.REFUSED,
+)
+"""Kinds of errors that are not the same in every check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,11 @@ class Request:
     log_budget: int = DEFAULT_LOG_BUDGET
     group_limits: Sequence[GroupLimits] = ()
     time_lags: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all groups are checked, and their cluster."""
+        return not self.group_ids and self.regex is None
 
     @property
     def needs_time_lags(self) -> bool:
@@ -131,9 +146,9 @@ def check(
         if replaced_members(before, look):  # a restart, or is it replaced again and again?
             between = look
             report, look = _look_again(source, request, instant_ms, pause)
-    evidence, problems = _evidence(source, request, look, before, between)
-    findings = list(_judged(evidence, is_whole=not request.group_ids and request.regex is None))
-    notes = report.notes
+    evidence, gaps = _evidence(source, request, look, before, between)
+    findings = list(_judged(evidence, is_whole=request.is_whole))
+    notes, problems = (*report.notes, *gaps.notes), tuple(gaps.problems)
     old = [group for group in report.data if group.type is GroupType.ZOOKEEPER]
     if old:
         ids = [group.group_id for group in old]
@@ -288,26 +303,80 @@ def _with_looks(finding: Finding, evidence: Evidence) -> Finding:
 
 def _evidence(
     source: GroupSource, request: Request, look: Look, before: Look | None, between: Look | None
-) -> tuple[Evidence, tuple[Problem, ...]]:
+) -> tuple[Evidence, _Gaps]:
     """Ask the cluster what rules need beside groups; what it does not tell is not judged."""
     cluster = retention_ms = policy = None
-    problems: list[Problem] = []
+    gaps = _Gaps(request.rules)
     if isinstance(source, ClusterSource) and not _is_of_zookeeper(look):
         topics = {topic for group in look.groups.values() for topic in subscribed(group)}
         cluster = source.view(sorted({OFFSETS_TOPIC, *topics}))
     if isinstance(source, SettingSource):
-        try:
-            told = source.broker_settings([_RETENTION]).brokers.values()
-            minutes = {int(each[_RETENTION]) for each in told if _RETENTION in each}
-            retention_ms = min(minutes) * 60_000 if minutes else None
-            policy = source.topic_settings(OFFSETS_TOPIC, ["cleanup.policy"]).get("cleanup.policy")
-        except BrokerError as error:
-            if error.kind is not ProblemKind.DENIED:
-                problems.append(Problem(error.kind, str(error), broker=error.broker_id))
+        if needs_retention(look.groups.values()):
+            retention_ms = _retention_ms(source, gaps)
+        if request.is_whole:
+            policy = _policy(source, cluster, gaps)
     evidence = Evidence(
         look, before, between, request.limits, request.group_limits, retention_ms, cluster, policy
     )
-    return evidence, tuple(problems)
+    return evidence, gaps
+
+
+@dataclass(slots=True)
+class _Gaps:
+    """What brokers do not tell, so that a rule judges less.
+
+    It is a note where brokers cannot tell or may not, as every check would say the same; a problem
+    where the rule was asked for, or a broker cannot be reached.
+    """
+
+    rules: frozenset[Rule]
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, rule: Rule, kind: ProblemKind, reason: str, broker: int | None = None) -> None:
+        """Tell of a rule that is not judged, or in part, and why."""
+        text = f"{rule} is not fully checked: {reason}"
+        if rule in self.rules or kind in _OUTAGES:
+            self.problems.append(Problem(kind, text, broker=broker))
+        elif not self.rules:
+            self.notes.append(text)
+
+
+def _retention_ms(source: SettingSource, gaps: _Gaps) -> int | None:
+    """Tell for how long brokers keep commits of groups without members."""
+    try:
+        reading = source.broker_settings([_RETENTION])
+    except BrokerError as error:
+        gaps.add(Rule.EXPIRING_OFFSET, error.kind, str(error), error.broker_id)
+        return None
+    told = reading.brokers.values()
+    minutes = {int(each[_RETENTION]) for each in told if _RETENTION in each}
+    if minutes:
+        return min(minutes) * 60_000
+    if reading.problems:
+        first = reading.problems[0]
+        gaps.add(Rule.EXPIRING_OFFSET, first.kind, first.reason, first.broker)
+    else:
+        reason = f"no broker tells its {_RETENTION}"
+        gaps.add(Rule.EXPIRING_OFFSET, ProblemKind.UNSUPPORTED, reason)
+    return None
+
+
+def _policy(source: SettingSource, cluster: ClusterView | None, gaps: _Gaps) -> str | None:
+    """Tell the `cleanup.policy` of the topic with the commits."""
+    topic = cluster and cluster.topics.get(OFFSETS_TOPIC)
+    if cluster is not None and (not topic or not topic.partitions):
+        error = f" ({topic.error})" if topic and topic.error else ""
+        reason = f"the cluster does not show {OFFSETS_TOPIC}{error}"
+        gaps.add(Rule.OFFSETS_TOPIC, ProblemKind.UNUSABLE, reason)
+        return None
+    try:
+        found = source.topic_settings(OFFSETS_TOPIC, [_POLICY])
+    except BrokerError as error:
+        reason = f"its {_POLICY} is not known: {error}"
+        gaps.add(Rule.OFFSETS_TOPIC, error.kind, reason, error.broker_id)
+        return None
+    return found.get(_POLICY)
 
 
 def _is_of_zookeeper(look: Look) -> bool:

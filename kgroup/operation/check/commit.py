@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import GONE, OffsetMark
@@ -11,7 +11,7 @@ from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
 
-__all__ = ["check_commits", "out_of_range"]
+__all__ = ["check_commits", "needs_retention", "out_of_range"]
 
 _OUT_OF_RANGE: Mapping[OffsetMark | None, Rule] = {
     OffsetMark.PAST_END: Rule.PAST_END,
@@ -264,13 +264,27 @@ def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
             )
 
 
+def needs_retention(groups: Iterable[GroupDescription]) -> bool:
+    """Tell whether brokers' `offsets.retention.minutes` decides when commits are forgotten."""
+    return any(
+        offset.committed_offset is not None and offset.expire_timestamp_ms is None
+        for group in groups
+        if _may_expire(group)
+        for offset in group.offsets
+    )
+
+
+def _may_expire(group: GroupDescription) -> bool:
+    return group.state is GroupState.EMPTY and group.type in _EXPIRING
+
+
 def _expiry(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Tell when commits of a group without members are forgotten.
 
     Source: `OffsetExpirationConditionImpl`, `ClassicGroup.offsetExpirationCondition` of 4.3.1:
     by the time at which the group became empty, or where that is not known by each commit's.
     """
-    if group.state is not GroupState.EMPTY or group.type not in _EXPIRING:
+    if not _may_expire(group):
         return
     now_ms, most_ms = evidence.now.time_ms, evidence.limits.expiring_ms
     ends = []

@@ -502,7 +502,8 @@ class GroupRemover(Protocol):
         """Delete groups with all that is committed; only those without members.
 
         Returns:
-            What was not done, and why, each with its group; likewise.
+            What was not done, and why, each with its group; likewise. A group that exists again
+            when it is looked for in the end is among them.
 
         Raises:
             BrokerError: likewise.

@@ -31,7 +31,7 @@ from tests.record.wire import Wire
 
 VERSIONS = ("1.1.1", "2.8.2", "3.9.2", "4.3.1")
 AT = ("orders", 0)
-OFFSET_COMMIT = 8
+OFFSET_COMMIT, DESCRIBE_GROUPS = 8, 15
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -161,6 +161,25 @@ def test_who_joins_between_the_look_and_the_commit(server: Broker) -> None:
         assert (problem.kind, problem.topic) == (ProblemKind.ACTIVE, None)
         assert "UNKNOWN_MEMBER_ID (it has members" in problem.reason
         assert store.read_offsets(["late"]).offsets == {}
+    member.close()
+
+
+def test_who_joins_right_behind_a_deletion(server: Broker) -> None:
+    """The group exists again when it is looked for: it is not called deleted."""
+    member = RawMember(server.version, server.bootstrap, "member")
+    subscription = {"range": consumer_protocol(["orders"])}
+
+    def joins(_: Request) -> None:
+        join(member, "again", subscription, consumer_protocol(["orders"], 0))
+
+    with _interfered(server, DESCRIBE_GROUPS, joins) as (store, _):
+        with Wire(server.version, server.bootstrap) as wire:
+            commit(wire, "again", {("orders", 0): 1})
+        (problem,) = store.delete_groups(["again"])
+    assert (problem.kind, problem.group_id) == (ProblemKind.CHANGED, "again")
+    assert problem.reason.startswith(
+        "It was deleted, and exists again (state Stable, with 1 member)"
+    )
     member.close()
 
 

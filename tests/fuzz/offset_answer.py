@@ -89,14 +89,19 @@ At = tuple[str, str, int]
 
 
 class _State:
-    """What is committed, by group, topic and partition."""
+    """What is committed, by group, topic and partition; groups that were deleted."""
 
     def __init__(self) -> None:
+        self.deleted: set[str] = set()
         self.offsets: dict[At, int] = {
             (group_id, "orders", partition): offset
             for group_id in ("g", "c")
             for partition, offset in ((0, 7), (1, 5))
         }
+
+    def has(self, group_id: str, type_: str) -> bool:
+        """Tell whether there is a group of this type, of those of a modern broker."""
+        return _GROUPS.get(group_id) == type_ and group_id not in self.deleted
 
     def fetch(self, request: Any) -> dict[str, Any]:
         return self._committed(request.group_id)
@@ -140,6 +145,7 @@ class _State:
     def delete_groups(self, request: Any) -> dict[str, Any]:
         for at in [at for at in self.offsets if at[0] in request.groups_names]:
             del self.offsets[at]
+        self.deleted.update(request.groups_names)
         return {"results": [{"group_id": id_, "error_code": 0} for id_ in request.groups_names]}
 
 
@@ -231,7 +237,10 @@ def _prepare(broker: FakeBroker, state: _State) -> None:
             "groups": [{"group_id": each, "protocol_type": "consumer"} for each in ("g", "h")],
         },
         "DescribeGroups": lambda request: {
-            "groups": [described(each, "Empty") for each in request.groups]
+            "groups": [
+                described(each, "Dead" if each in state.deleted else "Empty")
+                for each in request.groups
+            ]
         },
         "OffsetFetch": state.fetch,
         "ListOffsets": lambda request: ends(request, 3, 9),
@@ -264,13 +273,13 @@ def _modernize(broker: FakeBroker, state: _State) -> None:
         },
         "DescribeGroups": lambda request: {
             "groups": [
-                described(each, "Empty" if _GROUPS.get(each) == "classic" else "Dead")
+                described(each, "Empty" if state.has(each, "classic") else "Dead")
                 for each in request.groups
             ]
         },
-        "ConsumerGroupDescribe": partial(_described, "consumer"),
-        "ShareGroupDescribe": partial(_described, "share"),
-        "StreamsGroupDescribe": partial(_described, "streams"),
+        "ConsumerGroupDescribe": partial(_described, state, "consumer"),
+        "ShareGroupDescribe": partial(_described, state, "share"),
+        "StreamsGroupDescribe": partial(_described, state, "streams"),
         "OffsetFetch": state.fetch_groups,
         "DescribeAcls": lambda _: {"error_code": 0, "error_message": None, "resources": []},
         "DescribeLogDirs": _log_dirs,
@@ -279,7 +288,7 @@ def _modernize(broker: FakeBroker, state: _State) -> None:
     broker.newest |= _NEWEST
 
 
-def _described(type_: str, request: Any) -> dict[str, Any]:
+def _described(state: _State, type_: str, request: Any) -> dict[str, Any]:
     """Answer a describe API of the types that came after the classic one."""
     more = {"topology": None} if type_ == "streams" else {"assignor_name": "uniform"}
     group: dict[str, Any] = {
@@ -294,7 +303,7 @@ def _described(type_: str, request: Any) -> dict[str, Any]:
     return {
         "groups": [
             {**group, "group_id": each}
-            if _GROUPS.get(each) == type_
+            if state.has(each, type_)
             else {**group, "group_id": each, "error_code": ErrorCode.GROUP_ID_NOT_FOUND}
             for each in request.group_ids
         ]

@@ -37,6 +37,7 @@ class State:
         errors: codes of the next answers; None breaks the connection in the place of an answer.
         takes: whether what is answered with an error is done all the same.
         others: what another process commits right behind a commit; None: nobody does.
+        states: of the group in the next answers to DescribeGroups; the last one stays.
     """
 
     def __init__(self, broker: FakeBroker) -> None:
@@ -45,10 +46,9 @@ class State:
         self.takes = False
         self.others: int | None = None
         self.metadata = ""
+        self.states = ["Empty"]
         broker.handlers |= {
-            "DescribeGroups": lambda request: {
-                "groups": [described(group_id, "Empty") for group_id in request.groups]
-            },
+            "DescribeGroups": self.describe,
             "OffsetFetch": self.fetch,
             "OffsetCommit": self.commit,
             "OffsetDelete": self.delete,
@@ -58,6 +58,10 @@ class State:
 
     def error(self) -> int | None:
         return self.errors.pop(0) if self.errors else 0
+
+    def describe(self, request: Any) -> dict[str, Any]:
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        return {"groups": [described(group_id, state) for group_id in request.groups]}
 
     def fetch(self, _: Any) -> dict[str, Any]:
         answer = committed(*([] if self.offset is None else [("orders", 0, self.offset)]))
@@ -503,9 +507,35 @@ def test_a_deletion_without_an_answer(broker: FakeBroker, state: State) -> None:
 def test_a_group_that_is_gone(
     broker: FakeBroker, state: State, errors: list[int | None], kinds: list[ProblemKind]
 ) -> None:
-    state.errors = errors
+    state.errors, state.states = errors, ["Dead"]
     with Cluster(broker.bootstrap) as store:
         assert [each.kind for each in store.delete_groups(["g"])] == kinds
+
+
+def test_a_deleted_group_that_exists_again_is_told(broker: FakeBroker, state: State) -> None:
+    """A consumer that starts, or another process that commits, makes it again at once."""
+    state.states = ["PreparingRebalance"]
+    with Cluster(broker.bootstrap) as store:
+        (problem,) = store.delete_groups(["g"])
+    assert (problem.kind, problem.group_id) == (ProblemKind.CHANGED, "g")
+    assert problem.reason == (
+        "It was deleted, and exists again (state PreparingRebalance): a member joined, or another "
+        "process committed, after that."
+    )
+
+
+def test_a_deletion_that_cannot_be_read_back_is_not_called_done(
+    broker: FakeBroker, state: State
+) -> None:
+    def describe(request: Any) -> dict[str, Any]:
+        rows = state.describe(request)["groups"]
+        return {"groups": [{**row, "error_code": 30} for row in rows]}
+
+    broker.handlers["DescribeGroups"] = describe
+    with Cluster(broker.bootstrap) as store:
+        (problem,) = store.delete_groups(["g"])
+    assert (problem.kind, problem.group_id) == (ProblemKind.UNKNOWN_END, "g")
+    assert "could not be read back: The cluster says GROUP_AUTHORIZATION_FAILED" in problem.reason
 
 
 def test_a_static_member_whose_place_was_taken(broker: FakeBroker) -> None:

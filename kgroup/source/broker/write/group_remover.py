@@ -1,4 +1,8 @@
-"""Removal of whole groups, and of members from a group."""
+"""Removal of whole groups, and of members from a group.
+
+Deleted groups are looked for in the end: a member that joins, or a process that commits, makes one
+again at once, and Kafka has no request that would keep it from that.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -7,6 +11,7 @@ from kafka.protocol.admin.groups import DeleteGroupsRequest
 from kafka.protocol.consumer.group import LeaveGroupRequest
 
 from kgroup.errors import BrokerError, ProblemKind
+from kgroup.model.group import Group
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
@@ -15,6 +20,7 @@ from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, is_missing
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name
 from kgroup.source.broker.group_list import list_hidden_groups
+from kgroup.source.broker.group_reader import GroupReader
 from kgroup.source.broker.write.outcome import NOT_BEGUN, Change, Outcome, change_groups
 from kgroup.source.broker.write.refused import refused
 
@@ -68,7 +74,38 @@ async def delete_groups(
                 on_done(name)
         return results
 
-    return await _change(client, group_ids, delete, unsettled)
+    problems = await _change(client, group_ids, delete, unsettled)
+    failed = {each.group_id for each in problems}
+    deleted = [each for each in dict.fromkeys(group_ids) if each not in failed]
+    return (*problems, *await _read_back(client, deleted)) if deleted else problems
+
+
+async def _read_back(client: BrokerClient, group_ids: Collection[str]) -> tuple[Problem, ...]:
+    """Look for groups that were deleted: tell which exist again, or cannot be looked for."""
+    coordinators = Coordinators(client, named=True)
+    reader = GroupReader(client, coordinators, None)
+    reason = "no broker answers"
+    found: Mapping[str, Group | None] = {}
+    try:
+        found = await coordinators.ask(await coordinators.find(group_ids), reader.describe)
+    except BrokerError as error:
+        reason = str(error)
+    told = {each.group_id: each.reason for each in coordinators.problems}
+    different = []
+    for group_id in group_ids:
+        if group_id not in found:
+            text = f"It was deleted, and could not be read back: {told.get(group_id, reason)}"
+            text, kind = f"{text.removesuffix('.')}.", ProblemKind.UNKNOWN_END
+        elif (group := found[group_id]) is not None:
+            count = len(group.members)
+            members = f", with {count} member{'' if count == 1 else 's'}" if count else ""
+            text = f"It was deleted, and exists again (state {group.state}{members}): "
+            text += "a member joined, or another process committed, after that."
+            kind = ProblemKind.CHANGED
+        else:
+            continue
+        different.append(Problem(kind, text, group_id=group_id))
+    return tuple(different)
 
 
 def _deleted(group_id: str, code: int, unsettled: set[str]) -> Outcome | Refusal:

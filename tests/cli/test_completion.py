@@ -95,6 +95,8 @@ def test_members_and_strategies(cli: Cli) -> None:
     line = "kgroup assign --sample order-service --dry-run --restart-member=order-service-2"
     assert suggested(cli, line)[1] == [f"--restart-member={ids[1]}"]
     assert suggested(cli, "kgroup assign --sample --remove-member ")[1] == []
+    line = "kgroup members remove --sample order-service --member "
+    assert suggested(cli, line)[1] == ids, "the command has two words"
     assert suggested(cli, "kgroup assign g --strategy s")[1] == ["sticky", "simple"]
     _, columns = suggested(cli, "kgroup assign g --sample --columns ")
     assert columns[:3] == ["id", "rebalance", "topic"]

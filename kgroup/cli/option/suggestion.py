@@ -120,7 +120,8 @@ def _of_group(
 ) -> Sequence[str]:
     """Ask the source for the group that stands on the command line, and that for something."""
     # click gives up the arguments of a line that ends with an option whose value is being typed
-    words = list((ctx.obj or ())[1:-1])
+    depth = len(ctx.command_path.split()) - 1  # words of the command itself
+    words = list((ctx.obj or ())[depth:-1])
     line = ctx.command.make_context(ctx.info_name, words, ctx.parent, resilient_parsing=True)
     group_id = line.params.get("group")
     if not group_id:

@@ -137,6 +137,10 @@ class ProblemKind(Word):
         "changed",
         "A group that is not as it was when a change was planned: others have committed or joined.",
     )
+    OVERWRITTEN = (
+        "overwritten",
+        "A change that was carried out; another process changed the same after that.",
+    )
     UNKNOWN_END = (
         "unknown-end",
         "A change that was sent, and no answer came to tell whether it was carried out: look.",

@@ -176,7 +176,7 @@ def test_who_joins_right_behind_a_deletion(server: Broker) -> None:
         with Wire(server.version, server.bootstrap) as wire:
             commit(wire, "again", {("orders", 0): 1})
         (problem,) = store.delete_groups(["again"])
-    assert (problem.kind, problem.group_id) == (ProblemKind.CHANGED, "again")
+    assert (problem.kind, problem.group_id) == (ProblemKind.OVERWRITTEN, "again")
     assert problem.reason.startswith(
         "It was deleted, and exists again (state Stable, with 1 member)"
     )

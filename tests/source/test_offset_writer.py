@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kgroup.errors import BrokerError, ProblemKind
+from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.source.base import MemberRemover
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
 from kgroup.source.broker.write import offset_request
+from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.contract.offset_store import changes_to
-from tests.source.broker_answers import committed, coordinator, described
+from tests.source.broker_answers import committed, coordinator, described, ends
 from tests.source.fake_broker import FakeBroker
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, TIMED_OUT, UNKNOWN = 14, 15, 16, 7, -1
@@ -115,7 +118,8 @@ def test_what_another_process_commits_right_behind_is_told(
     """Both would say that all was done."""
     state.others = 11
     (problem,) = write(broker, changes_to(WANTED, THERE))
-    assert (problem.kind, problem.topic, problem.partition) == (ProblemKind.CHANGED, "orders", 0)
+    at = problem.topic, problem.partition
+    assert (problem.kind, at) == (ProblemKind.OVERWRITTEN, ("orders", 0))
     assert problem.reason == (
         "orders-0: expected offset 9, found offset 11; it was written, and another process "
         "committed after that."
@@ -517,11 +521,37 @@ def test_a_deleted_group_that_exists_again_is_told(broker: FakeBroker, state: St
     state.states = ["PreparingRebalance"]
     with Cluster(broker.bootstrap) as store:
         (problem,) = store.delete_groups(["g"])
-    assert (problem.kind, problem.group_id) == (ProblemKind.CHANGED, "g")
+    assert (problem.kind, problem.group_id) == (ProblemKind.OVERWRITTEN, "g")
     assert problem.reason == (
         "It was deleted, and exists again (state PreparingRebalance): a member joined, or another "
         "process committed, after that."
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "found"), [("reset g --to-offset 9", 11), ("delete g", None)], ids=["reset", "delete"]
+)
+def test_a_backup_stays_where_another_process_changed_what_was_written(
+    broker: FakeBroker,
+    state: State,
+    cli: Cli,  # noqa: F811
+    tmp_path: Path,
+    line: str,
+    found: int | None,
+) -> None:
+    """The change was carried out: the backup has what is lost."""
+    state.others = found
+    broker.handlers["ListOffsets"] = lambda request: ends(request, 0, 20)
+    backup = tmp_path / "backup.json"
+    line += f" -b {broker.bootstrap} --execute --yes --backup {backup} -o json"
+    more = ("--allow-skip",) if found else ()
+    result = cli("offsets", *line.split(), *more)
+    assert result.status == ExitStatus.PARTLY
+    document = json.loads(result.out)
+    assert [row["result"] for row in document["data"]] == ["overwritten"]
+    assert [each["kind"] for each in document["errors"]] == ["overwritten"]
+    assert "nothing was changed" not in result.err
+    assert [row["committed_offset"] for row in json.loads(backup.read_text())["data"]] == [7]
 
 
 def test_a_deletion_that_cannot_be_read_back_is_not_called_done(

@@ -52,6 +52,10 @@ class Result(Word):
     UNCHANGED = ("unchanged", "There is nothing to do: it is committed already.")
     DONE = ("done", "It was carried out.")
     REFUSED = ("refused", "It was not, or would not be, carried out; `errors` says why.")
+    OVERWRITTEN = (
+        "overwritten",
+        "It was carried out, and another process changed it after that; `errors` says how.",
+    )
     UNKNOWN = (
         "unknown",
         "It was sent, and may have been carried out or not; `errors` says why that is not known.",
@@ -60,7 +64,14 @@ class Result(Word):
     @classmethod
     def of(cls, problem: Problem) -> "Result":
         """Give what a problem made of a change."""
-        return cls.UNKNOWN if problem.kind is ProblemKind.UNKNOWN_END else cls.REFUSED
+        return _RESULTS.get(problem.kind, cls.REFUSED)
+
+
+_RESULTS: Mapping[ProblemKind, Result] = {
+    ProblemKind.OVERWRITTEN: Result.OVERWRITTEN,
+    ProblemKind.UNKNOWN_END: Result.UNKNOWN,
+}
+"""Of the kinds of problems that do not keep a change from being carried out."""
 
 
 @value_class

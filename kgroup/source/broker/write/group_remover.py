@@ -101,7 +101,7 @@ async def _read_back(client: BrokerClient, group_ids: Collection[str]) -> tuple[
             members = f", with {count} member{'' if count == 1 else 's'}" if count else ""
             text = f"It was deleted, and exists again (state {group.state}{members}): "
             text += "a member joined, or another process committed, after that."
-            kind = ProblemKind.CHANGED
+            kind = ProblemKind.OVERWRITTEN
         else:
             continue
         different.append(Problem(kind, text, group_id=group_id))

@@ -105,7 +105,7 @@ async def _read_back(
                 now.get((topic, partition))
             )
             text = f"{found_instead}; it was written, and another process committed after that."
-            kind = ProblemKind.CHANGED
+            kind = ProblemKind.OVERWRITTEN
             different.append(Problem(kind, text, group_id, topic=topic, partition=partition))
     return tuple(different)
 

@@ -46,8 +46,8 @@ POM = Path(__file__).parent / "pom"
 FETCHES = 3
 """Times that jars are asked for, since a repository may be out of reach for a moment."""
 
-Artifacts = Literal["server", "streams"]
-"""Which jars: broker with its command-line tools, or these and Kafka Streams."""
+Artifacts = Literal["server", "streams", "tiered"]
+"""Which jars: broker with its command-line tools, or these and Kafka Streams, or remote storage."""
 
 
 class JavaError(AssertionError):
@@ -170,8 +170,8 @@ def _jar_folder(version: str, artifacts: Artifacts) -> Path:
         profiles.append("beta")
     if number >= (3,):
         profiles.append("tools")
-    if artifacts == "streams":
-        profiles.append("streams")
+    if artifacts != "server":
+        profiles.append(artifacts)
 
     def fetch_into(target: Path) -> None:
         command = [

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.broker.maven import die_with_parent, java_command
+from tests.broker.maven import Artifacts, die_with_parent, java_command
 
 __all__ = ["HOST", "START_DEADLINE_S", "Server", "ServerError", "free_port", "running"]
 
@@ -39,6 +39,7 @@ class Server(ABC):
     started = "tarted (kafka.server.Kafka"  # what the log says then; with a capital in 0.8.0
     heap = "256m"
     jvm: Sequence[str] = ()
+    artifacts: Artifacts = "server"
 
     def __init__(self, name: str, version: str, folder: Path) -> None:
         self.name = name
@@ -86,7 +87,9 @@ class Server(ABC):
         if self.is_running():
             raise ServerError(f"{self} already runs")
         self.prepare()
-        command = java_command(self.version, heap=self.heap, log_level="INFO", jvm=self.jvm)
+        command = java_command(
+            self.version, heap=self.heap, log_level="INFO", jvm=self.jvm, artifacts=self.artifacts
+        )
         with self.server_log.open("ab") as log:
             self._log_start = log.tell()
             self._process = subprocess.Popen(

@@ -26,7 +26,7 @@ from kafka.admin import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from tests.broker.maven import run_java, version_tuple
+from tests.broker.maven import Artifacts, run_java, version_tuple
 from tests.broker.process import HOST, START_DEADLINE_S, Server, ServerError, free_port, running
 
 __all__ = ["KAFKA_VERSIONS", "Broker", "ServerError", "ZooKeeper", "broker", "cluster", "zookeeper"]
@@ -125,8 +125,10 @@ class Broker(Server):
         controller: _Controller | None = None,
         config: Mapping[str, str] | None = None,
         rack: str | None = None,
+        artifacts: Artifacts = "server",
     ) -> None:
         super().__init__("Kafka", version, work / f"kafka-{broker_id}")
+        self.artifacts = artifacts
         self.broker_id = broker_id
         self.zookeeper = zookeeper
         self.rack = rack
@@ -285,6 +287,7 @@ def broker(
     broker_id: int = 1,
     config: Mapping[str, str] | None = None,
     rack: str | None = None,
+    artifacts: Artifacts = "server",
 ) -> Iterator[Broker]:
     """Run a broker on `work/kafka-<id>`, with the data that is there already.
 
@@ -296,7 +299,13 @@ def broker(
             zookeeper = ZooKeeper(work)
             stack.enter_context(running(zookeeper))
         server = Broker(
-            version, work, broker_id=broker_id, zookeeper=zookeeper, config=config, rack=rack
+            version,
+            work,
+            broker_id=broker_id,
+            zookeeper=zookeeper,
+            config=config,
+            rack=rack,
+            artifacts=artifacts,
         )
         stack.enter_context(running(server))
         yield server

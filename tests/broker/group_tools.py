@@ -8,6 +8,7 @@ from tests.broker.maven import run_java, version_tuple
 from tests.broker.servers import Broker
 
 __all__ = [
+    "PATIENT",
     "Table",
     "consumer_groups",
     "number",
@@ -19,6 +20,9 @@ __all__ = [
 Table = list[dict[str, str]]
 """Rows by the heads of their columns, in lower case: ``current-offset``."""
 
+PATIENT = ("--timeout", "60000")
+"""Milliseconds for which a tool waits for brokers (5000 by default): machines may be busy."""
+
 
 def consumer_groups(version: str, bootstrap: str, *arguments: str) -> Table:
     """Run `kafka-consumer-groups`; `--list` gives rows of one column, "group"."""
@@ -27,19 +31,20 @@ def consumer_groups(version: str, bootstrap: str, *arguments: str) -> Table:
     else:
         main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
     old = ["--new-consumer"] if version_tuple(version) < (0, 11) else []
-    return _run(version, main, [*old, "--bootstrap-server", bootstrap, *arguments])
+    patient = PATIENT if version_tuple(version) >= (1, 1) else ()
+    return _run(version, main, [*old, "--bootstrap-server", bootstrap, *arguments, *patient])
 
 
 def share_groups(version: str, bootstrap: str, *arguments: str) -> Table:
     """Run `kafka-share-groups`."""
     main = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
-    return _run(version, main, ["--bootstrap-server", bootstrap, *arguments])
+    return _run(version, main, ["--bootstrap-server", bootstrap, *arguments, *PATIENT])
 
 
 def streams_groups(version: str, bootstrap: str, *arguments: str) -> Table:
     """Run `kafka-streams-groups`."""
     main = "org.apache.kafka.tools.streams.StreamsGroupCommand"
-    return _run(version, main, ["--bootstrap-server", bootstrap, *arguments])
+    return _run(version, main, ["--bootstrap-server", bootstrap, *arguments, *PATIENT])
 
 
 def offsets_by_kafka(server: Broker, group_id: str) -> dict[tuple[str, int], int]:

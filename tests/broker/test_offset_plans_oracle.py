@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaProducer
 
+from tests.broker.group_tools import PATIENT
 from tests.broker.maven import run_java, version_tuple
 from tests.broker.servers import Broker, broker
 from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
@@ -62,7 +63,7 @@ class Logs:
         main = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
         if version_tuple(self.server.version) < (3, 8):
             main = "kafka.admin.ConsumerGroupCommand"
-        line = ["--bootstrap-server", self.server.bootstrap, *arguments]
+        line = ["--bootstrap-server", self.server.bootstrap, *arguments, *PATIENT]
         return run_java(self.server.version, main, line).stdout.decode()
 
 

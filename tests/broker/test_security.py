@@ -7,7 +7,7 @@ Kafka's own Java Admin client, which says whether the file is right.
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +145,15 @@ def files(server: SecureBroker, tmp_path_factory: pytest.TempPathFactory) -> dic
 def test_java_agrees_with_the_files(files: dict[str, Path]) -> None:
     source = Path(__file__).parent / "java" / "ListGroupsWith.java"
     classes = compile_java([source], VERSION)
-    done = run_java(
-        VERSION, "ListGroupsWith", [str(file) for file in files.values()], classes=classes
-    )
-    outcomes = dict(zip(files, done.stdout.decode().split(), strict=True))
-    assert {name: outcomes[name] for name in GOOD} == dict.fromkeys(GOOD, "ok")
-    assert not {name for name in BAD if outcomes[name] == "ok"}
+
+    def outcomes(names: Iterable[str], patience_ms: int) -> list[str]:
+        args = [str(patience_ms), *(str(files[name]) for name in names)]
+        done = run_java(VERSION, "ListGroupsWith", args, classes=classes)
+        return done.stdout.decode().split()
+
+    assert dict(zip(GOOD, outcomes(GOOD, 30_000), strict=True)) == dict.fromkeys(GOOD, "ok")
+    bad = outcomes(BAD, 3000)  # some are never answered
+    assert (len(bad), "ok" in bad) == (len(BAD), False)
 
 
 @pytest.mark.parametrize("name", GOOD)

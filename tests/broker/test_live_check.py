@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from confluent_kafka import Consumer, KafkaError
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.structs import OffsetAndMetadata
 
 from kgroup.operation.check.check import Request, check
 from kgroup.operation.check.look import Limits
 from kgroup.operation.check.rule import Basis, Finding, Rule
 from kgroup.source.broker.source import Cluster
 from kgroup.source.log.source import LogDir
+from tests.broker.group_tools import consumer_groups
 from tests.broker.live_groups import MODERN_CONFIG, NEW, STICKY
 from tests.broker.servers import Broker, broker, cluster
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle
 from tests.record.raw import (
     RawMember,
@@ -42,6 +50,8 @@ TOPICS = {"orders": 3, "payments": 2, "clicks": 3, "single": 1, "cut": 1}
 EAGER = {"partition_assignment_strategy": f"{ASSIGNOR}RangeAssignor"}
 SOUND = ("sound", "sound-new")
 HOUR_MS = 3_600_000
+Labels = tuple[tuple[str, str], ...]
+"""Names and values, in the order of the names."""
 AT_ONCE = Limits(stuck_ms=0)
 NO_PATIENCE = Limits(old_commit_ms=0, rebalance_ms=0, transaction_ms=-1, uneven=1.5)
 
@@ -76,6 +86,10 @@ class Live:
         report = check(LogDir([self.server.log_dir]), request, lambda: None).report
         assert report.errors == ()
         return report.data
+
+    def topics(self) -> set[str]:
+        answer = self.wire.call("Metadata", 1, topics=None)
+        return {topic["name"] for topic in answer["topics"]}
 
     def produce(self, topic: str, partition: int) -> None:
         self.producer.send(topic, b"x", partition=partition).get(30)
@@ -189,11 +203,7 @@ def _findings_of_deleted(live: Live, name: str) -> Sequence[Finding]:
     join(member, name, {"range": consumer_protocol([name])}, consumer_protocol([name], 0))
     commit(live.wire, name, {(name, 0): 0}, member=(member.member_id, member.generation))
     live.wire.call("DeleteTopics", 5, timeout_ms=30_000, topic_names=[name])
-
-    def topics() -> set[str]:
-        return {topic["name"] for topic in live.wire.call("Metadata", 1, topics=None)["topics"]}
-
-    until(lambda: name not in topics(), every_s=0.01)
+    until(lambda: name not in live.topics(), every_s=0.01)
     found = live.findings(name)
     member.close()
     return found
@@ -252,6 +262,182 @@ def test_open_transactions(live: Live) -> None:
     ]
     assert codes(found) == [("open-transaction", "cut", 0)]
     assert found[0].offset == 7
+
+
+def test_lag_beyond_its_limits(live: Live, cli: Cli) -> None:  # noqa: F811
+    """What waits is what Kafka's tool says; for how long, the time of the next record says."""
+    create_topics(live.wire, {"late": 2})
+    hour_ago_ms = now_ms() - HOUR_MS
+    for offset in range(5):
+        live.producer.send("late", b"x", partition=0, timestamp_ms=hour_ago_ms + offset).get(30)
+        live.produce("late", 1)
+    join_java(live.clients, "late", "late-1", "late", **STICKY)
+    settle(live.clients, 2, "late-1")
+    live.clients.call("commit", name="late-1", offsets="late:0:2,late:1:4", metadata="")
+    where = ("check", "late", "-b", live.server.bootstrap)
+    rows = consumer_groups(VERSION, live.server.bootstrap, "--describe", "--group", "late")
+    lags = {(row["topic"], row["partition"]): int(row["lag"]) for row in rows}
+    assert lags == {("late", "0"): 3, ("late", "1"): 1}
+
+    def found(limit: str) -> list[str]:
+        result = cli(*where, "--limit", limit, "-o", "jsonl")
+        codes = [json.loads(line)["code"] for line in result.out.splitlines()]
+        assert result.status == (5 if codes else 0), result.err
+        return codes
+
+    assert found(f"lag={sum(lags.values())},time-lag=2h") == []
+    assert found(f"lag={sum(lags.values()) - 1},time-lag=59m") == ["lag", "time-lag"]
+    sound, late = cli(*where, "--nagios"), cli(*where, "--nagios", "--limit", "lag=3,time-lag=59m")
+    data = "error=0 warning={} info=0 lag=4"
+    assert (sound.status, sound.out) == (
+        0,
+        f"KGROUP OK - nothing found; 1 groups checked | {data.format(0)}\n",
+    )
+    assert late.status == 1
+    first, *others = late.out.splitlines()
+    assert first == f"KGROUP WARNING - 2 warning; 1 groups checked | {data.format(2)}"
+    assert [line[:20] for line in others] == ["warning: late: lag: ", "warning: late: time-"]
+
+    before_ms = now_ms()
+    gauges = read_gauges(cli(*where, "--prometheus").out)
+    checked_s = gauges["kgroup_check_timestamp_seconds", ()]
+    assert before_ms <= checked_s * 1000 <= now_ms()
+    group = (("group", "late"),)
+    places = {
+        partition: (*group, ("partition", partition), ("topic", "late")) for partition in "01"
+    }
+    with closing(KafkaConsumer(bootstrap_servers=live.server.bootstrap)) as reader:
+        at = TopicPartition("late", 0), TopicPartition("late", 1)
+        reader.assign(at)
+        next_ms = {}
+        for partition, offset in zip(at, (2, 4), strict=True):
+            reader.seek(partition, offset)
+        until(lambda: next_ms.update(_times(reader.poll(200))) or len(next_ms) == 2)
+    for partition, place in places.items():
+        assert gauges["kgroup_partition_lag_records", place] == lags["late", partition]
+        waited_s = checked_s - next_ms[int(partition)] / 1000
+        assert gauges["kgroup_partition_time_lag_seconds", place] == pytest.approx(waited_s)
+    waited_s = checked_s - (hour_ago_ms + 2) / 1000
+    whole: Mapping[str, Labels] = {"group": group, "topic": (*group, ("topic", "late"))}
+    for name, labels in whole.items():
+        assert gauges[f"kgroup_{name}_lag_records", labels] == 4
+        assert gauges[f"kgroup_{name}_time_lag_seconds", labels] == pytest.approx(waited_s)
+    (state,) = consumer_groups(
+        VERSION, live.server.bootstrap, "--describe", "--group", "late", "--state"
+    )
+    assert gauges["kgroup_group_members", group] == int(state["#members"])
+    of_state = (*group, ("state", state["state"]), ("type", "classic"))
+    assert gauges["kgroup_group_state", of_state] == 1
+    assert 0 <= gauges["kgroup_group_commit_age_seconds", group] < 3600
+    live.clients.call("leave", name="late-1")
+
+
+def _times(polled: Mapping[TopicPartition, Sequence[Any]]) -> dict[int, int]:
+    """Give the time of the first record of each partition."""
+    return {at.partition: records[0].timestamp for at, records in polled.items() if records}
+
+
+def read_gauges(text: str) -> dict[tuple[str, Labels], float]:
+    """Read Prometheus' text format strictly: HELP and TYPE before the samples of each gauge.
+
+    Returns:
+        Values by name and labels, these in the order of their names.
+    """
+    found = {}
+    name, helped = "", ""
+    for line in text.splitlines():
+        if (start := re.fullmatch(r"# HELP ([a-z_]+) \S.*", line)) is not None:
+            helped = start[1]
+        elif (start := re.fullmatch(r"# TYPE ([a-z_]+) gauge", line)) is not None:
+            name = start[1]
+            assert name == helped, line
+        else:
+            sample = re.fullmatch(
+                r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)+)\})? (\S+)', line
+            )
+            assert sample is not None, line
+            assert sample[1] == name, line
+            labels = tuple(sorted(re.findall(r'([a-z]+)="((?:[^"\\]|\\.)*)"', sample[2] or "")))
+            assert (name, labels) not in found, line
+            found[name, labels] = float(sample[3])
+    return found
+
+
+def test_partitions_that_a_smaller_topic_does_not_have(live: Live, cli: Cli) -> None:  # noqa: F811
+    """A member that does not poll for a while keeps them; the broker deletes their commits."""
+    create_topics(live.wire, {"shrunk": 3})
+    options = {"group_id": "shrunk", "bootstrap_servers": live.server.bootstrap}
+    with closing(
+        KafkaConsumer("shrunk", **options, enable_auto_commit=False, client_id="shrunk-1")
+    ) as consumer:
+        until(lambda: consumer.poll(200) is not None and len(consumer.assignment()) == 3)
+        consumer.commit({at: OffsetAndMetadata(0, "", -1) for at in consumer.assignment()})
+        assert live.findings("shrunk") == ()
+        live.wire.call("DeleteTopics", 5, timeout_ms=30_000, topic_names=["shrunk"])
+        until(lambda: "shrunk" not in live.topics())
+        create_topics(live.wire, {"shrunk": 1})
+        until(lambda: consumer.committed(TopicPartition("shrunk", 0)) is None)
+        (finding,) = live.findings("shrunk", rules=[Rule.PARTITION_GONE, Rule.TOPIC_GONE])
+        assert (finding.code, finding.topic) == (Rule.PARTITION_GONE, "shrunk")
+        rows = consumer_groups(
+            VERSION, live.server.bootstrap, "--describe", "--group", "shrunk", "--members"
+        )
+        assert [(row["consumer-id"], row["#partitions"]) for row in rows] == [
+            (finding.member_id, "3")
+        ]
+        assert finding.reason == (
+            f"{finding.member_id} (127.0.0.1) owns shrunk-1, shrunk-2; shrunk has no such "
+            "partitions."
+        )
+        result = cli("check", "shrunk", "-b", live.server.bootstrap)
+        assert (result.status, "partition-gone" in result.out) == (5, True)
+
+
+def test_two_processes_of_one_instance_id(live: Live, cli: Cli) -> None:  # noqa: F811
+    """Each is started again when the other one has fenced it, as a supervisor does."""
+    options = {
+        "bootstrap.servers": live.server.bootstrap,
+        "group.id": "twins",
+        "group.instance.id": "pod-1",
+        "heartbeat.interval.ms": 100,
+        "log_level": 0,
+    }
+    is_over, fenced = Event(), [0, 0]
+
+    def run(number: int) -> None:
+        while not is_over.is_set():
+            with closing(Consumer(options | {"client.id": f"twin-{number}"})) as consumer:
+                consumer.subscribe(["orders"])
+                while not is_over.is_set():
+                    message = consumer.poll(0.1)
+                    error = None if message is None else message.error()
+                    if error is not None and error.code() == KafkaError._FATAL:
+                        fenced[number] += 1
+                        break
+
+    def reported(result: Result) -> Result | None:
+        return result if result.out else None
+
+    with ThreadPoolExecutor(2) as pool:
+        twins = [pool.submit(run, number) for number in range(2)]
+        try:
+            until(lambda: min(fenced) > 1)
+            where = ("check", "twins", "-b", live.server.bootstrap, "--rule", "shared-instance-id")
+            result = until(lambda: reported(cli(*where, "--interval", "1", "-o", "jsonl")))
+        finally:
+            is_over.set()
+    assert [twin.exception() for twin in twins] == [None, None]
+    assert result.status == 5, result.err
+    row = json.loads(result.out)
+    assert (row["group_id"], row["severity"], row["basis"]) == ("twins", "error", "looks")
+    ids = re.fullmatch(
+        r"pod-1 was (\S+), then (\S+), then (\S+), within \d+ s in generation \d+; the last one "
+        r"runs on 127\.0\.0\.1\.",
+        row["reason"],
+    )
+    assert ids is not None, row["reason"]
+    assert len(set(ids.groups())) == 3
+    assert row["member_id"] == ids[3]
 
 
 def test_shares_of_members(live: Live) -> None:

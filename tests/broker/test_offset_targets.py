@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict
+from itertools import chain
 from json import dumps
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.model.group import GroupType
@@ -25,10 +27,14 @@ from kgroup.source.offset_file import OffsetFile
 from tests.broker.group_tools import offsets_by_kafka
 from tests.broker.live_groups import MODERN_CONFIG, start_streams
 from tests.broker.servers import Broker, broker, cluster
+from tests.cli import conftest
+from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.contract.offset_store import essence
 from tests.record.clients import java, join_java, make_topics, settle
+from tests.record.raw import commit
 from tests.record.recording import Recording
 from tests.record.session import Session
+from tests.record.wire import Wire
 from tests.waiting import until
 
 VERSION = "4.3.1"
@@ -186,6 +192,75 @@ def test_a_consumer_of_librdkafka_goes_on_where_offsets_were_imported(
             return read == {0: list(range(7, 10)), 1: list(range(11))}
 
         until(is_read)
+
+
+MIRRORED = {0: 5, 1: 4, 2: 9, 3: 1}
+"""By partition, what "mirrored" has committed at the first cluster, whose logs have 10 records."""
+MIRRORS = {0: range(3, 10), 1: [n for n in range(10) for _ in range(2)], 2: range(5), 3: range(2)}
+"""By partition, the records of the second one, each as its number at the first: a mirror that
+started later, one that wrote records twice, one that is behind, and one that has what was read."""
+
+
+def test_a_copy_to_a_mirror(
+    live: tuple[Broker, Session],
+    orders_broker: Broker,
+    cli: Cli,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """By the times of records, which only the mirror's own broker can tell; and clamped."""
+    first, second = live[0], orders_broker
+    begin_ms = time.time_ns() // 1_000_000 - 3_600_000
+    logs = ((first, dict.fromkeys(MIRRORS, range(10))), (second, MIRRORS))
+    for server, records in logs:
+        server.create_topic("mirrored", partitions=len(records))
+        with closing(KafkaProducer(**server.client_options)) as producer:
+            for partition, numbers in records.items():
+                for number in numbers:
+                    time_ms = begin_ms + 1000 * number
+                    producer.send("mirrored", b"x", partition=partition, timestamp_ms=time_ms)
+            producer.flush()
+    with Wire(VERSION, first.bootstrap) as wire:
+        commit(wire, "mirrored", {("mirrored", each): MIRRORED[each] for each in MIRRORED})
+    with (
+        closing(KafkaConsumer(**first.client_options)) as reader,
+        closing(KafkaConsumer(**second.client_options)) as mirror,
+    ):
+        times = {}
+        for partition, offset in MIRRORED.items():
+            at = TopicPartition("mirrored", partition)
+            reader.assign([at])
+            reader.seek(at, offset)
+            read = until(lambda: [*chain.from_iterable(reader.poll(200).values())])
+            assert read[0].offset == offset
+            times[at] = read[0].timestamp
+        ends = mirror.end_offsets([*times])
+        by_time = {
+            at.partition: ends[at] if each is None else each.offset
+            for at, each in mirror.offsets_for_times(times).items()
+        }
+    assert by_time == {0: 2, 1: 8, 2: 5, 3: 1}
+    clamped = {at.partition: min(MIRRORED[at.partition], ends[at]) for at in ends}
+    assert clamped == {0: 5, 1: 4, 2: 5, 3: 1}
+
+    stores = [f"kafka:{server.bootstrap}" for server in (first, second)]
+
+    def copy(group_id: str, *options: str) -> conftest.Result:
+        backup = tmp_path / f"{group_id}.json"
+        line = ("offsets", "copy", *stores, "--group", "mirrored", "--as", group_id, *options)
+        return cli(*line, "--execute", "--backup", backup, "-o", "json")
+
+    def written(group_id: str) -> dict[int, int]:
+        return {partition: n for (_, partition), n in offsets_by_kafka(second, group_id).items()}
+
+    refused = copy("refused")
+    assert refused.status == ExitStatus.PARTLY
+    assert "mirrored-2: Offset 9 is past the log end offset 5 of the partition there" in refused.err
+    assert written("refused") == {0: 5, 1: 4, 3: 1}
+    for option, wanted in (("--clamp", clamped), ("--by-time", by_time)):
+        group_id = option.strip("-")
+        done = copy(group_id, option)
+        assert done.status == ExitStatus.DONE, done.err
+        assert written(group_id) == wanted
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def carry_out_removal(
         """Say what is wrong with how the removal of a member ended."""
         problem = problems.get(row.member_id)
         if problem is None and there is not None and row.member_id in there:
-            text = f"{row.member_id}: It is there, perhaps again: who runs on joins again."
+            text = f"{row.member_id}: Still a member, or again: one that runs joins again."
             return Problem(ProblemKind.ACTIVE, text, group_id=group_id)
         if problem is None or problem.kind is not ProblemKind.UNKNOWN_END or there is None:
             return problem
@@ -130,7 +130,7 @@ def _look(cluster: GroupSource, group_id: str) -> tuple[frozenset[str] | None, t
         group = reading.image.groups.get(group_id)
         if not reasons:
             return frozenset(each.member_id for each in (group.members if group else ())), ()
-    return None, (f"who is in the group now could not be read: {reasons[0]}",)
+    return None, (f"the members of the group could not be read back: {reasons[0]}",)
 
 
 def _row(group_id: str, member: Member) -> RemovedMember:

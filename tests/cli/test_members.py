@@ -57,8 +57,8 @@ def test_a_plan_removes_nobody_and_names_the_cluster(cli: Cli, live: Live) -> No
     planned = cli(*LINE)
     assert planned.status == 0
     assert planned.err == (
-        "kgroup: note: nothing was changed in the cluster b (id c); --execute does what is "
-        "planned\n"
+        "kgroup: note: nothing was changed in the cluster b (id c); --execute carries out "
+        "the plan\n"
     )
     assert live.told == []
 

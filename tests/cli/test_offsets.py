@@ -132,8 +132,8 @@ def test_a_plan_of_a_reset(cli: Cli) -> None:
     assert result.status == 0
     assert result.err == (
         "kgroup: note: 3 partitions: 3 planned; 3 records skipped, 0 read again\n"
-        "kgroup: note: nothing was changed, nor can be: log directories and snapshots are only "
-        "read, and so are files, which 'kgroup offsets export' writes\n"
+        "kgroup: note: nothing was changed, and --execute cannot change it: log directories, "
+        "snapshots and files are read-only ('kgroup offsets export' writes files)\n"
     )
     assert [
         (row["committed_offset"], row["target_offset"], row["skipped"], row["result"])
@@ -435,8 +435,11 @@ class Interrupted(Store):
 @pytest.mark.parametrize(
     ("command", "again"),
     [
-        ("offsets import", "the same command does what is left"),
-        ("offsets reset", "look before you reset again, which goes on from where they are now"),
+        ("offsets import", "run the same command again to change the rest"),
+        (
+            "offsets reset",
+            "check the offsets before you reset again: a second reset starts from the current ones",
+        ),
     ],
 )
 def test_how_far_a_change_had_come_when_it_was_interrupted(
@@ -452,7 +455,7 @@ def test_how_far_a_change_had_come_when_it_was_interrupted(
     out, err = capfd.readouterr()
     assert out == ""
     assert err.splitlines()[-1] == (
-        "kgroup: interrupted: 1 of 3 groups was changed for certain (a), others perhaps; "
+        "kgroup: interrupted: 1 of 3 groups was changed (a), others may be; "
         f"{again}; what was committed before is in {backup}; to undo this: kgroup offsets import "
         f"{backup} --all --execute"
     )
@@ -461,10 +464,10 @@ def test_how_far_a_change_had_come_when_it_was_interrupted(
 @pytest.mark.parametrize(
     ("names", "written", "words"),
     [
-        ("a", 0, "no group was changed for certain, one perhaps;"),
-        ("ab", 0, "no group was changed for certain, some perhaps;"),
-        ("a", 1, "1 of 1 group was changed for certain (a);"),
-        ("abc", 2, "2 of 3 groups were changed for certain (a, b), others perhaps;"),
+        ("a", 0, "no group is known to be changed, one may be;"),
+        ("ab", 0, "no group is known to be changed, some may be;"),
+        ("a", 1, "1 of 1 group was changed (a);"),
+        ("abc", 2, "2 of 3 groups were changed (a, b), others may be;"),
     ],
 )
 def test_words_of_a_change_that_was_interrupted(
@@ -493,8 +496,7 @@ def test_that_a_change_was_made_is_told_where_its_report_cannot_be(database: str
     *_, note, error = done.stderr.decode().splitlines()
     count = len(SqlOffsetStore(database).read_offsets(["invoice-batch"]).offsets["invoice-batch"])
     assert note == (
-        "kgroup: note: the report could not be written; what was to be changed is over: "
-        f"{count} done"
+        f"kgroup: note: the report could not be written; results of the change: {count} done"
     )
     assert error == "kgroup: error: standard output: No space left on device"
     assert done.returncode == 1
@@ -534,7 +536,7 @@ def test_a_topic_of_which_a_file_has_nothing(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "some.csv"
     path.write_text("invoice-batch,payments,0,1\n")
     result = cli("offsets", "import", "--sample", path, "--topic", "paymnets")
-    assert (result.status, "paymnets: There are no offsets of this topic" in result.err) == (
+    assert (result.status, "paymnets: No offsets are committed for this topic" in result.err) == (
         3,
         True,
     )
@@ -704,7 +706,7 @@ def test_a_plan_names_the_store(cli: Cli, database: str, tmp_path: Path) -> None
     assert planned.err == (
         "kgroup: note: 2 partitions: 2 planned; 2 records skipped, 0 read again\n"
         f"kgroup: note: nothing was changed in sqlite:///{tmp_path}/o.db, table t_offset; "
-        "--execute does what is planned\n"
+        "--execute carries out the plan\n"
     )
 
 

@@ -393,7 +393,7 @@ def test_some_goals_need_a_cluster(goal: Goal) -> None:
         (None, 0, None),
         (GroupState.PREPARING_REBALANCE, 0, "The group is PreparingRebalance; stop its members"),
         (GroupState.STABLE, 1, "The group is Stable and has 1 member; stop"),
-        (None, 2, "The group is in no state that is known and has 2 members; stop"),
+        (None, 2, "The group is in an unknown state and has 2 members; stop"),
     ],
 )
 def test_what_makes_a_group_active(

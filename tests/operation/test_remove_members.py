@@ -113,7 +113,7 @@ def test_who_was_removed_and_is_there_again_is_told() -> None:
     done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
     assert [row.result for row in done.data] == [Result.REFUSED]
     assert [each.reason for each in done.errors] == [
-        "p-1: It is there, perhaps again: who runs on joins again."
+        "p-1: Still a member, or again: one that runs joins again."
     ]
 
 
@@ -153,7 +153,7 @@ def test_the_answer_counts_and_the_look_where_there_is_none(
     assert [row.result for row in done.data] == [result]
     assert done.errors == errors
     assert done.notes == tuple(
-        f"who is in the group now could not be read: {each.reason}" for each in unread
+        f"the members of the group could not be read back: {each.reason}" for each in unread
     )
 
 
@@ -163,7 +163,7 @@ def test_a_broker_that_is_lost_behind_the_removal_takes_no_report_along() -> Non
     plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
     done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
     assert [row.result for row in done.data] == [Result.DONE]
-    assert done.notes == ("who is in the group now could not be read: broker 1 is silent.",)
+    assert done.notes == ("the members of the group could not be read back: broker 1 is silent.",)
 
 
 def test_nobody_answers_when_members_are_to_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 __all__ = ["Execution", "execution_options", "planned", "telling_of_interrupts", "telling_results"]
 
 _READ_ONLY = (
-    "log directories and snapshots are only read, and so are files, which 'kgroup offsets export' "
-    "writes"
+    "log directories, snapshots and files are read-only ('kgroup offsets export' writes files)"
 )
 _LEFT = "aborted: not confirmed; nothing was changed"
-_AGAIN = "the same command does what is left"
-_NOT_AGAIN = "look before you reset again, which goes on from where they are now"
+_AGAIN = "run the same command again to change the rest"
+_NOT_AGAIN = "check the offsets before you reset again: a second reset starts from the current ones"
 
 
 class Execution:
@@ -219,7 +218,7 @@ def _discard(file: Path | None) -> None:
     """Remove the backup of a change that was not made."""
     if file is not None:
         file.unlink(missing_ok=True)
-        warn(f"note: nothing was changed; {file} is removed again")
+        warn(f"note: nothing was changed; the backup {file} was removed")
 
 
 def _unsaved(path: Path, reason: str) -> InputError:
@@ -230,8 +229,8 @@ def _unsaved(path: Path, reason: str) -> InputError:
 def planned(store: "StoreName | None") -> str:
     """Say that a plan was shown and nothing done, and what would do it; None: nothing can."""
     if store is not None:
-        return f"note: nothing was changed in {store}; --execute does what is planned"
-    return f"note: nothing was changed, nor can be: {_READ_ONLY}"
+        return f"note: nothing was changed in {store}; --execute carries out the plan"
+    return f"note: nothing was changed, and --execute cannot change it: {_READ_ONLY}"
 
 
 def _show(command: str, report: "Report[PlannedOffset]", output: Output) -> ExitStatus:
@@ -279,12 +278,12 @@ def _interrupted(command: str, done: Sequence[str], count: int, saved: str | Non
     from kgroup.operation.report import first_names
     from kgroup.render.group.offset_plan import counted
 
-    text = "interrupted: no group was changed for certain"
+    text = "interrupted: no group is known to be changed"
     if done:
         text = f"interrupted: {len(done)} of {counted(count, 'group')} "
-        text += f"{'was' if len(done) == 1 else 'were'} changed for certain ({first_names(done)})"
+        text += f"{'was' if len(done) == 1 else 'were'} changed ({first_names(done)})"
     if len(done) < count:
-        text += f", {'others' if done else 'one' if count == 1 else 'some'} perhaps"
+        text += f", {'others' if done else 'one' if count == 1 else 'some'} may be"
     text += f"; {_NOT_AGAIN if command == 'offsets reset' else _AGAIN}"
     return text if saved is None else f"{text}; {saved}"
 
@@ -297,7 +296,7 @@ def telling_results(report: "Report[Any]") -> Iterator[None]:
     except OSError:
         results = Counter(row.result for row in report.data)
         counts = ", ".join(f"{number} {result}" for result, number in results.items())
-        warn(f"note: the report could not be written; what was to be changed is over: {counts}")
+        warn(f"note: the report could not be written; results of the change: {counts}")
         warn_of(report.errors)
         raise
 

@@ -38,7 +38,7 @@ def not_committed(
     known_topics = {topic for topic, _ in known}
     for topic, numbers in topics.items():
         if numbers is None and topic not in known_topics:
-            text = f"{topic}: There are no offsets of this topic."
+            text = f"{topic}: No offsets are committed for this topic."
             yield Problem(ProblemKind.NOT_FOUND, text, topic=topic)
         for number in sorted(numbers or ()):
             if (topic, number) not in known:

@@ -324,8 +324,8 @@ def why_active(groups: Iterable[Group]) -> tuple[Problem, ...]:
     return tuple(
         Problem(
             ProblemKind.ACTIVE,
-            f"The group is {group.state or 'in no state that is known'}{_members(group)}; stop its "
-            "members first: others may only change offsets of a group without members.",
+            f"The group is {group.state or 'in an unknown state'}{_members(group)}; stop its "
+            "members first: while a group has members, only they may commit.",
             group_id=group.group_id,
         )
         for group in groups

@@ -344,7 +344,7 @@ def _no_target(
         is_missing = is_named and log.mark in GONE
         return replace(problem, kind=ProblemKind.NOT_FOUND) if is_missing else problem
     if wanted is not None:
-        text = "Nobody tells where the partition begins and ends: the offset cannot be checked."
+        text = "The log start and end offsets are not known: the offset cannot be checked."
         kind = ProblemKind.UNREADABLE
     elif to.goal is Goal.SHIFT:
         kind, text = ProblemKind.NOT_FOUND, "Nothing is committed that could be shifted."
@@ -353,7 +353,7 @@ def _no_target(
     else:
         kind, text = (
             ProblemKind.UNREADABLE,
-            "This source does not know where the log begins or ends.",
+            "This source does not know the start and end offsets of the log.",
         )
     return Problem(kind, f"{topic}-{partition}: {text}", group_id, topic=topic, partition=partition)
 

@@ -194,14 +194,18 @@ def _fit_by_time(
             position = (*at, target.offset.committed_offset)
             start = found.get((at, times[position])) if position in times else None
             if start is None:
-                text = refusals.get(position, "The goal does not tell the times of its records.")
+                text = refusals.get(
+                    position, "The second store does not tell the times of its records."
+                )
                 of_group[at] = Target(target.offset, refusal=text)
             elif start.start is not None:
                 of_group[at] = Target(_moved(target.offset, start.start))
             elif log.end is not None:
                 of_group[at] = Target(_moved(target.offset, log.end), OffsetMark.NO_RECORD_SINCE)
             else:
-                text = "The goal has no record of that time, and its log end offset is not known."
+                text = (
+                    "The second store has no record that late, and its log end offset is unknown."
+                )
                 of_group[at] = Target(target.offset, refusal=text)
 
 

@@ -133,6 +133,18 @@ def _ends(*codes: int) -> Any:
     return lambda request: ends(request, 3, 9, left.pop(0) if left else 0)
 
 
+@pytest.mark.parametrize("number", [-1, 3, 1 << 30])
+def test_a_list_of_a_cluster_that_numbers_partitions_as_none_does(
+    broker: FakeBroker, number: int
+) -> None:
+    """No group can be in such a partition, and none is looked for."""
+    wrong = offsets()
+    wrong["partitions"][1]["partition_index"] = number
+    broker.handlers["Metadata"] = metadata(broker, wrong, orders())
+    with Cluster(broker.bootstrap) as source:
+        assert [*source.read(question=QUICK).image.groups] == ["g"]
+
+
 def test_a_list_of_a_leader_whose_records_are_not_replicated_yet(broker: FakeBroker) -> None:
     """Its coordinator leaves out the groups of these records (4.0 and later)."""
     broker.newest["ListOffsets"] = 5

@@ -123,7 +123,7 @@ def _probes(topic: Topic | None) -> dict[int, dict[str, int]]:
     leaders = {
         number: partition.leader
         for number, partition in partitions.items()
-        if partition.leader is not None and number < len(partitions)
+        if partition.leader is not None and number in range(len(partitions))
     }
     probes: dict[int, dict[str, int]] = {}
     for attempt in count():

@@ -31,6 +31,7 @@ from kgroup.simulation.message import (
     HeartbeatAnswer,
     JoinAnswer,
     LeaveAnswer,
+    OffsetCommit,
     SyncAnswer,
     TopicPartition,
 )
@@ -42,6 +43,11 @@ __all__ = ["COORDINATOR", "Cluster"]
 
 COORDINATOR = "coordinator"
 """Who acts where a group's coordinator does something by itself."""
+
+_COMMIT_TIMEOUT_MS = 5_000
+"""`offsets.commit.timeout.ms`."""
+_BEGINS_MS = 500
+"""From when brokers name a new coordinator until it begins to load; on a busy one up to 1 s."""
 
 
 class Cluster(World):
@@ -91,6 +97,10 @@ class Cluster(World):
         }
         self._down: set[int] = set()
         self._failover: Timer | None = None
+        self._awaited: dict[int, Timer] = {}
+        """Brokers that have crashed and are still in sync, until the controller misses them."""
+        self._held: list[tuple[int, Request]] = []
+        """Commits that are not replicated, and the brokers that have them."""
         self._waiting: dict[Request, tuple[str, int, Callable[[Answer | None], None]]] = {}
         self.names: dict[str, str] = {}
         self._asking = ""
@@ -151,8 +161,14 @@ class Cluster(World):
         return next((each for each in others if each != self.coordinator), None)
 
     def stop_broker(self, broker: int, failover_ms: int) -> None:
-        """Have a broker crash; another one leads after a while, if there is one."""
+        """Have a broker crash; another one leads after a while, if there is one.
+
+        Until then no partition can be read: each is taken to have a replica on every broker, and a
+        record can be read when all replicas that are in sync have it.
+        """
         self._down.add(broker)
+        self._awaited[broker] = self.clock.after(failover_ms, lambda: self._miss(broker))
+        self._hold()
         before = self._depose() if self.coordinator == broker else None
         self.note(f"broker {broker}", "stop_broker")
         for request, (_, at, _) in list(self._waiting.items()):
@@ -160,19 +176,47 @@ class Cluster(World):
                 self._break(request)
         if before is not None:
             before.resign()
-            self._failover = self.clock.after(failover_ms, self._fail_over)
+            self._schedule(failover_ms, self._fail_over)
+
+    def _schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Do the next step of a failover, in place of the one that was next."""
+        if self._failover is not None:
+            self._failover.cancel()
+        self._failover = self.clock.after(delay_ms, action)
 
     def _fail_over(self) -> None:
+        """Name another coordinator; it refuses what it is asked until it begins to load."""
         broker = self.another_broker()
         if broker is not None:
+            self.coordinator = broker
             self.note(f"broker {broker}", "elected")
-            self._elect(broker, self._load_ms)
+            self._schedule(_BEGINS_MS, lambda: self._elect(broker, self._load_ms))
+
+    def _miss(self, broker: int) -> None:
+        """Take a broker for dead: others lead, and do not wait for it any more."""
+        self._awaited.pop(broker).cancel()
+        self._hold()
+
+    def _hold(self) -> None:
+        """Stop what needs all replicas while one is missed, and let it go on afterwards."""
+        is_held = bool(self._awaited) or len(self._down) == len(self._coordinators)
+        self.logs.hold(is_held=is_held)
+        self.timeline.owners.hold(is_held=is_held)
+        if not is_held:
+            held, self._held = self._held, []
+            for broker, request in held:
+                if broker not in self._down:
+                    self._coordinators[broker].handle(request)
 
     def start_broker(self, broker: int) -> None:
         """Have a broker come back; it leads nothing, unless nobody does."""
         self.note(f"broker {broker}", "start_broker")
         self._down.discard(broker)
         self._coordinators[broker].start()
+        if broker in self._awaited:
+            self._miss(broker)
+        else:
+            self._hold()
         if self.coordinator is None:
             self._elect(broker, self._load_ms)
 
@@ -206,6 +250,13 @@ class Cluster(World):
         self._asking = actor
         if broker in self._down:
             self._break(request)
+            return
+        if isinstance(request, OffsetCommit) and self.logs.is_held and broker == self.coordinator:
+            refusal = dict.fromkeys(request.offsets, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            self._held.append((broker, request))
+            self.clock.after(
+                _COMMIT_TIMEOUT_MS, lambda: self.answer(request, CommitAnswer(refusal))
+            )
             return
         self._coordinators[broker].handle(request)
         if request in self._waiting:

@@ -24,7 +24,10 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """Who owned a partition and did not read it, as it stood still; None: to the end."""
+    """Who owned a partition and did not read it; None: to the end.
+
+    The owner stood still, or the partition's brokers did.
+    """
 
     topic: str
     partition: int
@@ -35,9 +38,10 @@ class Standstill:
 
 @dataclass(slots=True)
 class _Owner:
-    """Since when somebody owns a partition, and since when it stands still; None: it does not."""
+    """Since when somebody owns a partition, and since when it does not read it; None: it does."""
 
     begin_ms: int
+    is_still: bool = False
     still_ms: int | None = None
 
 
@@ -86,8 +90,8 @@ class Owners:
 
     Attributes:
         unowned: how long partitions have nobody who owns them.
-        unread: how long they have nobody who reads them: all their owners stand still, or there
-            are none.
+        unread: how long they have nobody who reads them: all their owners stand still, there are
+            none, or partitions cannot be read.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -97,6 +101,7 @@ class Owners:
         self._owners: dict[TopicPartition, dict[str, _Owner]] = {}
         self._ownerships: list[Ownership] = []
         self._standstills: list[Standstill] = []
+        self._is_held = False
 
     def __iter__(self) -> Iterator[TopicPartition]:
         """Return the partitions, sorted."""
@@ -110,30 +115,43 @@ class Owners:
     def begin(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
         """Note that somebody begins to own partitions, and to read them."""
         for partition in partitions:
-            self._owners[partition].setdefault(owner, _Owner(self._clock.now_ms))
+            found = self._owners[partition].setdefault(owner, _Owner(self._clock.now_ms))
+            self._note(partition, owner, found)
             self._changed(partition)
 
     def end(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
         """Note that somebody owns partitions no more."""
         now_ms = self._clock.now_ms
-        self.stand(owner, partitions, is_still=False)
         for partition in partitions:
-            begin_ms = self._owners[partition].pop(owner).begin_ms
-            self._ownerships.append(Ownership(*partition, owner, begin_ms, now_ms))
+            found = self._owners[partition].pop(owner)
+            if found.still_ms is not None:
+                self._standstills.append(Standstill(*partition, owner, found.still_ms, now_ms))
+            self._ownerships.append(Ownership(*partition, owner, found.begin_ms, now_ms))
             self._changed(partition)
 
     def stand(self, owner: str, partitions: Iterable[TopicPartition], *, is_still: bool) -> None:
         """Note whether somebody stands still, with those of partitions that it owns."""
-        now_ms = self._clock.now_ms
         for partition in partitions:
-            found = self._owners[partition].get(owner)
-            if found is None or is_still is (found.still_ms is not None):
-                continue
-            if found.still_ms is not None:
-                spent = Standstill(*partition, owner, found.still_ms, now_ms)
-                self._standstills.append(spent)
-            found.still_ms = now_ms if is_still else None
-            self._changed(partition)
+            if (found := self._owners[partition].get(owner)) is not None:
+                found.is_still = is_still
+                self._note(partition, owner, found)
+
+    def hold(self, *, is_held: bool) -> None:
+        """Note whether no partition can be read from now on."""
+        self._is_held = is_held
+        for partition, owners in self._owners.items():
+            for owner, found in owners.items():
+                self._note(partition, owner, found)
+
+    def _note(self, partition: TopicPartition, owner: str, found: _Owner) -> None:
+        """Note when an owner stops to read, and when it goes on."""
+        now_ms, is_still = self._clock.now_ms, found.is_still or self._is_held
+        if is_still is (found.still_ms is not None):
+            return
+        if found.still_ms is not None:
+            self._standstills.append(Standstill(*partition, owner, found.still_ms, now_ms))
+        found.still_ms = now_ms if is_still else None
+        self._changed(partition)
 
     def _changed(self, partition: TopicPartition) -> None:
         owners = self._owners[partition]

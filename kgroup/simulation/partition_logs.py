@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from kgroup.simulation.clock import Clock
@@ -19,6 +20,7 @@ class PartitionLogs:
 
     Attributes:
         ends: offsets that partitions had when it began, where they had any.
+        is_held: whether records that come are not replicated, so that nobody can read them yet.
         readers: by partition, who reads it now: functions that say how far they have come, with
             the offsets where they began.
     """
@@ -26,8 +28,10 @@ class PartitionLogs:
     def __init__(self, clock: Clock, rate: float) -> None:
         self.ends: dict[TopicPartition, int] = {}
         self.readers: dict[TopicPartition, dict[Callable[[TopicPartition], int], int]] = {}
+        self.is_held = False
         self._clock = clock
         self._rate = rate
+        self._holds: list[tuple[int, int]] = []
         self._created_ms: dict[TopicPartition, int] = {}
         self._starts: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, list[tuple[int, int]]] = {}
@@ -35,6 +39,16 @@ class PartitionLogs:
     def create(self, partition: TopicPartition) -> None:
         """Note a partition that is new."""
         self._created_ms[partition] = self._clock.now_ms
+
+    def hold(self, *, is_held: bool) -> None:
+        """Note whether high watermarks stay where they are from now on."""
+        if is_held is self.is_held:
+            return
+        self.is_held, now_ms = is_held, self._clock.now_ms
+        if is_held:
+            self._holds.append((now_ms, sys.maxsize))
+        else:
+            self._holds[-1] = (self._holds[-1][0], now_ms)
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._created_ms
@@ -49,9 +63,10 @@ class PartitionLogs:
         return self._starts[partition]
 
     def end_offset(self, partition: TopicPartition, at_ms: int | None = None) -> int:
-        """Return the offset of the next record that a partition gets, now or at a time."""
+        """Return the high watermark, now or at a time: the next record that can be read has it."""
         now_ms = self._clock.now_ms if at_ms is None else at_ms
-        since_ms = now_ms - self._created_ms[partition]
+        now_ms = next((begin for begin, end in self._holds if begin <= now_ms < end), now_ms)
+        since_ms = max(now_ms - self._created_ms[partition], 0)
         return self.ends.get(partition, 0) + int(since_ms * self._rate / 1000)
 
     def has(self, partition: TopicPartition, offset: int) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kgroup.assignor.base import TopicPartition
+from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer.message import AnyRequest
 from kgroup.simulation.consumer.topic_image import TopicImage
@@ -58,6 +59,9 @@ class ScriptedHost:
 
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         self.told.append(("revoked", partitions))
+
+    def commit_failed(self, code: ErrorCode) -> None:
+        self.told.append(("commit failed", code))
 
     def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
         self.told.append(("lost", partitions))

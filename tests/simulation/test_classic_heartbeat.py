@@ -167,7 +167,7 @@ def test_poll_in_time_keeps_it_in_the_group() -> None:
     assert "LeaveGroup" in here.waiting
     assert (here.state(), here.client.member_id, here.told) == (UNJOINED, "", [])
     here.poll()
-    assert here.told == [("lost", orders(0))]
+    assert here.told == [("commit failed", ErrorCode.UNKNOWN_MEMBER_ID), ("lost", orders(0))]
 
 
 def test_who_waits_in_poll_is_not_too_slow() -> None:

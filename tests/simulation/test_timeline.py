@@ -30,7 +30,7 @@ def played(text: str) -> Simulation:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize(
     ("step", "away_ms"),
-    [('do = "move_coordinator"', 2_000), ('do = "stop_broker"\nbroker = 1', 11_000)],
+    [('do = "move_coordinator"', 2_000), ('do = "stop_broker"\nbroker = 1', 11_500)],
 )
 def test_nobody_knows_the_group_between_two_coordinators(
     protocol: str, step: str, away_ms: int
@@ -194,4 +194,4 @@ def test_commits_that_are_refused_are_counted_by_their_error() -> None:
         f'{step}at = "30s"\n' + "".join(f'{step}at = "{at}s"\ngeneration = 99\n' for at in (40, 50))
     )
     assert found.refused_commits == {"ILLEGAL_GENERATION": 2}
-    assert "not sent" not in {each.answer for each in found.events}
+    assert "not sent" not in {each.answer for each in found.events if each.event == "commit"}

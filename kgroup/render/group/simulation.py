@@ -61,6 +61,7 @@ _RUNS = tuple(
     Column(name, Kind.TEXT if name == "of all runs" else Kind.NUMBER, "")
     for name in ("of all runs", "least", "50 %", "99 %", "most")
 )
+_LIMITS = (Column("limit", Kind.TEXT, "what happens on a cluster besides"),)
 _FACTS = (Column("what", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
 SCENARIO_COLUMNS = (
     Column("name", Kind.NAME, "by which it is played"),
@@ -125,6 +126,7 @@ def simulations_text(
         yield "\n"
     if len(simulations) > 1:
         yield from sheet_text(_runs(simulations), form, headers=headers, terminal=terminal)
+        yield from _limits_text(first, form, terminal=terminal)
         return
     events = Sheet(_SHOWN_COLUMNS, [_shown(event) for event in first.events])
     yield from sheet_text(events.without_blank(), form, headers=headers, terminal=terminal)
@@ -141,6 +143,16 @@ def simulations_text(
     yield "\n"
     facts = Sheet(_FACTS, list(_facts(first)))
     yield from sheet_text(facts, form, headers=form != "table", terminal=terminal)
+    yield from _limits_text(first, form, terminal=terminal)
+
+
+def _limits_text(simulation: Simulation, form: str, *, terminal: bool) -> Iterator[str]:
+    """Write the limits into a document; beside a page for people they are notes."""
+    if simulation.limits and form != "table":
+        yield "\n"
+        yield from title_text("Not simulated", form, level=3, terminal=terminal)
+        limits = Sheet(_LIMITS, [(each,) for each in simulation.limits])
+        yield from sheet_text(limits, form, headers=True, terminal=terminal)
 
 
 def _shown(event: Event) -> tuple[object, ...]:

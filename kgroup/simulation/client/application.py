@@ -275,6 +275,10 @@ class Consumer(Process):
             self.client.commit(here, self._committed)
         self._stop_reading(partitions)
 
+    def commit_failed(self, code: ErrorCode) -> None:
+        """Note that what was read is not committed, as the consumer is out of its group."""
+        self._cluster.note(self.name, "auto-commit", "not sent", code.name)
+
     def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop to read; others may read there already."""
         self._cluster.note(self.name, "lost", partitions=partitions)

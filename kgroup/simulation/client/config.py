@@ -187,6 +187,9 @@ class Application(Protocol):
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop to read partitions (`onPartitionsRevoked`)."""
 
+    def commit_failed(self, code: ErrorCode) -> None:
+        """Note that an automatic commit failed without being sent: the consumer is in no group."""
+
     def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Stop to read partitions that others may read already (`onPartitionsLost`)."""
 

@@ -226,6 +226,8 @@ class ClassicClient(GroupMember):
                 self._is_preparing, self._needs_prepare = False, True
                 self._host.after(self.config.retry_backoff_ms, self._continue)
             else:
+                if code is not ErrorCode.NONE and self.state is ClientState.UNJOINED:
+                    self._application.commit_failed(code)
                 self._revoke_and_join()
 
         offsets = self._application.positions() if self.config.enable_auto_commit else {}

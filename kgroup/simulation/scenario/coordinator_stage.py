@@ -65,6 +65,8 @@ class CoordinatorStage(Stage[Consumer]):
     def _rests(self, members: list[Consumer]) -> bool:
         """Tell whether they are a stable group that owns all it subscribes to, or it is empty."""
         group = self.cluster.group
+        if self.cluster.logs.is_held:
+            return False
         if group is None or group.state is GroupState.EMPTY:
             return not members
         is_stable = group.state is GroupState.STABLE and len(group) == len(members)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,27 @@ def test_devices_without_an_end(command: str) -> None:
     assert status == 1
     assert "/dev/zero: expected" in said
     assert peak < _MOST_MIB, said
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [(200_000_000, "expected rows of at most 16 MiB"), (4_000_000, "at most 1,048,576 characters")],
+)
+def test_a_large_cell_of_a_table(tmp_path: Path, size: int, told: str) -> None:
+    """SQLite holds rows as a whole; of others a database sends what is needed to refuse them."""
+    file = tmp_path / "offsets.db"
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE t_offset "
+            "(group_id TEXT, topic TEXT, partition INTEGER, offset INTEGER, metadata TEXT)"
+        )
+        connection.execute(
+            "INSERT INTO t_offset VALUES ('g', 't', 0, 1, hex(zeroblob(?)))", (size // 2,)
+        )
+    columns = ("--sql-column", "metadata=metadata")
+    peak, status, said = peak_of("offsets", "show", "g", "--sql", file, *columns)
+    assert (status, told in said) == (1, True), said
+    assert peak < 80
 
 
 @pytest.mark.slow

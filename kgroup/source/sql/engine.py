@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kgroup.atomic_file import INPUTS
-from kgroup.errors import UsageError
+from kgroup.errors import BrokerError, KgroupError, ProblemKind, UsageError
 from kgroup.source.sql.address import INSTALL, SqlAddress
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 __all__ = ["open_engine", "transaction"]
+
+_LONGEST_ROW = 16 << 20
+"""Bytes of a row, or of a statement with its values, of SQLite, which holds rows as a whole."""
 
 
 def open_engine(address: SqlAddress, timeout_s: float, *, create: bool = False) -> "Engine":
@@ -28,6 +31,33 @@ def open_engine(address: SqlAddress, timeout_s: float, *, create: bool = False) 
     Raises:
         UsageError: the driver is missing.
     """
+    engine = _engine(address, timeout_s, create=create)
+    _name_strange_errors(engine, address)
+    return engine
+
+
+def _name_strange_errors(engine: "Engine", address: SqlAddress) -> None:
+    """Let errors leave as kgroup's that a driver raises, and that are none of its own class.
+
+    Those of its class are SQLAlchemy's then, and `sql_errors` tells what they mean.
+    """
+    from sqlalchemy import ExceptionContext, event
+
+    @event.listens_for(engine, "handle_error")
+    def name(context: ExceptionContext) -> None:
+        error = context.original_exception
+        ours = KgroupError, UnicodeEncodeError  # the latter: names that are no UTF-8
+        is_own = context.sqlalchemy_exception is not None or isinstance(error, ours)
+        if isinstance(error, Exception) and not is_own:
+            text = f"{type(error).__name__}: {error}"
+            raise BrokerError(
+                ProblemKind.FAILED,
+                f"{address.shown}: expected values that the driver can read and write; it failed "
+                f"with {text}",
+            ) from None
+
+
+def _engine(address: SqlAddress, timeout_s: float, *, create: bool) -> "Engine":
     from sqlalchemy import create_engine, event
     from sqlalchemy.pool import NullPool
 
@@ -105,7 +135,9 @@ def _sqlite_engine(address: SqlAddress, timeout_s: float, *, create: bool) -> "E
         if create:  # SQLite would let others read it
             with suppress(OSError):
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        return sqlite3.connect(file, uri=True, timeout=timeout_s, isolation_level=None)
+        connection = sqlite3.connect(file, uri=True, timeout=timeout_s, isolation_level=None)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+        return connection
 
     return create_engine(
         "sqlite+pysqlite://",

@@ -1,11 +1,12 @@
 """Statements on many rows: a few for thousands of them, on each kind of database."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.source.sql.layout import KEY_ROLES
+from kgroup.source.sql.row_reader import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Delete, FromClause, Insert, Table, Update
@@ -29,7 +30,12 @@ def batches(items: Iterable[_T], size: int = _NAMES) -> Iterator[list[_T]]:
 
 
 def select_rows(
-    connection: "Connection", table: "Table", group_ids: Iterable[str] | None, *, lock: bool = False
+    connection: "Connection",
+    table: "Table",
+    group_ids: Iterable[str] | None,
+    *,
+    texts: Collection[str] = (),
+    lock: bool = False,
 ) -> Iterator[Any]:
     """Give the rows of groups, or of all; columns as in the table.
 
@@ -39,11 +45,18 @@ def select_rows(
         connection: in a transaction.
         table: of `sql_table`.
         group_ids: sorted, so that two writers lock in one order.
+        texts: roles of columns that hold texts: of these comes one character more than
+            `MOST_CHARACTERS` at most, however large they are.
         lock: whether nobody else may change these rows until the transaction ends.
     """
-    from sqlalchemy import select
+    from sqlalchemy import func, select
 
-    statement = select(*table.c)
+    statement = select(
+        *(
+            func.substr(column, 1, MOST_CHARACTERS + 1).label(role) if role in texts else column
+            for role, column in table.c.items()
+        )
+    )
     if lock:  # SQLite knows no such clause; there the whole file is locked
         statement = statement.order_by(*(table.c[role] for role in KEY_ROLES)).with_for_update()
     if group_ids is None:

@@ -44,6 +44,7 @@ _SQLITE: Mapping[str, _Meaning] = {
     "SQLITE_PERM": _PERMISSION,
     "SQLITE_AUTH": _PERMISSION,
     "SQLITE_FULL": _FULL,
+    "SQLITE_TOOBIG": (ProblemKind.UNREADABLE, "expected rows of at most 16 MiB"),
     "SQLITE_CONSTRAINT": _CUT,
     "SQLITE_CONSTRAINT_UNIQUE": _KEY,
     "SQLITE_CONSTRAINT_PRIMARYKEY": _KEY,

@@ -139,10 +139,10 @@ class SqlOffsetStore:
         with self._errors(), transaction(self._engine) as connection:
             if self._creates and not self._has_table(connection):
                 return OffsetReading({})
-            self._facts(connection)
+            facts = self._facts(connection)
             wanted = self._wanted(connection, group_ids, regex)
             names = None if wanted is None else sorted(wanted)
-            rows = select_rows(connection, self._table, names)
+            rows = select_rows(connection, self._table, names, texts=self._cut(facts))
             found = read_rows(rows, self._table.c.keys(), wanted, self.where, problems)
         offsets = {
             group_id: tuple(rows[key] for key in sorted(rows))
@@ -171,7 +171,7 @@ class SqlOffsetStore:
         def change(connection: "Connection") -> tuple[Problem, ...]:
             facts = self._facts(connection, write=True)
             check_values(facts, changes, self._address.backend, self.where)
-            found = self._lock(connection, changes)
+            found = self._lock(connection, changes, facts)
             wanted = [(group, c.topic) for group, every in changes.items() for c in every]
             check_collisions(connection, facts, set(wanted), found.names, self.where)
             work = work_of(changes, found, facts, now_ms=time.time_ns() // 1_000_000)
@@ -230,6 +230,13 @@ class SqlOffsetStore:
             check_table(facts, self._layout, connection.dialect, self.where)
         return facts
 
+    def _cut(self, facts: TableFacts) -> frozenset[str]:
+        """Name the columns whose texts are cut by the database, so that they are not held whole.
+
+        SQLite would end a text at a NUL there; its rows have a limit of their own.
+        """
+        return frozenset() if self._address.backend == "sqlite" else facts.texts
+
     def _wanted(
         self, connection: "Connection", group_ids: Collection[str] | None, regex: Pattern | None
     ) -> frozenset[str] | None:
@@ -243,7 +250,11 @@ class SqlOffsetStore:
         return frozenset(matching.union(group_ids or ()))
 
     def _lock(
-        self, connection: "Connection", changes: Mapping[str, Sequence[OffsetChange]]
+        self,
+        connection: "Connection",
+        changes: Mapping[str, Sequence[OffsetChange]],
+        facts: TableFacts,
     ) -> Found:
-        rows = select_rows(connection, self._table, sorted(changes), lock=True)
+        names = sorted(changes)
+        rows = select_rows(connection, self._table, names, texts=self._cut(facts), lock=True)
         return read_rows(rows, self._table.c.keys(), None, self.where, ProblemLog())

@@ -65,6 +65,11 @@ class TableFacts:
     unfilled: tuple[str, ...] = ()
     is_plain: bool = False
 
+    @property
+    def texts(self) -> frozenset[str]:
+        """Roles of the columns that hold texts."""
+        return frozenset(role for role, column in self.columns.items() if column.is_text)
+
 
 def sql_table(layout: TableLayout) -> "Table":
     """Give the table to SQLAlchemy, with the columns under their roles: ``table.c.group_id``.

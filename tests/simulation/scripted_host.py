@@ -31,7 +31,7 @@ class ScriptedHost:
         self.clock = Clock()
         self.topics = topics
         self.sent: list[tuple[AnyRequest, Callable[[Any], None]]] = []
-        self.told: list[tuple[str, tuple[TopicPartition, ...]]] = []
+        self.told: list[tuple[str, tuple[TopicPartition, ...] | ErrorCode]] = []
         self.searches = 0
         self.lookups = 0
         """How often the client has asked which topics there are."""

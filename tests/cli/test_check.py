@@ -112,7 +112,12 @@ def test_rules(cli: Cli) -> None:
     parts = Path("docs/check.md").read_text("utf-8").split("\n### ")[1:]
     told = [" ".join(part.split()) for part in parts]
     assert told == [
-        f"{row['code']} *{row['severity'].capitalize()}.* {row['sentence']} {row['advice']}"
+        " ".join(
+            (
+                f"{row['code']} *{row['severity'].capitalize()}.* {row['sentence']}",
+                *(row["advice"], *row["commands"]),
+            )
+        )
         for row in rows
     ]
     page = Path("docs/check.md").read_text("utf-8")

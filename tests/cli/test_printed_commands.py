@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from kgroup.cli.main import kgroup
+from kgroup.model.group import Group, GroupType, Member
+from kgroup.operation.check.command import with_commands
+from kgroup.operation.check.rule import Basis, Finding, Rule
+from kgroup.operation.describe import describe
+from kgroup.operation.printed_command import Reach, connected_by
 from kgroup.sample import sample_log_dir
 from kgroup.source.log.source import LogDir
 from tests.cli.conftest import Cli
+from tests.operation.sources import FakeSource
 
 COMMAND = re.compile(r"kgroup [a-z].*?(?= shows| says| has |, |: | finds|\.$|`|$)")
 KAFKA_TOOL = re.compile(r"kafka-[a-z]+\.sh .*")
@@ -115,3 +123,106 @@ def test_secrets_are_left_out_of_commands(
     assert commands
     for command in commands:
         assert "-X sasl.mechanism=PLAIN -X sasl.jaas.config=.." in command
+
+
+def parameters(words: Sequence[str]) -> dict[str, Any]:
+    """Have a command line understood, and give what its command would be called with."""
+    command: click.Command = kgroup
+    context = command.make_context("kgroup", list(words))
+    while isinstance(command, click.Group):
+        rest = [*context._protected_args, *context.args]
+        name, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        context = found.make_context(name, rest, parent=context)
+        command = found
+    return context.params
+
+
+ODD = "-it's; odd"
+"""A group id that a shell, and a command line, could take for something else."""
+CONNECTION = ("-b", "k1:9092,k2:9093", "--command-config", "my client.properties")
+GIVEN: dict[str, dict[str, Any]] = {
+    "cluster": {
+        "words": (*CONNECTION, "-X", "sasl.jaas.config=..."),
+        "servers": CONNECTION[1],
+        "config": CONNECTION[3],
+    },
+    "log directory": {"source": ("--log-dir", "a folder")},
+    "snapshot": {"source": ("--snapshot", "a file.json")},
+    "sample": {"source": ("--sample",)},
+    "zookeeper": {"source": ("--zookeeper", "z1:2181,z2:2181/kafka"), "is_live": True},
+    "warehouse": {"words": CONNECTION, "warehouse": ("--warehouse", "the warehouse")},
+}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("group_id", [ODD, "", "billing"])
+def test_every_command_of_a_finding_is_understood(given: str, group_id: str) -> None:
+    member = Member("m", instance_id="i-1")
+    there = Group(group_id, GroupType.CLASSIC, None, members=(member,), offsets_partition=3)
+    (group,) = describe(FakeSource(there), [group_id]).data
+    options = GIVEN[given]
+    commands = []
+    for rule in Rule:
+        place = {"topic": "orders", "partition": 3, "member_id": "m"}
+        finding = Finding(rule, rule.severity, Basis.LOOK, group_id, "", "", **place)  # type: ignore[arg-type]
+        with connected_by(**options):
+            found = with_commands(finding, group).commands
+        assert bool(found) == bool(rule.commands), rule
+        commands += [(rule, shlex.split(each)) for each in found]
+    for rule, words in commands:
+        if words[0] != "kgroup":
+            servers = options.get("servers", "HOST:PORT")
+            assert words[1:3] == ["--bootstrap-server", servers]
+            assert ("--command-config" in words) == ("config" in options)
+            continue
+        params = parameters(words[1:])
+        if words[1:3] != ["history", "build"]:
+            (names,) = (params[key] for key in ("groups", "group", "group_id") if key in params)
+            assert names in (group_id, (group_id,)), (rule, words)
+        assert not any("GROUP" in each or "TOPIC" in each for each in words), words
+        line = " ".join(words)
+        if words[1] == "history" and words[2] != "build":
+            folder = options.get("warehouse", ("--warehouse", "warehouse"))
+            assert " ".join(folder) in line
+        elif options.get("is_live"):
+            assert " ".join(options["source"]) in line
+        elif "words" in options:
+            assert " ".join(options["words"]) in line
+        else:
+            source = " ".join(options["source"]).replace("--log-dir", "--from")
+            assert any(
+                each in line for each in (" ".join(options["source"]), source, "-b HOST:PORT")
+            )
+
+
+@pytest.mark.parametrize("rule", [each for each in Rule if each.commands], ids=str)
+def test_a_command_that_changes_something_asks_the_cluster(rule: Rule) -> None:
+    """A copy of the log, or a snapshot, has nothing to change and does not change by itself."""
+    for command in rule.commands:
+        words = str(command).split()
+        is_change = words[1:3] in (["offsets", "reset"], ["offsets", "delete"]) or (
+            words[1] == "members"
+        )
+        looks = {"--watch", "--interval"} & set(words)
+        assert (command.reach is Reach.LIVE) == bool(is_change or looks or command.is_of_kafka)
+
+
+@pytest.mark.parametrize("source", [("--sample",), CONNECTION[:2]], ids=" ".join)
+def test_commands_of_a_check_carry_its_options(
+    cli: Cli, made: list[dict[str, Any]], source: tuple[str, ...]
+) -> None:
+    result = cli("check", *source, "-o", "json")
+    assert result.status == 5
+    commands = [each for row in json.loads(result.out)["data"] for each in row["commands"]]
+    assert len(commands) >= 7
+    for command in commands:
+        if command.startswith("kgroup "):
+            assert command.endswith((shlex.join(source), "-b HOST:PORT")), command
+            parameters(shlex.split(command)[1:])
+        else:
+            assert f".sh --bootstrap-server {source[-1]} " in command
+    page = cli("check", *source).out
+    assert [f"run  {each}" for each in dict.fromkeys(commands)] == [
+        line for line in page.splitlines() if line.startswith("run ")
+    ]

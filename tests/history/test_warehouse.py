@@ -471,7 +471,7 @@ def test_other_folders_are_refused(tmp_path: Path) -> None:
             InputError, match=f"a warehouse, found {found}; .* --to FOLDER makes one"
         ):
             read_warehouse(root).__enter__()
-    with pytest.raises(InputError, match="found nothing; kgroup history build --to"):
+    with pytest.raises(InputError, match="found nothing; kgroup history build --from LOG_DIR --to"):
         read_warehouse(tmp_path / "none").__enter__()
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=f"found an empty folder; .* --to {tmp_path}/empty makes"):

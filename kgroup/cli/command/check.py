@@ -288,8 +288,10 @@ def _past(
     from kgroup.cli.option.spark import SparkChoice
     from kgroup.cli.option.warehouse import WarehouseChoice
     from kgroup.history.query.look_back import look_back
+    from kgroup.operation.printed_command import connected_by
 
-    with WarehouseChoice(root, cluster, None, SparkChoice(None, {})).open() as engine:
+    choice = WarehouseChoice(root, cluster, None, SparkChoice(None, {}))
+    with choice.open() as engine, connected_by(warehouse=choice.words):
         yield partial(look_back, engine, cluster=cluster)
 
 

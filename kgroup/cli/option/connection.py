@@ -102,21 +102,24 @@ class Connection:
             found += ["--timeout", f"{self.timeout_s:g}"]
         return found, secret
 
-    def printed(self, *, zookeeper: bool = False) -> AbstractContextManager[None]:
+    def printed(self, zookeeper: str | None = None) -> AbstractContextManager[None]:
         """Let commands that reports print carry these options; values that are secret are "...".
 
         Args:
-            zookeeper: whether they say how to connect to ZooKeeper, whose address is beside.
+            zookeeper: the address of ZooKeeper, where they say how to connect to it.
         """
-        from kgroup.operation.printed_command import ConnectionWords, connected_by
+        from kgroup.operation.printed_command import connected_by
 
-        given = replace(self, bootstrap_server=None) if zookeeper else self
-        words, secrets = given.words(with_environment=not zookeeper)
+        given = self if zookeeper is None else replace(self, bootstrap_server=None)
+        words, secrets = given.words(with_environment=zookeeper is None)
         for key in secrets:
             words += ["-X", f"{key}=..."]
         servers = words[words.index("-b") + 1] if "-b" in words else None
         config = None if self.command_config is None else str(self.command_config)
-        return connected_by(ConnectionWords(tuple(words), servers, config))
+        source = () if zookeeper is None else ("--zookeeper", zookeeper)
+        return connected_by(
+            words=tuple(words), servers=servers, config=config, source=source, is_live=bool(source)
+        )
 
     def client_config(
         self, *, needs_server: bool = True, with_environment: bool = True
@@ -167,7 +170,7 @@ class Connection:
         from kgroup.source.zookeeper.source import Zookeeper
 
         with (
-            self.printed(zookeeper=True),
+            self.printed(str(address)),
             Zookeeper(
                 address,
                 timeout_s=self.timeout_s,

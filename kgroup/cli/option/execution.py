@@ -1,6 +1,5 @@
 """Changes: their plan is shown, and carried out where that is wanted; what was is saved first."""
 
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -256,12 +255,14 @@ def _question(plan: "OffsetPlan", store: "StoreName") -> str:
 
 def _undo(file: Path, store: "Store", group_ids: Collection[str]) -> str:
     """Give the command that undoes a change by its backup, and what secrets it leaves out."""
+    from kgroup.operation.printed_command import kgroup_command
+
     words, secrets = store.words()
     name = f"./{file}" if str(file).startswith("-") else str(file)
     every = ["--all"] if len(group_ids) > 1 else []
-    line = ["kgroup", "offsets", "import", name, *words, *every, "--execute"]
+    command = kgroup_command("offsets import", [name], [*words, *every, "--execute"])
     beside = f" (with {' and '.join(secrets)})" if secrets else ""
-    return f"to undo this{beside}: {shlex.join(line)}"
+    return f"to undo this{beside}: {command}"
 
 
 @contextmanager

@@ -111,16 +111,20 @@ class Source:
             of_silence: see `Connection.open`.
             in_rounds: it is read again and again, so that no progress is to be told in between.
         """
+        from kgroup.operation.printed_command import connected_by
+
         if self.snapshot is not None:
-            yield self.open_snapshot()
+            with connected_by(source=self._words):
+                yield self.open_snapshot()
         elif self.connection is None:
             from kgroup.cli.output.progress import Progress
             from kgroup.source.log.source import LogDir
 
             progress = Progress(writes_rows=False, is_wanted=not in_rounds)
-            yield LogDir(
-                self.paths, on_compile=progress.on_compile, on_progress=progress.show_bytes
-            )
+            with connected_by(source=self._words):
+                yield LogDir(
+                    self.paths, on_compile=progress.on_compile, on_progress=progress.show_bytes
+                )
             progress.finish()
         elif self.zookeeper is not None:
             with self.connection.open_zookeeper(self.zookeeper, of_silence=of_silence) as zookeeper:
@@ -128,6 +132,15 @@ class Source:
         else:
             with self.connection.open(of_silence=of_silence) as cluster:
                 yield cluster
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        """The options that choose it, of one that is a file or a folder."""
+        if self.origin.kind == "sample":
+            return ("--sample",)
+        if self.snapshot is not None:
+            return ("--snapshot", str(self.snapshot))
+        return tuple(word for path in self.paths for word in ("--log-dir", str(path)))
 
     def instant_ms(self, found: "GroupSource") -> int:
         """Return the epoch milliseconds of which it speaks: now, or when a snapshot was taken."""

@@ -24,6 +24,17 @@ class SparkChoice:
     master: str | None
     settings: Mapping[str, str]
 
+    @property
+    def words(self) -> Sequence[str]:
+        """The options, as they were given; values that are secret are "..."."""
+        from kgroup.redaction import is_secret, redact
+
+        found = [] if self.master is None else ["--master", self.master]
+        for name, value in self.settings.items():
+            shown = "..." if is_secret(name) or redact(value) != value else value
+            found += ["--spark-conf", f"{name}={shown}"]
+        return found
+
 
 def spark_options(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add `--master` and `--spark-conf`; the command takes ``spark: SparkChoice``.

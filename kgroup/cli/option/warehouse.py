@@ -1,7 +1,6 @@
 """Which warehouse is asked, by which engine."""
 
 import os
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,9 +61,16 @@ class WarehouseChoice:
 
     def command(self, question: str, *words: str) -> str:
         """Write a command that asks the same warehouse something, to be pasted into a shell."""
+        from kgroup.operation.printed_command import kgroup_command
+
+        return kgroup_command(f"history {question}", words, self.words)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options, as they were given."""
         cluster = () if self.cluster is None else ("--cluster", self.cluster)
-        options = ("--warehouse", str(self.root), *cluster)
-        return shlex.join(("kgroup", "history", question, *options, *words))
+        engine = () if self.engine is None else ("--engine", self.engine)
+        return ("--warehouse", str(self.root), *cluster, *engine, *self.spark.words)
 
     @contextmanager
     def open_both(self) -> "Iterator[tuple[Warehouse, Engine]]":

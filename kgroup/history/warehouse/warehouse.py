@@ -37,6 +37,7 @@ from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.fact_file import OWN, WrittenFile, cluster_folder, set_umask
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import damaged_file
+from kgroup.operation.printed_command import kgroup_command
 
 __all__ = [
     "ClusterState",
@@ -315,9 +316,10 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
         InputError: there is none, or it cannot be understood.
     """
     if not (root / OWN).is_dir():
+        folder = str(root) if _what_is(root) in _FREE else "FOLDER"
+        build = kgroup_command("history build", (), ("--from", "LOG_DIR", "--to", folder))
         raise InputError(
-            f"{root}: expected a warehouse, found {_what_is(root)}; kgroup history build --to "
-            f"{root if _what_is(root) in _FREE else 'FOLDER'} makes one",
+            f"{root}: expected a warehouse, found {_what_is(root)}; {build} makes one",
             path=str(root),
         )
     with _locked(root / OWN / "readers", fcntl.LOCK_SH):

@@ -12,6 +12,7 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.cluster import check_cluster
+from kgroup.operation.check.command import with_commands
 from kgroup.operation.check.commit import check_commits, needs_retention
 from kgroup.operation.check.look import At, Evidence, GroupLimits, Limits, Look
 from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
@@ -169,7 +170,12 @@ def check(
         findings += of_groups
         problems += tuple(unread_groups)
     asked = [each for each in findings if not request.rules or each.code in request.rules]
-    new = [each for each in asked if each.key not in request.known]
+    groups = {each.group_id: each for each in report.data}
+    new = [
+        with_commands(each, groups.get(each.group_id or ""))
+        for each in asked
+        if each.key not in request.known
+    ]
     if len(new) < len(asked):
         count = len(asked) - len(new)
         notes += (f"{count} known finding{' is' if count == 1 else 's are'} left out",)

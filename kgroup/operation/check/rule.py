@@ -3,9 +3,18 @@
 from dataclasses import dataclass
 from typing import Self
 
+from kgroup.operation.printed_command import Reach
 from kgroup.word import Word
 
-__all__ = ["Basis", "Finding", "Rule", "RuleDescription", "Severity", "describe_rules"]
+__all__ = [
+    "Basis",
+    "Finding",
+    "NextCommand",
+    "Rule",
+    "RuleDescription",
+    "Severity",
+    "describe_rules",
+]
 
 _REBALANCE = (
     "A rebalance takes some seconds: check again. If it stays, look in the consumers' logs for "
@@ -35,27 +44,70 @@ class Basis(Word):
     WAREHOUSE = ("warehouse", "What records of the past show, that kgroup history build has kept.")
 
 
+@dataclass(frozen=True, slots=True)
+class NextCommand:
+    """A command that shows more of what was found, or changes it.
+
+    Attributes:
+        text: the command, without "kgroup" or as a tool of Kafka; GROUP, TOPIC, PARTITION and
+            INSTANCE stand for what a finding is about.
+        reach: what it reads.
+    """
+
+    text: str
+    reach: Reach = Reach.SOURCE
+
+    @property
+    def is_of_kafka(self) -> bool:
+        """Whether it is a tool of Kafka's own."""
+        return self.text.startswith("kafka-")
+
+    def __str__(self) -> str:
+        return self.text if self.is_of_kafka else f"kgroup {self.text}"
+
+
+_LOOK_TWICE = NextCommand("check GROUP --interval 60", Reach.LIVE)
+_MEMBERS = NextCommand("describe GROUP --members")
+_COMPARE = NextCommand("assign GROUP --dry-run --compare")
+_RESET = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-current", Reach.LIVE)
+_CAUSES = NextCommand("history rebalances GROUP", Reach.WAREHOUSE)
+_MIGRATE = NextCommand("plan consumer-protocol GROUP")
+_OFFSETS_TOPIC = NextCommand("kafka-topics.sh --describe --topic __consumer_offsets", Reach.LIVE)
+
+
 class Rule(Word):
-    """What was found; promised to scripts. `advice` says what to do about it."""
+    """What was found; promised to scripts.
+
+    Attributes:
+        advice: what to do about it.
+        commands: what to run next.
+    """
 
     severity: Severity
     advice: str
+    commands: tuple[NextCommand, ...]
 
     def __new__(
-        cls, word: str, sentence: str = "", advice: str = "", severity: Severity = Severity.WARNING
+        cls,
+        word: str,
+        sentence: str = "",
+        advice: str = "",
+        severity: Severity = Severity.WARNING,
+        commands: tuple[NextCommand, ...] = (),
     ) -> Self:
         """Make a member."""
         member = str.__new__(cls, word)
         member._value_, member.sentence = word, sentence
-        member.advice, member.severity = advice, severity
+        member.advice, member.severity, member.commands = advice, severity, commands
         return member
 
     NOBODY_READS = (
         "nobody-reads",
         "Records wait, and the group has no members.",
-        "Start its consumers. A program that assigns itself partitions (assign()) is no member: "
-        "two looks (kgroup check GROUP --interval 60) show whether its commits move.",
+        "Start its consumers. A program that assigns itself partitions (assign()) is no "
+        "member: two looks, a minute apart, show whether its commits move.",
         Severity.ERROR,
+        (_LOOK_TWICE,),
     )
     READER_WITHOUT_MEMBERSHIP = (
         "reader-without-membership",
@@ -67,30 +119,34 @@ class Rule(Word):
     NO_OWNER = (
         "no-owner",
         "Nobody owns a partition that the group should read.",
-        "A rebalance takes some seconds: look again. If it stays, see what the members subscribe "
-        "to (kgroup describe GROUP --members), and look in the leader's log.",
+        "A rebalance takes some seconds: look again. If it stays, see what the members "
+        "subscribe to, and look in the leader's log.",
         Severity.ERROR,
+        (_MEMBERS,),
     )
     BEFORE_START = (
         "before-start",
         "The records from the committed offset on are gone.",
         "A running consumer may be ahead of its commit. For one that starts, choose "
-        "auto.offset.reset, or the offset that you want (kgroup offsets reset).",
+        "auto.offset.reset, or reset the committed offset.",
         Severity.ERROR,
+        (_RESET,),
     )
     PAST_END = (
         "past-end",
         "The committed offset lies past the end of the log: the topic was made anew, or the log "
         "was cut.",
-        "For a consumer that starts, choose auto.offset.reset, or the offset that you want (kgroup "
-        "offsets reset).",
+        "For a consumer that starts, choose auto.offset.reset, or reset the committed offset.",
         Severity.ERROR,
+        (_RESET,),
     )
     TOPIC_GONE = (
         "topic-gone",
         "The group has commits for a topic or partition that does not exist any more.",
-        "Delete them, or a topic of that name that is made again is read from there (kgroup "
-        "offsets delete GROUP --topic TOPIC).",
+        "Delete the commits: a topic that is created again under that name would be read from "
+        "there.",
+        Severity.WARNING,
+        (NextCommand("offsets delete GROUP --topic TOPIC:PARTITION", Reach.LIVE),),
     )
     STUCK_PARTITION = (
         "stuck-partition",
@@ -104,21 +160,27 @@ class Rule(Word):
         "never-committed",
         "A partition has an owner and records, and the group has committed nothing for it.",
         "A consumer that starts there follows auto.offset.reset. See that the program commits "
-        "(enable.auto.commit, or the program itself), and look at the owner's log, unless it keeps "
-        "offsets elsewhere. Two looks (kgroup check GROUP --interval 60) show whether the log "
-        "grows meanwhile.",
+        "(enable.auto.commit, or the program itself), and look at the owner's log, unless it "
+        "keeps offsets elsewhere. Two looks, a minute apart, show whether the log grows "
+        "meanwhile.",
+        Severity.WARNING,
+        (_LOOK_TWICE,),
     )
     LAG = (
         "lag",
         "More records wait for the group than its limit (--limit lag) allows.",
-        "See whether the lag grows (kgroup describe GROUP --watch 5). If it does, add consumers, "
-        "up to one per partition, or make processing faster.",
+        "See whether the lag grows. If it does, add consumers, up to one per partition, or "
+        "make processing faster.",
+        Severity.WARNING,
+        (NextCommand("describe GROUP --watch 5", Reach.LIVE),),
     )
     TIME_LAG = (
         "time-lag",
         "A record has waited for longer than the group's limit (--limit time-lag) allows.",
-        "See whether the lag in time grows (kgroup describe GROUP --time-lag --watch 5). If it "
-        "does, add consumers, up to one per partition, or make processing faster.",
+        "See whether the lag in time grows. If it does, add consumers, up to one per "
+        "partition, or make processing faster.",
+        Severity.WARNING,
+        (NextCommand("describe GROUP --time-lag --watch 5", Reach.LIVE),),
     )
     OLD_COMMIT = (
         "old-commit",
@@ -128,21 +190,26 @@ class Rule(Word):
     COMMIT_PAUSE = (
         "commit-pause",
         "While records waited nothing was committed for long; then it went on.",
-        "Look at the owner's log of that time: a batch that took long, a pause of the machine, a "
-        "rebalance. kgroup history commits GROUP --pauses has every pause.",
+        "Look at the owner's log of that time: a batch that took long, a pause of the machine, "
+        "a rebalance. The warehouse has every pause.",
+        Severity.WARNING,
+        (NextCommand("history commits GROUP --pauses", Reach.WAREHOUSE),),
     )
     EXPIRING_OFFSET = (
         "expiring-offset",
         "Commits of a group without members are soon forgotten; its consumers then begin where "
         "auto.offset.reset leads.",
-        "Start its consumers, raise offsets.retention.minutes, or save what is committed (kgroup "
-        "offsets export GROUP).",
+        "Start its consumers, raise offsets.retention.minutes, or save what is committed.",
+        Severity.WARNING,
+        (NextCommand("offsets export GROUP --to offsets.json"),),
     )
     BACKWARD_COMMIT = (
         "backward-commit",
         "An offset was committed that is smaller than the one before: records are read again.",
         "If nobody has reset offsets, two consumers read one partition, or one commits what "
-        "another has read: see kgroup history commits GROUP.",
+        "another has read: the history of commits shows who.",
+        Severity.WARNING,
+        (NextCommand("history commits GROUP", Reach.WAREHOUSE),),
     )
     OUTSIDE_COMMIT = (
         "outside-commit",
@@ -153,31 +220,42 @@ class Rule(Word):
         "open-transaction",
         "An open transaction holds back the last stable offset: consumers of isolation level "
         "read_committed wait.",
-        "Find the producer (kafka-transactions.sh find-hanging), and abort the transaction if it "
-        "hangs.",
+        "Find the producer, and abort the transaction if it hangs.",
+        Severity.WARNING,
+        (
+            NextCommand(
+                "kafka-transactions.sh find-hanging --topic TOPIC --partition PARTITION", Reach.LIVE
+            ),
+        ),
     )
     IDLE_MEMBER = (
         "idle-member",
         "A member has no partitions, though there are enough for all.",
-        "See what it subscribes to (kgroup describe GROUP --members). Where the strategy leaves "
-        "members out (range assigns topic by topic), kgroup assign GROUP --dry-run --compare shows "
-        "what other strategies would give.",
+        "See what it subscribes to. Where the strategy leaves members out (range assigns topic "
+        "by topic), compare with what other strategies would give.",
+        Severity.WARNING,
+        (_MEMBERS, _COMPARE),
     )
     TOO_MANY_MEMBERS = (
         "too-many-members",
         "The group has more members than partitions to read: some of them are idle.",
-        "Stop some, or add partitions (kgroup plan partitions TOPIC=N tells what that does).",
+        "Stop some, or add partitions.",
         Severity.INFO,
+        (_MEMBERS,),
     )
     UNEVEN_LOAD = (
         "uneven-load",
         "Of members that subscribe alike, one has far more partitions than another.",
-        "kgroup assign GROUP --dry-run --compare shows what other strategies would give.",
+        "Compare with what other strategies would give.",
+        Severity.WARNING,
+        (_COMPARE,),
     )
     MIXED_PROTOCOLS = (
         "mixed-protocols",
         "Some members speak the classic protocol, and some the consumer protocol.",
-        "Finish the migration: kgroup plan consumer-protocol GROUP finds where it stands.",
+        "Finish the migration: its plan finds where it stands.",
+        Severity.WARNING,
+        (_MIGRATE,),
     )
     MIXED_ASSIGNORS = (
         "mixed-assignors",
@@ -193,17 +271,18 @@ class Rule(Word):
     EAGER_STRATEGY = (
         "eager-strategy",
         "The strategy is eager: in each rebalance all members stop reading.",
-        "kgroup plan GROUP tells whether another strategy would stop partitions for less time; it "
-        "is not so for every group.",
+        "Its plan tells whether another strategy would stop partitions for less time; it is "
+        "not so for every group.",
         Severity.INFO,
+        (NextCommand("plan GROUP"),),
     )
     CONSUMER_PROTOCOL = (
         "consumer-protocol",
         "Whether a classic group could go to the consumer protocol (KIP-848) now; told only where "
         "--rule asks for it.",
-        "kgroup plan consumer-protocol GROUP has the preconditions, what to do where one does not "
-        "hold, and the steps.",
+        "Its plan has the preconditions, what to do where one does not hold, and the steps.",
         Severity.INFO,
+        (_MIGRATE,),
     )
     SESSION_TIMEOUT = (
         "session-timeout",
@@ -215,22 +294,28 @@ class Rule(Word):
     LONG_REBALANCE = (
         "long-rebalance",
         "A rebalance goes on for long, or one follows the other; meanwhile nobody reads, or less.",
-        "Look for the member that joins late (max.poll.interval.ms is how long it may) or leaves "
-        "again and again: kgroup describe GROUP --watch 2.",
+        "Look for the member that joins late (max.poll.interval.ms is how long it may) or "
+        "leaves again and again.",
+        Severity.WARNING,
+        (NextCommand("describe GROUP --watch 2", Reach.LIVE),),
     )
     REBALANCE_STORM = (
         "rebalance-storm",
         "Rebalances followed each other; meanwhile nobody read, or less.",
-        "kgroup history rebalances GROUP has the causes. A member that leaves as long after each "
-        "assignment as max.poll.interval.ms polls too late: let it process fewer records per poll "
-        "(max.poll.records), or raise that limit. For members that restart, kgroup plan "
-        "static-membership GROUP tells whether static membership helps.",
+        "The history of rebalances has the causes. A member that leaves as long after each "
+        "assignment as max.poll.interval.ms polls too late: let it process fewer records per "
+        "poll (max.poll.records), or raise that limit. For members that restart, a plan tells "
+        "whether static membership helps.",
+        Severity.WARNING,
+        (_CAUSES, NextCommand("plan static-membership GROUP")),
     )
     GENERATION_CHURN = (
         "generation-churn",
         "The group rebalances again and again, all day long.",
-        "kgroup history rebalances GROUP has the causes: look for members that come and go, such "
-        "as those that poll too late (max.poll.interval.ms).",
+        "The history of rebalances has the causes: look for members that come and go, such as "
+        "those that poll too late (max.poll.interval.ms).",
+        Severity.WARNING,
+        (_CAUSES,),
     )
     SHARED_INSTANCE_ID = (
         "shared-instance-id",
@@ -250,21 +335,26 @@ class Rule(Word):
     MISSING_STATIC_MEMBER = (
         "missing-static-member",
         "A static member is not there; its partitions wait until its session has expired.",
-        "Start it, or remove it for good (kgroup members remove GROUP --instance ID).",
+        "Start it, or remove it for good.",
+        Severity.WARNING,
+        (NextCommand("members remove GROUP --instance INSTANCE", Reach.LIVE),),
     )
     COORDINATOR_LOAD = (
         "coordinator-load",
         "One broker coordinates far more groups than the others.",
         "Partitions of __consumer_offsets decide: see that their leaders are spread evenly "
-        "(kafka-leader-election.sh), and that there are enough of them.",
+        "(elect preferred leaders), and that there are enough of them.",
+        Severity.WARNING,
+        (_OFFSETS_TOPIC,),
     )
     OFFSETS_TOPIC = (
         "offsets-topic",
         "__consumer_offsets is not kept as it should be: commits can be lost, or nobody "
         "coordinates.",
-        "See kafka-topics.sh --describe --topic __consumer_offsets: it should have many "
-        "partitions, three replicas in sync, and cleanup.policy=compact.",
+        "The topic should have many partitions, three replicas in sync, and "
+        "cleanup.policy=compact.",
         Severity.ERROR,
+        (_OFFSETS_TOPIC,),
     )
     BAD_REGISTRATION = (
         "bad-registration",
@@ -350,9 +440,9 @@ class Rule(Word):
     LEGACY_GROUP = (
         "legacy-group",
         "A group of consumers on ZooKeeper is left beside brokers that coordinate groups.",
-        "kgroup plan new-consumer GROUP plans the way to Java's consumer; Kafka 4.0 and later have "
-        "no ZooKeeper.",
+        "Plan the way to Java's consumer; Kafka 4.0 and later have no ZooKeeper.",
         Severity.INFO,
+        (NextCommand("plan new-consumer GROUP"),),
     )
 
 
@@ -364,11 +454,17 @@ class RuleDescription:
     severity: Severity
     sentence: str
     advice: str
+    commands: tuple[str, ...]
 
 
 def describe_rules() -> list[RuleDescription]:
     """Describe all rules, in their order."""
-    return [RuleDescription(each, each.severity, each.sentence, each.advice) for each in Rule]
+    return [
+        RuleDescription(
+            each, each.severity, each.sentence, each.advice, tuple(map(str, each.commands))
+        )
+        for each in Rule
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +490,7 @@ class Finding:
         since_ms: since when, in epoch milliseconds, as far as the source tells.
         evidence_from_ms: where it rests on more than one instant, the first; in epoch milliseconds.
         evidence_to_ms: and the last.
+        commands: to run next, each whole, with the connection options in use.
     """
 
     code: Rule
@@ -414,6 +511,7 @@ class Finding:
     since_ms: int | None = None
     evidence_from_ms: int | None = None
     evidence_to_ms: int | None = None
+    commands: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str | None, ...]:

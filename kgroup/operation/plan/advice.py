@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from shlex import join
 
 from kgroup.errors import InputError, NotFoundError, named_group
 from kgroup.model.group import Group, GroupState, GroupType
@@ -30,6 +29,7 @@ from kgroup.operation.plan.static_membership import plan_static_membership
 from kgroup.operation.plan.zookeeper.group import read_old
 from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
 from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
+from kgroup.operation.printed_command import kgroup_command
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
@@ -326,10 +326,7 @@ class _Advisor:
         return found
 
     def _command(self, group_id: str, *words: str) -> str:
-        named = ("--", group_id) if group_id.startswith("-") else (group_id,)
-        if len(named) == 1:
-            return join(("kgroup", "plan", *words, *named, *self.options))
-        return join(("kgroup", "plan", *words, *self.options, *named))
+        return kgroup_command(" ".join(("plan", *words)), (group_id,), self.options)
 
 
 def _restarted(scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits) -> Forecast:

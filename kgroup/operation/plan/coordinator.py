@@ -9,7 +9,13 @@ from shlex import quote
 
 from kgroup.errors import BrokerError
 from kgroup.model.group import Broker, Group, GroupType
-from kgroup.operation.printed_command import connection_words, kafka_words
+from kgroup.operation.printed_command import (
+    UNKNOWN_ADDRESS,
+    Reach,
+    kafka_words,
+    kgroup_command,
+    reaching,
+)
 from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, FeatureSource, GroupSource, SettingSource
@@ -23,7 +29,6 @@ __all__ = [
     "MOST_SESSION",
     "NO_BROKERS",
     "PROTOCOLS",
-    "UNKNOWN_ADDRESS",
     "Brokers",
     "address_of",
     "kafka_tool",
@@ -33,9 +38,6 @@ __all__ = [
 
 CONSUMER_GROUP_HEARTBEAT = 68
 """Number of the API that brokers with the consumer protocol have."""
-
-UNKNOWN_ADDRESS = "HOST:PORT"
-"""Stands in commands where no source tells where brokers, or ZooKeeper, are."""
 
 CONSUMER_SESSION = "group.consumer.session.timeout.ms"
 LEAST_SESSION, MOST_SESSION = (f"group.{word}.session.timeout.ms" for word in ("min", "max"))
@@ -196,10 +198,8 @@ def kgroup_on(group: Group, command: str, *options: str) -> str:
 
     It has the connection options in use, or asks the coordinator that a file knows.
     """
-    where = (*map(quote, connection_words(address_of(group.coordinator))), *options)
-    name = quote(group.group_id)
-    named = (*where, "--", name) if name.startswith("-") else (name, *where)
-    return " ".join(("kgroup", command, *named))
+    where = reaching(Reach.LIVE, address_of(group.coordinator))
+    return kgroup_command(command, (group.group_id,), (*where, *options))
 
 
 def address_of(broker: Broker | None) -> str:

@@ -298,7 +298,7 @@ class _Way:
         )
 
     def _back(self, goal: KeptIn) -> str:
-        options = ("--sql", "…", *(["--to-kafka"] if goal is KeptIn.EXTERNAL else []))
+        options = (*self.copy.table_words, *(["--to-kafka"] if goal is KeptIn.EXTERNAL else []))
         return (
             "Before any of them has processed something: stop them, and start them as they were. "
             "Later what they have done since is in the store that they go by now, and is to be "

@@ -409,7 +409,7 @@ def _restart(
 def _begin_at_first(group: Group, topic: str, before: int, count: int) -> str:
     """Give the command by which a stopped group begins new partitions at their first record."""
     new = f"{topic}:{','.join(map(str, range(before, count)))}"
-    options = ("--topic", quote(new), "--uncommitted", "--to-earliest", "--execute")
+    options = ("--topic", new, "--uncommitted", "--to-earliest", "--execute")
     return kgroup_on(group, "offsets reset", *options)
 
 

@@ -202,6 +202,18 @@ class OffsetCopy:
             *("kgroup", "offsets", verb, self.origin, self.goal, "--group", group_id),
             *connection_words(server if "kafka" in (self.origin, self.goal) else None),
             *(() if self.new_id is None else ("--as", self.new_id)),
+            *self._table_words,
+        )
+
+    @property
+    def table_words(self) -> tuple[str, ...]:
+        """Options that choose the table of an `external-offsets` plan, for another command."""
+        stores = dict(each.partition(":")[::2] for each in (self.origin, self.goal))
+        return ("--sql", stores["sql"] or "profile", *self._table_words)
+
+    @property
+    def _table_words(self) -> tuple[str, ...]:
+        return (
             *(() if self.table is None else ("--sql-table", self.table)),
             *(word for each in self.columns for word in ("--sql-column", each)),
         )

@@ -98,9 +98,7 @@ class RunningGroup:
             text = "Nobody is in the group: how its programs are configured counts at their start."
             return Precondition("stopped", text, Verdict.VERIFIED, f"state {state}")
         text = "The group is stable: no rebalance goes on."
-        check = "Wait until `kgroup describe` shows Stable."
-        if type_ is not GroupType.ZOOKEEPER:
-            check = f"Wait until {kgroup_on(self.group, 'describe')} shows Stable."
+        check = f"Wait until {kgroup_on(self.group, 'describe')} shows Stable."
         if state is None:
             return Precondition("stable", text, Verdict.UNKNOWN, None, check)
         is_stable = state is GroupState.STABLE

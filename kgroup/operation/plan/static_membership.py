@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from shlex import quote
 
 from kgroup.model.group import Group, Member
 from kgroup.operation.plan.connect import own_settings
@@ -293,7 +292,7 @@ def _expected(running: RunningGroup, ids: Mapping[str, str]) -> Expected:
 
 
 def _remove(group: Group, instance_id: str) -> str:
-    return kgroup_on(group, "members remove", "--instance", quote(instance_id), "--execute")
+    return kgroup_on(group, "members remove", "--instance", instance_id, "--execute")
 
 
 def _plan_back(group: Group) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
 from kgroup.operation.plan.plan import Compared
 from kgroup.render.cell import Column, Kind, age, cell, visible
-from kgroup.render.column import GROUP
-from kgroup.render.group.plan import PARTS, summary_lines
+from kgroup.render.column import GROUP, PARTS
+from kgroup.render.group.plan import summary_lines
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 __all__ = ["ADVICE_COLUMNS", "TARGET_COLUMNS", "advice_sheet", "advice_text", "targets_sheet"]

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kgroup.render.cell import Column, Kind, cell, harmless
+from kgroup.render.column import PARTS
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ FINDING_COLUMNS = (
     Column("since_ms", Kind.TIME, "since when, as far as the source tells"),
     Column("evidence_from_ms", Kind.TIME, "first time of what it rests on; empty of one look"),
     Column("evidence_to_ms", Kind.TIME, "last time of that; likewise"),
+    Column(
+        "commands", Kind.TEXT, "what to run next", value=lambda finding: "; ".join(finding.commands)
+    ),
 )
 finding_sheet = partial(Sheet.of, FINDING_COLUMNS)  # one row a finding
 _SHOWN = ("severity", "code", "reason")
@@ -57,6 +61,7 @@ RULE_COLUMNS = (
     Column("severity", Kind.TEXT, "how bad it is"),
     Column("sentence", Kind.TEXT, "what it means"),
     Column("advice", Kind.TEXT, "what to do"),
+    Column("commands", Kind.TEXT, "what to run next", value=lambda rule: "; ".join(rule.commands)),
 )
 rule_sheet = partial(Sheet.of, RULE_COLUMNS)  # one row a rule
 _ADVICE_COLUMNS = (
@@ -78,10 +83,16 @@ def findings_text(
     """Write findings as a page: those of each group, then what to do about each kind of them."""
     for at, (group_id, own) in enumerate(groupby(findings, key=lambda each: each.group_id)):
         yield "\n" if at else ""
+        of_group = list(own)
         title = "Cluster" if group_id is None else f"Group {cell(group_id, Kind.NAME)}"
         yield from title_text(title, form, level=2, terminal=terminal)
-        shown = finding_sheet(list(own)).select(_SHOWN)
+        shown = finding_sheet(of_group).select(_SHOWN)
         yield from sheet_text(shown, form, headers=headers, terminal=terminal)
+        commands = dict.fromkeys(command for each in of_group for command in each.commands)
+        if commands:
+            yield "\n"
+            parts = Sheet(PARTS, [("run", each) for each in commands])
+            yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     if findings:
         yield "\n"
         yield from title_text("What to do", form, level=2, terminal=terminal)

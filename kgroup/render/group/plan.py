@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from kgroup.operation.plan.plan import Compared, Plan, PlanStep, Setting
 from kgroup.operation.plan.verify.step import StepCheck
 from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, visible
-from kgroup.render.column import GROUP
+from kgroup.render.column import GROUP, PARTS
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 
 __all__ = [
     "CHECK_COLUMNS",
-    "PARTS",
     "STEP_COLUMNS",
     "checks_sheet",
     "checks_text",
@@ -40,7 +39,6 @@ _CONDITIONS = tuple(
     Column(name, Kind.TEXT, "", is_prose=True)
     for name in ("what must hold", "verdict", "found", "check")
 )
-PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
 _ASSUMED = (Column("assumed", Kind.TEXT, ""),)
 _FORECASTS = (
     Column("of", Kind.TEXT, ""),

@@ -20,6 +20,7 @@ from kgroup.operation.plan.coordinator import (
     MIGRATION_POLICY,
     PROTOCOLS,
     Brokers,
+    kgroup_on,
 )
 from kgroup.operation.plan.plan import Precondition, Verdict
 from kgroup.operation.plan.protocol_change import ProtocolChange
@@ -216,7 +217,8 @@ def _user_data(change: ProtocolChange) -> Precondition:
     code, text = "user-data", "Assignments hold no data of a client-side assignor, to be lost."
     refusal = (
         "The broker answers GROUP_ID_NOT_FOUND to members that come back with the consumer "
-        "protocol. Plan it with --stop, or move the group to range first (kgroup plan assignor)."
+        "protocol. Plan it with --stop, or move the group to range first: "
+        f"{kgroup_on(change.group, 'plan assignor range')}"
     )
     by_name = change.running.by_name
     have = [name for name, each in by_name.items() if each.assignment_user_data]

@@ -114,8 +114,8 @@ def _one_ahead(stores: Stores) -> Precondition:
         text,
         Verdict.REFUTED,
         f"Kafka is ahead in {_named(behind)}, the table in {_named(ahead)}",
-        "Find out by which the members go. Rows that are left over can be deleted: kgroup offsets "
-        "delete --sql ….",
+        "Find out by which the members go. Delete rows that are left over from the table "
+        "('kgroup offsets delete').",
     )
 
 

@@ -16,11 +16,10 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.zookeeper import BrokerNode
 from kgroup.operation.assign.group import find_group
 from kgroup.operation.commit import kafka_offsets
-from kgroup.operation.plan.coordinator import UNKNOWN_ADDRESS
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup, plan_all, planned_members
 from kgroup.operation.plan.zookeeper.setting import configured
-from kgroup.operation.printed_command import connection_words
+from kgroup.operation.printed_command import UNKNOWN_ADDRESS, connection_words
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario
@@ -178,7 +177,8 @@ class OldGroup:
         text = "No commit in Kafka is ahead of ZooKeeper's: of two commits the larger one counts."
         check = (
             "Where members commit to ZooKeeper alone, records up to it would be skipped: stop the "
-            f"group and see `kgroup offsets delete {self.places.in_kafka}`. Where they commit to "
+            f"group and see `kgroup offsets delete {quote(self.group.group_id)} "
+            f"{self.places.in_kafka}`. Where they commit to "
             "Kafka too, look again."
         )
         if self.kafka is None:

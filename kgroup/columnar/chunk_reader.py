@@ -8,6 +8,7 @@ chunks behind it are thrown away. So damage is read in one way only.
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from kgroup.columnar.chunk_size import SIZES, processor_count
-from kgroup.columnar.huge_page import refuse_huge_pages
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.batch import Damage, Effort, RecordBatch
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from kgroup.columnar.locator import Locators
     from kgroup.columnar.log_chunk import Chunk, Cutter
 
-__all__ = ["read_chunks"]
+__all__ = ["read_chunks", "refuse_huge_pages"]
 
 _T = TypeVar("_T")
 
 _SEARCH_SIZE = 1 << 15
 _SOON = 16
 """Times these bytes within which damage comes soon behind a new start."""
+_THP_DISABLE = 41
+"""Number of Linux's `prctl`."""
 
 
 def read_chunks(
@@ -174,3 +176,14 @@ def _cancel(pending: deque[Future[_T]]) -> None:
     for future in pending:
         future.cancel()
     pending.clear()
+
+
+def refuse_huge_pages() -> None:
+    """Have the system give this process small pages, and processes that it starts.
+
+    numpy asks for huge ones. Columns are given back soon, and a huge page is cleared as a whole
+    each time, also where little of it is used. This does nothing where the system is not Linux.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_THP_DISABLE, 1, 0, 0, 0)

@@ -11,7 +11,7 @@ from kgroup.kernel.compiled import are_kept, is_installed, is_loaded, why_unusab
 from kgroup.protocol.batch.batch import LOG_OVERHEAD
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 
-__all__ = ["LARGE", "can_compile", "is_large", "why_missed"]
+__all__ = ["LARGE", "can_compile", "is_large", "pays", "why_missed"]
 
 LARGE = 8 << 20
 """Bytes of files, where the code has to be compiled first."""
@@ -47,13 +47,24 @@ def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
     """
     paths = list(paths)
     sizes = [_data_size(path, part) for path in paths]
-    size = sum(sizes)
+    if (answer := _of_size(sum(sizes))) is not None:
+        return answer
+    starts = zip(paths, sizes, strict=True)
+    return any(_has_many(path, part.start, size) for path, size in starts) and can_compile()
+
+
+def pays(size: int) -> bool:
+    """Whether compiled code is faster for so many bytes of files, and can be had."""
+    return _of_size(size) or False
+
+
+def _of_size(size: int) -> bool | None:
+    """Say whether code can be had for so many bytes; None where they are few."""
     if size >= LARGE or (size >= _LARGE_IF_LOADED and is_loaded()):
         return can_compile()
     if size >= _LARGE_IF_KEPT and is_installed() and are_kept():
         return True
-    starts = zip(paths, sizes, strict=True)
-    return any(_has_many(path, part.start, size) for path, size in starts) and can_compile()
+    return None
 
 
 def _data_size(path: Path, part: ByteRange) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from functools import partial
+from contextlib import ExitStack, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
@@ -13,7 +13,8 @@ from kgroup.columnar.batch_key import KeyedRecord, Limits
 from kgroup.columnar.batch_scan import scan_batches, scan_transactions
 from kgroup.columnar.last_record import LastRecords, last_records
 from kgroup.columnar.scan import BatchKind, Marker
-from kgroup.columnar.segment_check import check_segment, is_allocated_ahead
+from kgroup.columnar.segment_check import check_segment, is_allocated_ahead, newest_segment
+from kgroup.columnar.small_segment import Stretch, stretches
 from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Log, Segment
@@ -142,6 +143,7 @@ class LogReader:
         self._on_progress = on_progress
         self._on_search = on_search
         self._on_problem = on_problem
+        self._newest = cache(newest_segment)
         self._problems = ProblemLog()
         self._batches: Counter[BatchKind] | None = Counter() if with_batches else None
         self._batch_bytes: Counter[BatchKind] = Counter()
@@ -174,20 +176,29 @@ class LogReader:
                 if isinstance(log, Problem):
                     self._add(log)
                     continue
-                self._count(log)
-                sound = [segment for segment in log.segments if self._passes(segment)]
-                transactions = once(partial(self._markers, sound, log.aborted))
-                if not self._last_only:
-                    for segment in sound:
-                        yield from self._map_segment(segment, transactions, function)
-                    continue
-                for segment, last in self._last_records(sound, transactions):
-                    if of_small is not None and isinstance(last.found, tuple):
-                        yield of_small(last.found)
-                    else:
-                        yield from self._map_segment(segment, transactions, function, last.locators)
+                with ExitStack() as stack:
+                    yield from self._map_log(log, stack, function, of_small)
         except _StoppedError:
             return
+
+    def _map_log(
+        self,
+        log: Log,
+        stack: ExitStack,
+        function: Callable[[pa.RecordBatch], T],
+        of_small: Callable[[Sequence[KeyedRecord]], T] | None,
+    ) -> Iterator[T]:
+        parts = self._stretches(log, stack)
+        transactions = once(partial(self._markers, parts, log.aborted))
+        if not self._last_only:
+            for part in parts:
+                yield from self._map_part(part, transactions, function)
+            return
+        for part, last in self._last_records(parts, transactions):
+            if of_small is not None and isinstance(last.found, tuple):
+                yield of_small(last.found)
+            else:
+                yield from self._map_part(part, transactions, function, last.locators)
 
     def batch_counts(self) -> list[tuple[BatchKind, int, int]]:
         """Give kind, number and bytes of the batches that were read so far; the most first.
@@ -197,13 +208,26 @@ class LogReader:
         counts = sorted((self._batches or {}).items(), key=lambda item: (-item[1], item[0]))
         return [(kind, count, self._batch_bytes[kind]) for kind, count in counts]
 
-    def _count(self, log: Log) -> None:
+    def _stretches(self, log: Log, stack: ExitStack) -> list[Stretch]:
+        """Put small segments together, and leave out those that cannot be decoded at all."""
+        rejected = {
+            segment.path
+            for segment in log.segments
+            if segment.partition is None and not self._passes(segment)
+        }
+        sound = [segment for segment in log.segments if segment.path not in rejected]
+        parts = list(stretches(sound, stack, compiled=self._compiled, on_compile=self._on_compile))
         if self._batches is not None:
-            for segment in log.segments:
-                with suppress(OSError):  # which is said where its records are read
-                    for scan in scan_batches(segment.path, on_compile=self._on_compile):
-                        self._batches += scan.batches
-                        self._batch_bytes += scan.bytes
+            self._count([*rejected, *(part.path for part in parts)], self._batches)
+        # what is put together was read
+        return [part for part in parts if len(part.segments) > 1 or self._passes(part.segments[0])]
+
+    def _count(self, paths: Iterable[Path], batches: Counter[BatchKind]) -> None:
+        for path in paths:
+            with suppress(OSError):  # which is said where its records are read
+                for scan in scan_batches(path, on_compile=self._on_compile):
+                    batches += scan.batches
+                    self._batch_bytes += scan.bytes
 
     def _passes(self, segment: Segment) -> bool:
         reason = check_segment(segment)
@@ -213,78 +237,87 @@ class LogReader:
         return reason is None
 
     def _markers(
-        self, log: Sequence[Segment], aborted: Iterable[tuple[int, int]] | None
+        self, parts: Sequence[Stretch], aborted: Iterable[tuple[int, int]] | None
     ) -> TransactionIndex:
         return scan_transactions(
-            [segment.path for segment in log],
+            [part.path for part in parts],
             TransactionIndex(aborted),
             counts=self._as_of.has_marker,
             on_compile=self._on_compile,
         )
 
     def _last_records(
-        self, log: Sequence[Segment], transactions: Callable[[], TransactionIndex]
-    ) -> Iterator[tuple[Segment, LastRecords]]:
-        """Find the last records in each segment of a log; report what of it cannot be read."""
+        self, parts: Sequence[Stretch], transactions: Callable[[], TransactionIndex]
+    ) -> Iterator[tuple[Stretch, LastRecords]]:
+        """Find the last records in each part of a log; report what of it cannot be read."""
         as_of = self._as_of
         limits = Limits(
             transactions, as_of.offset, as_of.time_ms, as_of == AsOf(), self._for_replay
         )
         try:
             found = last_records(
-                [segment.path for segment in log],
+                [part.path for part in parts],
                 limits,
                 compiled=self._compiled,
                 on_compile=self._on_compile,
                 on_progress=self._on_search,
             )
         except OSError as error:
-            self._report(log[0], ProblemKind.UNREADABLE, _unreadable(error))
+            self._report(parts[0].segments[0], ProblemKind.UNREADABLE, _unreadable(error))
             return
-        for segment, last in zip(log, found, strict=True):
+        for part, last in zip(parts, found, strict=True):
             for damage in last.damages:
-                self._report_damage(segment, damage)
+                self._report_damage(part, damage)
             if self._for_replay and last.keyless:
-                count = f"{last.keyless} record{'s' if last.keyless > 1 else ''}"
-                reason = f"{count} without a key left out."
-                self._report(segment, ProblemKind.UNKNOWN_RECORD, reason)
-        yield from zip(log, found, strict=True)
+                self._report_keyless(part, last.keyless, limits)
+        yield from zip(parts, found, strict=True)
 
-    def _map_segment(
+    def _report_keyless(self, part: Stretch, count: int, limits: Limits) -> None:
+        for segment in part.segments:
+            if len(part.segments) > 1:
+                (last,) = last_records([segment.path], limits, compiled=False)
+                count = last.keyless
+            if count:
+                records = f"{count} record{'s' if count > 1 else ''}"
+                reason = f"{records} without a key left out."
+                self._report(segment, ProblemKind.UNKNOWN_RECORD, reason)
+
+    def _map_part(
         self,
-        segment: Segment,
+        part: Stretch,
         transactions: Callable[[], TransactionIndex],
         function: Callable[[pa.RecordBatch], T],
         locators: Locators | None = None,
     ) -> Iterator[T]:
         from kgroup.columnar.segment import decode_chunks
 
-        self.files_read += 1
+        self.files_read += len(part.segments)
         try:
-            for part in decode_chunks(
-                segment.path,
+            for item in decode_chunks(
+                part.path,
                 lambda batch: (batch.num_rows, function(batch)),
-                partition=segment.partition,
+                partition=part.segments[0].partition,
                 transactions=transactions,
                 locators=locators,
                 compiled=self._compiled,
                 on_compile=self._on_compile,
             ):
-                if isinstance(part, Damage):
-                    self._report_damage(segment, part)
+                if isinstance(item, Damage):
+                    self._report_damage(part, item)
                     continue
-                rows, result = part
+                rows, result = item
                 self.rows_read += rows
                 self._on_progress(self)
                 yield result
         except OSError as error:
-            self._report(segment, ProblemKind.UNREADABLE, _unreadable(error))
+            self._report(part.segments[0], ProblemKind.UNREADABLE, _unreadable(error))
 
-    def _report_damage(self, segment: Segment, damage: Damage) -> None:
-        if is_allocated_ahead(damage, segment.path):
+    def _report_damage(self, part: Stretch, damage: Damage) -> None:
+        segment, position = part.place(damage)
+        if is_allocated_ahead(damage, segment.path, self._newest):
             return
         self.damage_kinds[damage.kind] += 1
-        self._report(segment, damage.kind, damage.reason, damage.position)
+        self._report(segment, damage.kind, damage.reason, position)
 
     def _report(
         self, segment: Segment, kind: ProblemKind, reason: str, position: int | None = None

@@ -1,7 +1,7 @@
 """Tell files that hold no records of `__consumer_offsets` from damaged ones that do."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_key
 
-__all__ = ["check_segment", "is_allocated_ahead"]
+__all__ = ["check_segment", "is_allocated_ahead", "newest_segment"]
 
 SAMPLE = 200
 """Records that are looked at."""
@@ -77,16 +77,29 @@ def _may_be_ours(key: bytes | None) -> bool:
     return number is not None and number not in KEY_TYPES and 0 <= number <= LARGEST_TYPE
 
 
-def is_allocated_ahead(damage: Damage, path: Path) -> bool:
+def newest_segment(folder: Path) -> str | None:
+    """Give the name of the newest segment in a folder; None where no file has such a name."""
+    names = (path.name for path in folder.glob("*.log"))
+    return max(filter(_NAME.fullmatch, names), default=None)
+
+
+def is_allocated_ahead(
+    damage: Damage, path: Path, newest: Callable[[Path], str | None] = newest_segment
+) -> bool:
     """Tell whether damage is space that a broker allocated for records to come: nothing is lost.
 
     With `log.preallocate` the newest segment has its full size from the start, and zeros at its
     end; a broker cuts them off when it begins the next one.
+
+    Args:
+        damage: found in a segment.
+        path: of the segment.
+        newest: of a folder; for many segments, one that remembers its answers.
     """
     if not damage.is_unwritten:
         return False
-    names = (each.name for each in path.absolute().parent.glob("*.log"))
-    return not any(_NAME.fullmatch(name) and name > path.name for name in names)
+    last = newest(path.absolute().parent)
+    return last is None or last <= path.name
 
 
 _NAME = re.compile(r"[0-9]{20}\.log")

@@ -6,7 +6,7 @@ import sys
 
 def test_the_system_gives_small_pages() -> None:
     program = (
-        "from kgroup.columnar.huge_page import refuse_huge_pages; refuse_huge_pages(); "
+        "from kgroup.columnar.chunk_reader import refuse_huge_pages; refuse_huge_pages(); "
         "print(open('/proc/self/status').read())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from kgroup.errors import InputError, ProblemKind
@@ -219,16 +220,19 @@ def _segments(
     include: Collection[SegmentStatus] = (),
 ) -> list[Segment]:
     """Make segments, each file's once, and decide folder by folder which of them are read."""
-    folders: dict[Path, dict[Path, Segment]] = {}
+    folders: dict[str, dict[str, Segment]] = {}
+    real = cache(os.path.realpath)  # Path.resolve raises for a loop
     for file, reason in files:
         with unreadable.noted(file):
-            resolved = Path(os.path.realpath(file))  # Path.resolve raises for a loop
-            folder = folders.setdefault(resolved.parent, {})
-            folder.setdefault(resolved, segment_at(file, file.stat().st_size, reason, topic))
+            folder, name = real(file.parent), file.name
+            if file.is_symlink():
+                folder, name = os.path.split(os.path.realpath(file))
+            segment = segment_at(file, file.stat().st_size, reason, topic)
+            folders.setdefault(folder, {}).setdefault(name, segment)
     segments: list[Segment] = []
-    for path, folder in folders.items():
-        with unreadable.noted(path):
-            segments += as_broker(folder.values(), frozenset(include))
+    for folder, found in folders.items():
+        with unreadable.noted(Path(folder)):
+            segments += as_broker(found.values(), frozenset(include))
     return sorted(segments, key=_order)
 
 

@@ -1,0 +1,142 @@
+"""Small segments of a log, put together in files that are worth the start of compiled code.
+
+A log of thousands of small segments (`segment.ms`, a small `segment.bytes`) costs as much as one of
+the same bytes in one file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import accumulate
+from pathlib import Path
+from struct import Struct
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from kgroup.columnar.batch_scan import scan_batches
+from kgroup.columnar.input_size import pays
+from kgroup.model.segment import Segment
+from kgroup.protocol.batch.batch import LOG_OVERHEAD, Damage
+from kgroup.protocol.batch.batch_v2 import MIN_LENGTH
+
+__all__ = ["Stretch", "stretches"]
+
+_SMALL = 1 << 20
+"""Bytes of a segment that is small."""
+_MOST = 4 << 20
+"""Bytes of a stretch of them; its segments are read one by one where something in it is damaged."""
+_HEAD = Struct(">8xi4xb4xH")
+"""Of a batch of message format v2, see `batch_v2`: length, magic, attributes."""
+_CODEC = 7
+
+
+class Stretch(NamedTuple):
+    """A part of a log that lies in one file.
+
+    Attributes:
+        path: the file: a segment, or a copy of several.
+        segments: those that it has, in order.
+        starts: position of each in the file.
+    """
+
+    path: Path
+    segments: tuple[Segment, ...]
+    starts: tuple[int, ...] = (0,)
+
+    def place(self, damage: Damage) -> tuple[Segment, int]:
+        """Give the segment in which damage stands, and the position in it.
+
+        Damage without a size, records that are missing, stands behind the last byte of its batch.
+        """
+        last = damage.position + damage.size - 1
+        number = bisect_right(self.starts, min(damage.position, last)) - 1
+        return self.segments[number], damage.position - self.starts[number]
+
+
+def stretches(
+    segments: Sequence[Segment],
+    stack: ExitStack,
+    *,
+    compiled: bool | None = None,
+    on_compile: Callable[[], None] | None = None,
+) -> Iterator[Stretch]:
+    """Yield the segments of a log in order, small ones that are sound together.
+
+    Segments with compressed batches stay alone: what they may be unpacked to is counted for each.
+
+    Args:
+        segments: of one log.
+        stack: what is closed when the stretches have been read.
+        compiled: whether compiled code is used; by default where there is much to read.
+        on_compile: called before code is compiled.
+    """
+    small = [segment.size for segment in segments if segment.size <= _SMALL]
+    if compiled is None:
+        compiled = len(small) > 1 and pays(sum(small))
+    folder = _folder(stack) if compiled and len(small) > 1 else None
+    if folder is None:
+        yield from map(_alone, segments)
+        return
+    held: list[tuple[Segment, bytes]] = []
+    size = 0
+    for segment in segments:
+        data = _plain_batches(segment)
+        if data is None or size + len(data) > _MOST:
+            yield from _together(held, folder, on_compile)
+            held, size = [], 0
+        if data is None:
+            yield _alone(segment)
+        else:
+            held.append((segment, data))
+            size += len(data)
+    yield from _together(held, folder, on_compile)
+
+
+def _alone(segment: Segment) -> Stretch:
+    return Stretch(segment.path, (segment,))
+
+
+def _folder(stack: ExitStack) -> Path | None:
+    """Make a folder for copies; None where there is no room for it."""
+    try:
+        return Path(stack.enter_context(TemporaryDirectory(prefix="kgroup-")))
+    except OSError:
+        return None
+
+
+def _together(
+    held: Sequence[tuple[Segment, bytes]], folder: Path, on_compile: Callable[[], None] | None
+) -> Iterator[Stretch]:
+    """Copy segments into one file, if all of it is batches that can be trusted."""
+    segments = tuple(segment for segment, _ in held)
+    data = b"".join(part for _, part in held)
+    if len(held) > 1 and data:
+        path = folder / segments[0].path.name
+        with suppress(OSError):  # no room
+            path.write_bytes(data)
+            scans = scan_batches(path, compiled=True, workers=1, on_compile=on_compile)
+            if sum(scan.bytes.total() for scan in scans) == len(data):
+                starts = accumulate((len(part) for _, part in held[:-1]), initial=0)
+                yield Stretch(path, segments, tuple(starts))
+                return
+    yield from map(_alone, segments)
+
+
+def _plain_batches(segment: Segment) -> bytes | None:
+    """Read a small segment if the lengths of batches without compression lead to its end."""
+    if segment.size > _SMALL:
+        return None
+    try:
+        with segment.path.open("rb", buffering=0) as file:
+            data = file.read(_SMALL + 1)
+    except OSError:  # which is said where it is read alone
+        return None
+    position = 0
+    while position + _HEAD.size <= len(data):
+        length, magic, attributes = _HEAD.unpack_from(data, position)
+        if length < MIN_LENGTH or magic != 2 or attributes & _CODEC:
+            return None
+        position += LOG_OVERHEAD + length
+    return data if position == len(data) <= _SMALL else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from kgroup.cli.command.history import COMMANDS
 from kgroup.errors import InputError
 from kgroup.history.sql.engine import DuckEngine
+from kgroup.history.warehouse.fact_file import OWN
+from kgroup.history.warehouse.warehouse import LARGEST, read_warehouse
 from tests.cli.conftest import Cli, cli
 from tests.history.damaged_warehouse import DAMAGES, LOG_DIR, QUESTIONS, check_every_question
 from tests.history.recorded import Built
@@ -39,3 +42,26 @@ def test_a_damaged_file_behind_a_whole_one_is_named(
     with pytest.raises(InputError) as caught, DuckEngine(files) as engine:
         engine.query("SELECT * FROM offset_commits")
     assert str(files["offset_commits"][1]) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["builds", "state", "coverage"])
+def test_a_file_that_is_too_large_is_not_read(
+    recorded_warehouse: Built, tmp_path: Path, kind: str
+) -> None:
+    """In a folder that somebody else wrote a manifest may be of any size."""
+    root = tmp_path / "warehouse"
+    shutil.copytree(recorded_warehouse(LOG_DIR), root)
+    files = sorted((root / OWN / kind).iterdir())
+    for file in files:
+        with file.open("r+b") as opened:
+            opened.truncate(LARGEST + 1)
+    with pytest.raises(InputError, match=f"at most {LARGEST:,} bytes, found") as told:
+        _read_all(root)
+    assert any(str(file) in str(told.value) for file in files)
+
+
+def _read_all(root: Path) -> None:
+    with read_warehouse(root) as warehouse:
+        for cluster in warehouse.clusters:
+            for partition in warehouse.state(cluster).partitions:
+                warehouse.coverage(cluster, partition)

@@ -37,9 +37,11 @@ from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.fact_file import OWN, WrittenFile, cluster_folder, set_umask
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import damaged_file
+from kgroup.limited_input import read_limited
 from kgroup.operation.printed_command import kgroup_command
 
 __all__ = [
+    "LARGEST",
     "ClusterState",
     "PartitionState",
     "SeenSegment",
@@ -51,6 +53,9 @@ __all__ = [
 
 FORMAT = 1
 """Of the manifest and all that it names."""
+
+LARGEST = 1 << 27
+"""Bytes of a manifest, a state or a coverage; a state of 500,000 files has less."""
 
 _TABLE_FILE = re.compile(r"[0-9]+-.*\.parquet")
 _UNFINISHED = ".unfinished"
@@ -188,7 +193,7 @@ class Warehouse:
             return Coverage()
         path = self.root / state.coverage
         try:
-            return Coverage.read(path.read_bytes())
+            return Coverage.read(_bytes(path))
         except (OSError, InputError) as error:
             raise _damaged(path, error) from None
 
@@ -354,7 +359,8 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
     holder = f"process {os.getpid()} on {socket.gethostname()}"
     with _permissions(root), _locked(own / "lock", fcntl.LOCK_EX, holder) as is_alone:
         if not is_alone:
-            holder = (own / "lock").read_text("utf-8", "replace").strip() or "another process"
+            lock = _bytes(own / "lock").decode("utf-8", "replace")
+            holder = lock.strip() or "another process"
             raise BusyError(
                 f"{root}: {holder} is changing this warehouse; one build works at a time, so wait "
                 "until that has come to its end",
@@ -426,9 +432,19 @@ def _with_coverage(state: ClusterState, partition: int, path: str) -> ClusterSta
 def _read(path: Path, kind: type[_T]) -> _T:
     """Read what a build wrote; a field that is missing is damage, so none has a default."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError) as error:
+        return msgspec.json.decode(_bytes(path), type=kind)
+    except (OSError, InputError, msgspec.DecodeError) as error:
         raise _damaged(path, error) from None
+
+
+def _bytes(path: Path) -> bytes:
+    """Read a file as a whole.
+
+    Raises:
+        InputError: it is larger than any that a build writes.
+    """
+    with path.open("rb") as file:
+        return read_limited(file, LARGEST, "a build writes no larger one", is_text=False)
 
 
 def _damaged(path: Path, error: Exception) -> InputError:

@@ -191,10 +191,14 @@ def test_who_commits_meanwhile_is_not_written_over(broker: FakeBroker, state: St
 
 
 @pytest.mark.slow
-def test_a_coordinator_that_never_loads(broker: FakeBroker, state: State) -> None:
-    """The pauses add up to 0.63 s; the next one would be longer than what is left then."""
+def test_a_coordinator_that_never_loads(
+    broker: FakeBroker, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pauses take 0.5 and 1 s; the next one, of 2 s, would be longer than what is left."""
+    monkeypatch.setattr(client, "FIRST_BACKOFF_S", 0.5)
+    monkeypatch.setattr(client, "LAST_BACKOFF_S", 60)
     state.errors = [LOADING] * 1000
-    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=1.2)
+    (problem,) = write(broker, changes_to(WANTED, THERE), timeout_s=3.4)
     assert (problem.kind, problem.group_id) == (ProblemKind.NO_COORDINATOR, "g")
     assert "COORDINATOR_LOAD_IN_PROGRESS" in problem.reason
     assert state.offset == 7

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,14 +56,16 @@ class LiveGroups:
 
 
 @contextmanager
-def live_groups(version: str, work: Path) -> Iterator[LiveGroups]:
+def live_groups(
+    version: str, work: Path, *, config: Mapping[str, str] = {}
+) -> Iterator[LiveGroups]:
     """Start all of it, and copy the log directory."""
     recording = Recording("live", work)
     is_modern = version_tuple(version) >= (4,)
     actors = ["Consumers", "Producers", "Transactions", *(["ShareConsumers"] if is_modern else [])]
     with ExitStack() as stack:
-        config = MODERN_CONFIG if is_modern else {}
-        server = stack.enter_context(broker(version, work, config=config))
+        settings = {**(MODERN_CONFIG if is_modern else {}), **config}
+        server = stack.enter_context(broker(version, work, config=settings))
         clients = stack.enter_context(java(recording, server, *actors))
         wire = stack.enter_context(Wire(version, server.bootstrap))
         make_topics(recording, server, clients, TOPICS)

@@ -1,8 +1,10 @@
-"""Commands that read send nothing but questions, and no topic comes into being by them.
+"""Commands that read, and changes without --execute, send requests that only read.
 
-Every command runs against a broker that creates topics wherever it is let, through a proxy that
-sees each request: first on a virgin cluster, which has no `__consumer_offsets` either, then with
-groups that know of topics which are not there.
+Every command that can ask a cluster, and every completion that does, goes through a proxy that sees
+each request. The commands, options and completions come from the tree of commands: a new one fails
+here until it has a line of arguments. Brokers create topics wherever a client lets them. They are
+asked when nobody has used a group yet, with groups that name topics which do not exist, and with
+members of every type of group.
 """
 
 from __future__ import annotations
@@ -11,17 +13,25 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import click
 import pytest
 from kafka import KafkaProducer
+from kafka.protocol.metadata import MetadataRequest
 from kazoo.client import KazooClient
 
+from kgroup.cli.option.suggestion import (
+    suggest_groups,
+    suggest_members,
+    suggest_topics,
+    suggest_topics_of_group,
+)
 from kgroup.source.broker import client
 from tests.broker import zookeeper_proxy
+from tests.broker.live_groups import live_groups
 from tests.broker.maven import version_tuple
 from tests.broker.proxy import WRITES, RecordingProxy, Request, why_not_harmless
 from tests.broker.servers import Broker, broker
@@ -74,6 +84,7 @@ LINES: Mapping[str, Sequence[str]] = {
         "reader --rule consumer-protocol",
     ),
     "doctor": ("",),
+    "history build": ("--to {warehouse}",),
     "simulate": ("--from reader",),
     "plan static-membership": (
         "reader simple nobody",
@@ -148,6 +159,17 @@ LINES: Mapping[str, Sequence[str]] = {
 }
 """Arguments of each command that asks a cluster; each of its options stands in one of them."""
 
+ALONE = {"history stream"}
+"""Never ends and needs Spark: `test_history_stream` runs it behind a proxy."""
+
+COMPLETIONS: Mapping[Callable[..., object], str] = {
+    suggest_groups: "reader",
+    suggest_members: "reader-client",
+    suggest_topics: "orders",
+    suggest_topics_of_group: "orders",
+}
+"""The completions that ask a cluster, with how a suggestion starts where "reader" is a group."""
+
 _COPIES = {"origin": "kafka", "goal": "kafka", "new_id": "other"}
 _PLAN = {
     "group_id": "simple", "target": "external-offsets", "goal": None, "summary": "",
@@ -163,6 +185,7 @@ ELSEWHERE = {
     *("key", "value", "include"),  # likewise
     *("form", "columns", "no_headers", "output_path", "force"),  # are about output
     *("follow", "watch_s"),  # never end: tried on their own
+    *("locations", "more", "root", "master", "settings"),  # likewise: history
     *("spec", "settle", "compare", "bounce", "add", "remove", "restart", "partitions"),  # of what
     *("add_topics", "drop_topics", "subscribe", "fresh"),  # is known: assign
     *("grid", "leader"),  # likewise
@@ -180,6 +203,15 @@ ELSEWHERE = {
 }
 """Options that change nothing in what is asked."""
 
+UNTOUCHED = (
+    "type",
+    "state",
+    "generation_id",
+    "group_epoch",
+    "assignment_epoch",
+    "members",
+    "offsets",
+)
 FETCH, FIND_COORDINATOR, METADATA, OFFSET_FETCH = 1, 10, 3, 9
 
 
@@ -192,14 +224,31 @@ def live_commands() -> dict[str, click.Command]:
             param.name == "bootstrap_server" and not getattr(param, "hidden", False)
             for param in command.params
         )
-        if not name.startswith("history ")
     }
+
+
+def completions(bootstrap: str) -> Iterator[tuple[Callable[..., object], list[str]]]:
+    """Yield what each completion of a live command asks with, and the words typed before it."""
+    for name, command in live_commands().items():
+        words = [*name.split(), "-b", bootstrap]
+        arguments = [param for param in command.params if isinstance(param, click.Argument)]
+        for param in command.params:
+            suggest = param._custom_shell_complete
+            if suggest is None:
+                continue
+            if isinstance(param, click.Argument):
+                before = ["reader"] * arguments.index(param)
+            else:
+                before = ["reader"] * len(arguments) + [param.opts[0]]
+            yield suggest, [*words, *before, ""]
 
 
 def test_every_live_command_and_option_is_tried() -> None:
     commands = live_commands()
-    assert set(LINES) == set(commands)
+    assert set(LINES) | ALONE == set(commands)
     for name, command in commands.items():
+        if name in ALONE:
+            continue
         used = {word for line in LINES[name] for word in line.split() if word.startswith("-")}
         options = [param for param in command.params if isinstance(param, click.Option)]
         untried = [
@@ -210,9 +259,26 @@ def test_every_live_command_and_option_is_tried() -> None:
         assert untried == [], f"kgroup {name}: add a line of arguments with each of these"
 
 
+CHANGES = {
+    "Produce": 0, "OffsetCommit": 8, "JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13,
+    "SyncGroup": 14, "CreateTopics": 19, "DeleteTopics": 20, "DeleteRecords": 21,
+    "InitProducerId": 22, "AddOffsetsToTxn": 25, "EndTxn": 26, "TxnOffsetCommit": 28,
+    "CreateAcls": 30, "AlterConfigs": 33, "CreatePartitions": 37, "DeleteGroups": 42,
+    "IncrementalAlterConfigs": 44, "OffsetDelete": 47, "ConsumerGroupHeartbeat": 68,
+    "ShareGroupHeartbeat": 76, "ShareFetch": 78, "ShareAcknowledge": 79,
+    "StreamsGroupHeartbeat": 88, "AlterShareGroupOffsets": 91, "DeleteShareGroupOffsets": 92,
+}  # fmt: skip
+"""API keys of what joins, keeps or leaves a group, commits, or changes a cluster (Kafka 4.3)."""
+
+
 def test_nothing_that_writes_passes_for_a_question() -> None:
-    for api_key in WRITES:
+    for api_key in (*WRITES, *CHANGES.values()):
         assert why_not_harmless(Request(0, api_key, 0, None, b""), "4.3.1") is not None
+    for creates in (False, True):
+        request = MetadataRequest(version=4, topics=None, allow_auto_topic_creation=creates)
+        request.with_header(correlation_id=1, client_id="c")
+        message = bytes(request.encode(version=4, header=True))
+        assert (why_not_harmless(Request.read(0, message), "4.3.1") is not None) is creates
     assert not READS.keys() & zookeeper_proxy.WRITES.keys()
 
 
@@ -234,8 +300,13 @@ class Watched:
         """Wait until these are all that there are."""
         until(lambda: self.topics() == topics)
 
-    def run_all(self, run: Cli) -> dict[str, str]:
+    def run_all(self, run: Cli, group_id: str = "reader") -> dict[str, str]:
         """Run every command, and check what each has sent.
+
+        Args:
+            run: runs a command line.
+            group_id: of the group that takes the place of "reader"; where it is another one, only
+                lines that name it are run.
 
         Returns:
             What each line printed.
@@ -246,30 +317,56 @@ class Watched:
         (folder / "plan.json").write_text(_MIGRATION)
         for name, lines in LINES.items():
             for line in lines:
+                if group_id != "reader" and "reader" not in line.split():
+                    continue
                 files = {
                     "file": folder / "snapshot.json",
                     "export": folder / "export.json",
                     "plan": folder / "plan.csv",
                     "migration": folder / "plan.json",
                     "table": folder / "offsets.db",
+                    "warehouse": folder / "warehouse",
                 }
-                words = line.format(**files).split()
+                given = line.format(**files).split()
+                words = [group_id if word == "reader" else word for word in given]
                 with self.harmless(f"kgroup {name} {line}"):
                     result = run(*name.split(), *words, "-b", self.proxy.bootstrap)
                 assert "bug" not in result.err, f"kgroup {name} {line}\n{result.err}"
                 assert f":{self.server.port}" not in result.out, "an answer passed the proxy by"
                 printed[f"{name} {line}"] = result.out
-        words = ["completion", "zsh", "--", "describe", "-b", self.proxy.bootstrap, ""]
-        with self.harmless("completion"):
-            printed["completion"] = run(*words).out
         return printed
+
+    def complete(self, run: Cli, *, every: bool) -> list[tuple[list[str], str, list[str]]]:
+        """Ask for every completion, or for one of each kind, and check what each has sent.
+
+        Returns:
+            Of each that asks the cluster: the words typed, how a suggestion starts where "reader"
+            is a group, and what was suggested.
+        """
+        suggested = []
+        asked = list(completions(self.proxy.bootstrap))
+        for suggest, words in asked if every else dict(asked).items():
+            before = len(self.proxy.requests)
+            lines = run("completion", "zsh", "--", *words).out.splitlines()
+            sent = self.proxy.requests[before:]
+            begin = COMPLETIONS.get(suggest)
+            if begin is None:
+                assert sent == [], words
+                continue
+            self.check(sent, f"completion of {words}")
+            suggested.append((words, begin, lines[1:]))
+        assert {begin for _, begin, _ in suggested} == set(COMPLETIONS.values())
+        return suggested
 
     @contextmanager
     def harmless(self, what: str) -> Iterator[None]:
         """Check what is sent meanwhile: something, and questions only."""
         before = len(self.proxy.requests)
         yield
-        sent = self.proxy.requests[before:]
+        self.check(self.proxy.requests[before:], what)
+
+    def check(self, sent: Sequence[Request], what: str) -> None:
+        """Check that requests were sent, and only read."""
         assert METADATA in {request.api_key for request in sent}, what
         flaws = (why_not_harmless(request, self.server.version) for request in sent)
         assert [flaw for flaw in flaws if flaw is not None] == [], what
@@ -317,6 +414,7 @@ def watched(
 def test_virgin_cluster(watched: Watched, cli: Cli) -> None:  # noqa: F811
     assert watched.topics() == set()
     watched.run_all(cli)
+    watched.complete(cli, every=False)
     assert watched.topics() == set()
     sent = {request.api_key for request in watched.proxy.requests}
     assert FIND_COORDINATOR not in sent, "it creates __consumer_offsets"
@@ -341,6 +439,7 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
             topics.add("__transaction_state")
         watched.await_topics(topics)
         printed = watched.run_all(cli)
+        suggested = watched.complete(cli, every=version == VERSIONS[0])
         with watched.harmless("--watch"):
             words = ("describe", "reader", "simple", "--watch", "0.1")
             watched.run_for_a_while(*words, api_key=OFFSET_FETCH)
@@ -352,10 +451,41 @@ def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> No
         if version_tuple(version) >= (0, 9):
             assert "gone" in described
             assert "never" in described
-            assert "reader" in printed["completion"]
+            for typed, begin, lines in suggested:
+                assert any(line.startswith(begin) for line in lines), typed
         # This is what would have happened.
         wire.call("Metadata", 0, topics=[{"name": "never"}])
         watched.await_topics(topics | {"never"})
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """A broker with live members of every type of group."""
+    with (
+        live_groups("4.3.1", tmp_path_factory.mktemp("live"), config=CONFIG) as groups,
+        RecordingProxy([groups.server.port]) as proxy,
+    ):
+        yield Watched(groups.server, proxy)
+
+
+@pytest.mark.parametrize("group_id", ["pair", "racks", "shared", "totals"])
+def test_live_members_of_every_type(
+    live: Watched,
+    cli: Cli,  # noqa: F811
+    group_id: str,
+) -> None:
+    """Members stay what they are, and so do generation, epochs and offsets of their group."""
+
+    def said() -> Sequence[object]:
+        result = cli("describe", group_id, "-b", live.server.bootstrap, "-o", "json")
+        assert result.status == 0, result.err
+        (group,) = json.loads(result.out)["data"]
+        assert len(group["members"]) == (2 if group_id in ("pair", "racks") else 1)
+        return [group[name] for name in UNTOUCHED]
+
+    before, topics = said(), live.topics()
+    live.run_all(cli, group_id)
+    assert (said(), live.topics()) == (before, topics)
 
 
 def _produce(server: Broker, topic: str, count: int) -> None:

@@ -8,6 +8,8 @@ from typing import BinaryIO
 __all__ = ["ByteWindow"]
 
 _NOT_ZERO = re.compile(rb"[^\0]")
+_FIRST_READ = 1 << 16
+"""Bytes that are read of a file at first: a preallocated one may have no more data."""
 _SEEK_DATA: int | None = getattr(os, "SEEK_DATA", None)
 
 
@@ -22,7 +24,7 @@ class ByteWindow:
         end: position behind their last.
     """
 
-    __slots__ = ("_chunk_size", "_file", "_kept", "base", "data", "end")
+    __slots__ = ("_chunk_size", "_file", "_kept", "_next_size", "base", "data", "end")
 
     def __init__(
         self, data: memoryview, base: int, file: BinaryIO | None = None, chunk_size: int = 0
@@ -32,6 +34,7 @@ class ByteWindow:
         self.end = base + len(data)
         self._file = file
         self._chunk_size = chunk_size
+        self._next_size = min(_FIRST_READ, chunk_size)
 
     def has(self, position: int, size: int) -> bool:
         """Whether the source has `size` bytes at `position`; reads on for them if need be."""
@@ -44,7 +47,8 @@ class ByteWindow:
     def _read_on(self, missing: int) -> None:
         kept = self.data[self._kept - self.base :]
         # as much as is kept at least, so that each byte is copied a few times at most
-        wanted = max(missing, self._chunk_size, len(kept))
+        wanted = max(missing, self._next_size, len(kept))
+        self._next_size = min(2 * self._next_size, self._chunk_size)
         parts: list[bytes | memoryview] = [kept]
         got = 0
         while got < missing and self._file is not None:

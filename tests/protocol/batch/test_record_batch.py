@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
-from typing import cast
+from io import FileIO
+from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
 from hypothesis import given
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from kgroup.errors import ProblemKind
 from kgroup.protocol.batch import batch as limits
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
-from kgroup.protocol.batch.record_batch import read_batches, read_records
+from kgroup.protocol.batch.record_batch import read_batches, read_file_batches, read_records
 from tests.columnar import log_writer as log
 from tests.columnar.log_walk import SECOND, THIRD, as_record, only, records, walk, with_length
 from tests.columnar.log_writer import Plain
@@ -422,3 +425,28 @@ def test_a_batch_that_is_cut_is_told_from_one_whose_header_is(magic: int) -> Non
         (damage,) = read_batches(data[:size])
         assert isinstance(damage, Damage)
         assert (damage.kind, damage.reason) == (ProblemKind.TORN_TAIL, f"Expected {words}.")
+
+
+class CountingFile(FileIO):
+    """Counts the bytes that are read of a file."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:  # as of a file that is not buffered
+        data = super().read(size)
+        self.count += len(data or b"")
+        return data
+
+
+def test_a_preallocated_file_is_hardly_read(tmp_path: Path) -> None:
+    """100 MiB with a batch at the start; the rest is a hole (`log.preallocate`)."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(THIRD)
+    os.truncate(path, 100 << 20)
+    with CountingFile(path) as file:
+        first, rest = read_file_batches(cast("BinaryIO", file))
+        assert file.count <= 1 << 17
+    assert isinstance(first, RecordBatch)
+    assert isinstance(rest, Damage)
+    assert (rest.position, rest.size) == (len(THIRD), (100 << 20) - len(THIRD))
+    assert rest.is_unwritten

@@ -169,6 +169,11 @@ def check(
         of_groups, unread_groups = check_readiness(source, report.data)
         findings += of_groups
         problems += tuple(unread_groups)
+    if Rule.EAGER_STRATEGY in request.rules:
+        from kgroup.operation.check.readiness import judge_strategies
+
+        findings, unread_groups = judge_strategies(source, findings)
+        problems += tuple(unread_groups)
     asked = [each for each in findings if not request.rules or each.code in request.rules]
     groups = {each.group_id: each for each in report.data}
     new = [

@@ -25,12 +25,14 @@ _PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|INSTANCE)\b")
 
 
 def with_commands(finding: Finding, group: GroupDescription | None) -> Finding:
-    """Add what to run next.
+    """Add what to run next, unless it has that.
 
     Args:
         finding: what was found.
         group: the group that it is about, as it is now; None of the cluster.
     """
+    if finding.commands:
+        return finding
     return replace(finding, commands=tuple(dict.fromkeys(_commands(finding, group))))
 
 

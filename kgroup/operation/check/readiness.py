@@ -1,8 +1,9 @@
-"""Whether groups could go to the consumer protocol (KIP-848) now, as their plan would see it."""
+"""What plans say of groups: whether the consumer protocol is possible, a strategy worth it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kgroup.errors import BrokerError, InputError, NotFoundError, named_group
 from kgroup.model.group import GroupType
@@ -10,13 +11,18 @@ from kgroup.model.problem import Problem
 from kgroup.operation.check.look import finding_of
 from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.description import GroupDescription
-from kgroup.operation.plan.plan import Verdict
+from kgroup.operation.plan.advice import Proposal, judge_strategy
+from kgroup.operation.plan.forecast import USUAL
+from kgroup.operation.plan.plan import Target, Verdict
 from kgroup.operation.plan.precondition.consumer_protocol import conditions
+from kgroup.operation.plan.precondition.static_membership import seconds
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.running import read_running
+from kgroup.operation.printed_command import Reach, reaching
+from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.source.base import GroupSource
 
-__all__ = ["check_readiness"]
+__all__ = ["check_readiness", "judge_strategies"]
 
 
 def check_readiness(
@@ -39,6 +45,48 @@ def check_readiness(
             reason = str(error).removeprefix(f"{named_group(group.group_id)}: ")
             problems.append(Problem(error.kind, reason, group_id=group.group_id))
     return findings, problems
+
+
+def judge_strategies(
+    source: GroupSource, findings: Iterable[Finding]
+) -> tuple[list[Finding], list[Problem]]:
+    """Add to findings on eager strategies what the plan says of cooperative-sticky.
+
+    It is recommended where `kgroup plan GROUP` says that it makes sense, by the same forecast.
+
+    Returns:
+        All findings, and what could not be read.
+    """
+    judged, problems = [], []
+    for each in findings:
+        found: Proposal | str | None = None
+        if each.code is Rule.EAGER_STRATEGY and each.group_id is not None:
+            options = reaching(Reach.SOURCE)
+            try:
+                found = judge_strategy(source, each.group_id, USUAL, options=options)
+            except (BrokerError, InputError, NotFoundError) as error:
+                reason = str(error).removeprefix(f"{named_group(each.group_id)}: ")
+                problems.append(Problem(error.kind, reason, group_id=each.group_id))
+        judged.append(each if found is None else _judged(each, found))
+    return judged, problems
+
+
+def _judged(finding: Finding, found: Proposal | str) -> Finding:
+    against = found if isinstance(found, str) else found.against
+    if isinstance(found, str) or against is not None:
+        told = (against or "").removeprefix(f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: ").rstrip(".")
+        reason = f"{finding.reason} {COOPERATIVE_STICKY} is not worth it: {told}."
+        return replace(finding, reason=reason, advice="Nothing to do.")
+    assert found.now is not None
+    assert found.then is not None
+    now_ms, then_ms = (each.forecast.stopped_ms for each in (found.now, found.then))
+    return replace(
+        finding,
+        reason=f"{finding.reason} A rolling restart stops partitions for {seconds(now_ms)} "
+        f"together; with {COOPERATIVE_STICKY} it would for {seconds(then_ms)}.",
+        advice=f"Change to {COOPERATIVE_STICKY}: the plan has the steps.",
+        commands=(found.command,),
+    )
 
 
 def _of_group(source: GroupSource, group: GroupDescription) -> Finding:

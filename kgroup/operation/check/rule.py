@@ -272,7 +272,7 @@ class Rule(Word):
         "eager-strategy",
         "The strategy is eager: in each rebalance all members stop reading.",
         "Its plan tells whether another strategy would stop partitions for less time; it is "
-        "not so for every group.",
+        "not so for every group. With --rule eager-strategy the finding has the plan's figures.",
         Severity.INFO,
         (NextCommand("plan GROUP"),),
     )

@@ -36,7 +36,7 @@ from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.source.base import GroupSource, Question
 
-__all__ = ["GroupAdvice", "ListedTarget", "Proposal", "advise", "every_target"]
+__all__ = ["GroupAdvice", "ListedTarget", "Proposal", "advise", "every_target", "judge_strategy"]
 
 _ENOUGH = 0.9
 """Of what is counted now: what saves less than a tenth is not worth a change, or a word against."""
@@ -164,6 +164,26 @@ def advise(
     return Report(tuple(rows), tuple(problems), reading.notes)
 
 
+def judge_strategy(
+    source: GroupSource, group_id: str, habits: Habits, *, options: Sequence[str] = ()
+) -> Proposal | str | None:
+    """Judge as `advise` does whether a group gains by cooperative-sticky.
+
+    Returns:
+        The target; `Proposal.against` says what speaks against it. Or why it makes no sense; None
+        where a rebalance goes on, or the group has no strategy to change.
+
+    Raises:
+        NotFoundError: there is no such group.
+        InputError: it cannot be simulated.
+    """
+    running = read_running(source, group_id, habits)
+    if running.rests.verdict is Verdict.REFUTED or running.is_stopped:
+        return None
+    advisor = _Advisor(source, options, habits)
+    return next(advisor.cooperative(running, advisor.now(running)), None)
+
+
 @dataclass(frozen=True, slots=True)
 class _Advisor:
     """What is the same for all groups of a command."""
@@ -189,18 +209,23 @@ class _Advisor:
         if running.rests.verdict is Verdict.REFUTED:
             text = f"A rebalance goes on ({group.state}): look again when it is over."
             return replace(row, summary=text)
-        restart = _restarted(running.scenario, running.scenario.members, self.habits)
-        now = Compared("a rolling restart as the group is", restart)
+        now = self.now(running)
         return _summed(
             row,
             (
-                *self._cooperative(running, now),
+                *self.cooperative(running, now),
                 *self._consumer_protocol(running, now),
                 *self._static(running),
             ),
         )
 
-    def _cooperative(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
+    def now(self, running: RunningGroup) -> Compared:
+        """Play a rolling restart of a group as it is."""
+        restart = _restarted(running.scenario, running.scenario.members, self.habits)
+        return Compared("a rolling restart as the group is", restart)
+
+    def cooperative(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
+        """Judge whether cooperative-sticky stops partitions for less time than what is now."""
         strategy = running.group.assignor
         if running.group.type is not GroupType.CLASSIC or strategy not in CLASSES:
             return

@@ -13,8 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kgroup.errors import InputError
 from tests.broker.maven import die_with_parent
+from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.quick_spark import OPTIONS
 from tests.broker.servers import CLUSTER_ID, Broker
 from tests.history.paused_command import await_paused, paused_command
@@ -88,9 +91,20 @@ def unfinished(warehouse: Path) -> set[str]:
     return begun - done
 
 
-def test_every_record_is_in_the_tables_once(orders_broker: Broker, tmp_path: Path) -> None:
+@pytest.fixture
+def proxy(orders_broker: Broker) -> Iterator[RecordingProxy]:
+    with RecordingProxy([orders_broker.port]) as proxy:
+        yield proxy
+        flaws = [why_not_harmless(each, orders_broker.version) for each in proxy.requests]
+        assert (len(flaws) > 0, [flaw for flaw in flaws if flaw]) == (True, [])
+
+
+def test_every_record_is_in_the_tables_once(
+    orders_broker: Broker, proxy: RecordingProxy, tmp_path: Path
+) -> None:
+    """By requests that only read."""
     warehouse, log = tmp_path / "warehouse", tmp_path / "log"
-    source = ["-b", orders_broker.bootstrap]
+    source = ["-b", proxy.bootstrap]
     stream = [*STREAM, *source, "--to", "warehouse"]  # a path as most people write it
     build: list[str | Path] = ["history", "build", *source, "--to"]
     commits(orders_broker, range(10))

@@ -55,6 +55,18 @@ def test_millions_of_values(tmp_path: Path, write: Callable[[], bytes], command:
     assert peak < _MOST_MIB, said
 
 
+@pytest.mark.slow
+def test_a_spec_of_too_many_values_is_refused_before_they_are_made(tmp_path: Path) -> None:
+    """They took 4.1 GB, and more than three minutes."""
+    file = tmp_path / "spec.json"
+    topics = b'{"strategy":"range","topics":{"t":{"partitions":3}},"members":['
+    file.write_bytes(topics + b"{}," * 40_000_000 + b"{}]}")
+    peak, status, said = peak_of("assign", "--dry-run", "--spec", file)
+    assert status == 1
+    assert "expected at most 10,000,000 values in a file, found 40,000,00" in said.lower()
+    assert peak < 2 * (file.stat().st_size >> 20) + 60  # a copy, while it is read
+
+
 @pytest.mark.parametrize(
     "command",
     [

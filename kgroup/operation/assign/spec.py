@@ -59,6 +59,8 @@ _INT32 = range(-(1 << 31), 1 << 31)
 
 
 _LARGE = 1 << 20
+_MOST_VALUES = 10_000_000
+"""Of JSON, by its commas: each takes up to 72 bytes. A million members have about half as many."""
 
 
 class SpecError(ValueError):
@@ -92,6 +94,9 @@ def read_specs(
         return Report(
             (), (Problem(ProblemKind.BAD_SPEC, "Expected JSON, found nothing.", path=path),)
         )
+    if (values := text.count(b",")) > _MOST_VALUES:
+        told = f"Expected at most {_MOST_VALUES:,} values in a file, found {values:,}: split it."
+        return Report((), (Problem(ProblemKind.BAD_SPEC, told, path=path),))
     specs: list[GroupSpec] = []
     problems = ProblemLog()
     notes: dict[str, None] = {}

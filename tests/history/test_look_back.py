@@ -101,6 +101,55 @@ def test_a_member_that_comes_and_goes(tmp_path: Path) -> None:
     )
 
 
+def replacing(
+    count: int, every_s: float, instance_id: str | None = "i-1"
+) -> list[tuple[Any, Sequence[Any]]]:
+    """Two processes that take each other's place in generation 7: each time under a new id."""
+    hosts = ("/10.0.0.1", "/10.0.0.2")
+    return [
+        classic(
+            7,
+            60 + n * every_s,
+            member("a1", "01", instance_id="i-0"),
+            member(f"b{n}", "23", instance_id=instance_id, client_host=hosts[n % 2]),
+        )
+        for n in range(count)
+    ]
+
+
+def test_two_processes_with_one_instance_id(tmp_path: Path) -> None:
+    """In the records: one generation, and another member id each time."""
+    (finding,) = found(tmp_path, of_generations(*replacing(51, 2))).data
+    assert (finding.code, finding.basis, finding.group_id, finding.member_id) == (
+        Rule.SHARED_INSTANCE_ID,
+        Basis.WAREHOUSE,
+        "g",
+        "b50",
+    )
+    assert finding.reason == (
+        "i-1 was replaced 50 times within 1 minute in generation 7, from 2023-11-14T22:14:20.000Z "
+        "on, on 10.0.0.1, 10.0.0.2."
+    )
+    assert finding.since_ms == T + MINUTE_MS
+
+
+@pytest.mark.parametrize(
+    ("generations", "limits"),
+    [
+        (replacing(5, 2), {}),  # restarted four times
+        (replacing(51, 300), {}),  # every five minutes
+        (replacing(51, 2, None), {}),  # dynamic members have ids of their own
+        (replacing(51, 2), {"rebalances": 51}),
+        ([classic(n, n, member(f"b{n}", "0", instance_id="i-1")) for n in range(60, 64)], {}),
+    ],
+)
+def test_a_static_member_that_is_restarted(
+    tmp_path: Path, generations: list[tuple[Any, Sequence[Any]]], limits: dict[str, Any]
+) -> None:
+    report = found(tmp_path, of_generations(*generations), evidence(**limits))
+    assert Rule.SHARED_INSTANCE_ID not in {each.code for each in report.data}
+
+
 def restart() -> list[tuple[Any, Sequence[Any]]]:
     """Two members leave and come back, one after the other: more rebalances than a storm wants."""
     new_a, new_b = member("a2", "01"), member("b2", "23")

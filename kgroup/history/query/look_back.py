@@ -20,7 +20,7 @@ from kgroup.model.instant import rfc3339
 from kgroup.operation.check.look import At, Evidence, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import OffsetDescription
-from kgroup.operation.report import Report
+from kgroup.operation.report import Report, first_names
 
 __all__ = ["look_back"]
 
@@ -62,7 +62,7 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
             evidence_from_ms=each.evidence_from_ms or span[0],
             evidence_to_ms=each.evidence_to_ms or span[1],
         )
-        for each in (*past.rebalances(), *past.commits())
+        for each in (*past.rebalances(), *past.shared_instance_ids(), *past.commits())
     ]
     note = f"Looked back on cluster {name} from {rfc3339(span[0])} to {rfc3339(span[1])}."
     return Report(tuple(findings), notes=(note,))
@@ -129,6 +129,47 @@ class _Past:
                 yield _storm(storms)
             else:
                 yield from self._churn(every)
+
+    def shared_instance_ids(self) -> Iterator[Finding]:
+        """Find static members that are replaced again and again within one generation.
+
+        The coordinator writes the group anew for each that takes another's place, with its new id.
+        """
+        sql = (
+            "SELECT group_id, generation_id, instance_id, member_id, MIN(time_ms) AS time_ms, "
+            "MAX(client_host) AS client_host FROM members WHERE cluster = ? AND time_ms >= ? AND "
+            "time_ms < ? AND instance_id IS NOT NULL AND group_type = 'classic' "
+            "GROUP BY group_id, generation_id, instance_id, member_id "
+            "ORDER BY group_id, instance_id, generation_id, 5, member_id"
+        )
+        most = int(self.evidence.limits.rebalances)
+        rows = rows_of(self.engine, sql, self._asked)
+        for (group_id, instance_id), of_instance in groupby(
+            rows, key=lambda row: (row["group_id"], row["instance_id"])
+        ):
+            if group_id not in self.evidence.now.groups:
+                continue
+            storms = [
+                (first, last, generation_id, seen)
+                for generation_id, each in groupby(of_instance, key=lambda r: r["generation_id"])
+                for seen in [list(each)]
+                for first, last in zip(seen, seen[most:], strict=False)
+                if last["time_ms"] - first["time_ms"] <= _STORM_MS
+            ]
+            if not storms:
+                continue
+            _, _, generation_id, seen = storms[-1]
+            first, last = seen[0], seen[-1]
+            hosts = dict.fromkeys((row["client_host"] or "").removeprefix("/") for row in seen)
+            yield finding_of(
+                Rule.SHARED_INSTANCE_ID,
+                f"{instance_id} was replaced {len(seen) - 1} times within "
+                f"{length(last['time_ms'] - first['time_ms'])} in generation {generation_id}, from "
+                f"{rfc3339(first['time_ms'])} on, on {first_names([*hosts])}.",
+                group_id,
+                member_id=last["member_id"],
+                since_ms=first["time_ms"],
+            )
 
     def _churn(self, every: Sequence[Rebalance]) -> Iterator[Finding]:
         """Count generations by their numbers: compaction may have removed most of the records."""

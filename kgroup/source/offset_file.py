@@ -27,10 +27,12 @@ from kgroup.source.base import OffsetReading
 from kgroup.source.json_fault import json_fault
 from kgroup.source.offset_change import At
 
-__all__ = ["LARGEST", "LARGEST_WHOLE", "OffsetFile"]
+__all__ = ["LARGEST", "LARGEST_WHOLE", "MOST_OFFSETS", "OffsetFile"]
 
 LARGEST = 1 << 30
 """Bytes of a file of lines, which are read one after another; seven million offsets have less."""
+MOST_OFFSETS = 8_000_000
+"""Of the groups that are read, which are held: some 2 GB."""
 LARGEST_WHOLE = 1 << 27
 """Bytes of what is read as a whole: JSON that is not one offset a line, or UTF-16."""
 _ADVICE = "'kgroup offsets export' writes one offset a line; or split the file by groups"
@@ -245,9 +247,16 @@ def _by_group(rows: _Rows, place: _Place, is_wanted: Callable[[str], bool]) -> d
     names: dict[str, str] = {}
     groups: dict[str, tuple[list[CommittedOffset], array[int]]] = {}
     absent: defaultdict[str, list[tuple[At, int]]] = defaultdict(list)
+    count = 0
     for number, row in rows:
         if not is_wanted(row.group_id):
             continue
+        count += 1
+        if count > MOST_OFFSETS:
+            raise InputError(
+                f"{place(number)}: expected at most {MOST_OFFSETS:,} offsets, found more; name the "
+                "groups to read, or split the file by groups"
+            )
         group_id = names.setdefault(row.group_id, row.group_id)
         topic = names.setdefault(row.topic, row.topic)
         if row.committed_offset is None:

@@ -227,6 +227,15 @@ def test_more_than_is_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         OffsetFile(file).read_offsets()
 
 
+def test_more_offsets_than_are_held(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of groups that are not asked for do not count."""
+    monkeypatch.setattr(offset_file, "MOST_OFFSETS", 2)
+    file.write_text("g,t,0,1\nh,t,0,1\ng,t,1,1\nh,t,1,1\n")
+    assert len(OffsetFile(file).read_offsets(["g"]).offsets["g"]) == 2
+    with pytest.raises(InputError, match="line 3: expected at most 2 offsets, found more"):
+        OffsetFile(file).read_offsets()
+
+
 def test_bytes_that_are_no_text(file: Path) -> None:
     file.write_bytes(b"g,t,0,1\n\xff")
     with pytest.raises(InputError, match="expected UTF-8, found byte 0xff at 8"):

@@ -6,7 +6,7 @@ from kgroup.model.group import Broker, GroupState, GroupType, Member, Membership
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.offset import CommitStore, PendingOffset
 
-__all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription"]
+__all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "records_waiting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,11 @@ class ShareOffsetDescription:
     time_lag_ms: int | None = None
 
 
+def records_waiting(row: OffsetDescription | ShareOffsetDescription) -> int:
+    """Return how many records wait in a partition at most; 0 where that is not known."""
+    return (row.waiting if isinstance(row, OffsetDescription) else row.lag) or 0
+
+
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
     """One group; attributes as in `kgroup.model.group.Group`, in the order of the JSON output.
@@ -125,6 +130,5 @@ class GroupDescription:
     @property
     def waiting(self) -> int:
         """How many records wait for the group at most, in partitions of which that is known."""
-        return sum(each.waiting or 0 for each in self.offsets) + sum(
-            each.lag or 0 for each in self.share_offsets or ()
-        )
+        shared = self.share_offsets or ()
+        return sum(map(records_waiting, self.offsets)) + sum(map(records_waiting, shared))

@@ -369,9 +369,11 @@ def _document(text: str) -> _Document:
 
 def _elements(lines: Iterator[str], document: _Document) -> Iterator[str]:
     """Give the rows of a document that has one a line; then its errors, behind them, are read."""
-    has_more = True
+    has_more, row = True, ""
     for line in lines:
         if line.startswith("]"):
+            if row.endswith(","):
+                raise InputError(f"expected a row behind {row[:80]!r}, found the end of $.data")
             try:
                 rest = f'{{"schema_version":1,"data":[{_whole(chain([line], lines))}'
                 document.errors = msgspec.json.decode(rest, type=_Document).errors

@@ -18,6 +18,7 @@ VALUES: tuple[tuple[str, object], ...] = (
     ("'infinity'::TIMESTAMP", "infinity"),
     ("'-infinity'::TIMESTAMPTZ", "-infinity"),
     ("'-infinity'::DATE", "-infinity"),
+    ("union_value(a := 'infinity'::TIMESTAMP)", "infinity"),
     ("[{'a': 'infinity'::TIMESTAMP}, NULL]", [{"a": "infinity"}, None]),
     ("MAP {'a': 'infinity'::DATE}", [["a", "infinity"]]),
     ("to_timestamp(253402300799)", "9999-12-31T23:59:59+00:00"),

@@ -525,11 +525,20 @@ def test_transfer() -> None:
     assert other.offsets == {"g": commits({("t", 0): 5, ("t", 1): 6, ("t", 2): 9})}
 
 
-def test_what_is_out_of_range_is_transferred_as_it_is_and_marked() -> None:
+def backup_of(folder: Path, offsets: Mapping[At, int], cluster_id: str) -> OffsetFile:
+    """Write a backup of group g that was saved from a cluster."""
+    file = folder / f"{cluster_id}.json"
+    rows = [asdict(StoredOffset("g", *at, offset)) for at, offset in offsets.items()]
+    store = {"where": "the cluster b", "cluster_id": cluster_id}
+    file.write_text(json.dumps({"schema_version": 1, "store": store, "data": rows}))
+    return OffsetFile(file)
+
+
+def test_what_is_out_of_range_comes_back_as_it_was_and_marked(tmp_path: Path) -> None:
     """A change is undone by its backup, wherever the group was before."""
     offsets = {("orders", 0): 4, ("orders", 1): 99, ("orders", 2): 5}
     cluster = Cluster({"g": {("orders", 0): 40, ("orders", 1): 50}}, RANGES)
-    plan = plan_transfer(Store({"g": offsets}), cluster, cluster)
+    plan = plan_transfer(backup_of(tmp_path, offsets, "c"), cluster, cluster)
     assert [(row.target_offset, row.mark, row.log_start_offset) for row in plan.rows] == [
         (4, OffsetMark.BEFORE_START, 10),
         (99, OffsetMark.PAST_END, 0),
@@ -622,14 +631,12 @@ def test_offsets_are_clamped_to_the_log() -> None:
 
 @pytest.mark.parametrize("fit", [Fit.REFUSE, Fit.CLAMP])
 def test_a_backup_of_the_same_store_comes_back_as_it_was(tmp_path: Path, fit: Fit) -> None:
+    """Unless it is to be clamped."""
     cluster = Cluster({}, RANGES)
-    file = tmp_path / "backup.json"
-    rows = [asdict(StoredOffset("g", *at, offset)) for at, offset in OUTSIDE.items()]
     for cluster_id, expected in (("c", OUTSIDE), ("other", {("orders", 2): 5})):
-        store = {"where": "the cluster b", "cluster_id": cluster_id}
-        file.write_text(json.dumps({"schema_version": 1, "store": store, "data": rows}))
-        plan = plan_transfer(OffsetFile(file), cluster, cluster, fit=fit)
-        if fit is Fit.CLAMP and cluster_id == "other":
+        backup = backup_of(tmp_path, OUTSIDE, cluster_id)
+        plan = plan_transfer(backup, cluster, cluster, fit=fit)
+        if fit is Fit.CLAMP:
             expected = {("orders", 0): 10, ("orders", 1): 50, ("orders", 2): 5}
         written = {
             (each.topic, each.partition): each.after.committed_offset
@@ -708,13 +715,13 @@ def test_nothing_is_transferred_to_partitions_that_are_gone(tmp_path: Path) -> N
     assert cluster.offsets["h"] == ()
 
 
-def test_ends_that_are_not_known_keep_nothing_from_being_transferred() -> None:
+def test_only_what_can_be_checked_is_transferred() -> None:
     silent = Problem(ProblemKind.SILENT, "No answer.")
     cluster = FakeSource(ranges={("t", 0): LogRange(mark=OffsetMark.NO_LEADER)}, problems=[silent])
     store = Store({})
     plan = plan_transfer(Store({"g": {("t", 0): 1, ("t", 1): 1}}), store, cluster)
     assert [row.mark for row in plan.rows] == [OffsetMark.NO_LEADER, None]
-    assert [row.result for row in plan.rows] == [Result.PLANNED] * 2
+    assert [row.result for row in plan.rows] == [Result.REFUSED, Result.PLANNED]
 
 
 def test_transfer_of_topics_leaves_what_a_backup_says_of_others(tmp_path: Path) -> None:

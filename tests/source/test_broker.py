@@ -145,6 +145,29 @@ def test_a_list_of_a_cluster_that_numbers_partitions_as_none_does(
         assert [*source.read(question=QUICK).image.groups] == ["g"]
 
 
+@pytest.mark.parametrize("count", [31, 62, 400, 961])
+def test_a_list_of_a_cluster_with_any_number_of_partitions(broker: FakeBroker, count: int) -> None:
+    """For each of them there is a name that Java's hash, with its factor 31, gives to it."""
+    broker.handlers["Metadata"] = metadata(
+        broker, topic("__consumer_offsets", *[1] * count), orders()
+    )
+    with Cluster(broker.bootstrap) as source:
+        assert [*source.read(question=QUICK).image.groups] == ["g"]
+
+
+def test_a_list_where_the_partitions_may_not_be_described(broker: FakeBroker) -> None:
+    """Groups may be missing: nobody can tell whether their coordinators are there."""
+    denied = topic("__consumer_offsets", error=29)
+    broker.handlers["Metadata"] = metadata(broker, denied, orders())
+    note = (
+        "__consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED; whether every coordinator"
+        " has loaded its groups could not be checked: groups may be missing."
+    )
+    with Cluster(broker.bootstrap) as source:
+        assert note in source.read(question=QUICK).notes
+        assert note in source.read_offsets().notes
+
+
 def test_a_list_of_a_leader_whose_records_are_not_replicated_yet(broker: FakeBroker) -> None:
     """Its coordinator leaves out the groups of these records (4.0 and later)."""
     broker.newest["ListOffsets"] = 5

@@ -206,6 +206,10 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         (document({**ROW, "committed_offset": 1 << 63}), r"committed_offset: expected a number"),
         (document({**ROW, "leader_epoch": -1}), r"leader_epoch: expected a number"),
         (document({"group_id": "g"}), r"\$.data\[0\]: expected a field topic, found none"),
+        (
+            f'{{"command":"offsets show","schema_version":1,"data":[\n{json.dumps(ROW)},\n]}}',
+            r"expected a row behind '\{\"group_id\".*, found the end of \$\.data",
+        ),
         (json.dumps(ROW) + "\n{", "line 2: expected more, found the end of the file"),
         (json.dumps(ROW) + "\n[]", r"line 2: \$: expected object, found array"),
     ],

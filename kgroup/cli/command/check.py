@@ -245,9 +245,18 @@ def command(
         source.open(of_silence=not groups, in_rounds=pause is not None) as found,
     ):
         is_log = bool(source.paths)
-        audit = check(
-            found, request, lambda: None if is_log else source.instant_ms(found), pause, look_back
-        )
+        try:
+            audit = check(
+                found,
+                request,
+                lambda: None if is_log else source.instant_ms(found),
+                pause,
+                look_back,
+            )
+        except KgroupError:
+            if prometheus:  # else an empty file would take the place of the last figures
+                write(render.prometheus_failure())
+            raise
     report = audit.report
     if not nagios and not prometheus:
         return show("check", report, output, render.finding_sheet, render.findings_text)

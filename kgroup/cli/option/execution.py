@@ -86,7 +86,7 @@ class Execution:
         from kgroup.operation.offsets.plan import Result, carry_out, with_requests
         from kgroup.render.group.offset_plan import counted, plan_text, skip_warning
         from kgroup.render.group.offsets import plan_sheet
-        from kgroup.source.base import WritableOffsetStore
+        from kgroup.source.base import RenewableSource, WritableOffsetStore
 
         plan = with_requests(plan, store)
         if not self.is_wanted or plan.is_empty:
@@ -118,6 +118,8 @@ class Execution:
             undo = _undo(file, chosen, {each.group_id for each in before})
             saved = f"what was committed before is in {file}; {undo}"
             warn(f"note: {saved}")
+        if isinstance(store, RenewableSource):
+            store.renew()  # neither planning nor the time for the answer counts
         done: dict[str, None] = {}
         groups = len(plan.deleted or plan.changes)
         try:

@@ -112,7 +112,9 @@ def _scalar(value: pa.Scalar, has_infinities: bool) -> Any:
             return _length(0, 0, nanoseconds)
         minutes, rest = divmod(nanoseconds, 60 * 10**9)
         return f"{minutes // 60:02}:{minutes % 60:02}:{_seconds(rest, 2)}"
-    return str(value)
+    if pa.types.is_union(kind):
+        return _scalar(value.value, has_infinities)
+    return repr(value)  # whose text is of the values that pyarrow cannot give
 
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

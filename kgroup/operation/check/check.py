@@ -13,7 +13,7 @@ from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.cluster import check_cluster
 from kgroup.operation.check.command import with_commands
-from kgroup.operation.check.commit import check_commits, needs_retention
+from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
 from kgroup.operation.check.look import At, Evidence, GroupLimits, Limits, Look
 from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
@@ -297,10 +297,12 @@ def _judged(evidence: Evidence, *, is_whole: bool) -> Iterable[Finding]:
     if is_whole:
         yield from check_cluster(evidence)
     for group in evidence.now.groups.values():
-        if group.type is not GroupType.ZOOKEEPER:
-            own = replace(evidence, limits=evidence.limits_of(group.group_id))
-            for each in (*check_membership(group, own), *check_commits(group, own)):
-                yield _with_looks(each, evidence)
+        own = replace(evidence, limits=evidence.limits_of(group.group_id))
+        if group.type is GroupType.ZOOKEEPER:
+            yield from check_lag(group, own)
+            continue
+        for each in (*check_membership(group, own), *check_commits(group, own)):
+            yield _with_looks(each, evidence)
 
 
 def _with_looks(finding: Finding, evidence: Evidence) -> Finding:

@@ -8,10 +8,15 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, about_offset, ago, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.description import GroupDescription, OffsetDescription
+from kgroup.operation.description import (
+    GroupDescription,
+    OffsetDescription,
+    ShareOffsetDescription,
+    records_waiting,
+)
 from kgroup.operation.report import first_names
 
-__all__ = ["check_commits", "needs_retention", "out_of_range"]
+__all__ = ["check_commits", "check_lag", "needs_retention", "out_of_range"]
 
 _OUT_OF_RANGE: Mapping[OffsetMark | None, Rule] = {
     OffsetMark.PAST_END: Rule.PAST_END,
@@ -37,7 +42,7 @@ def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Findi
             yield from _still(group, offset, earlier_offset, evidence)
         yield from _old(group, offset, evidence)
     yield from _never_committed(group, evidence)
-    yield from _lag(group, evidence)
+    yield from check_lag(group, evidence)
     yield from _expiry(group, evidence)
     yield from _outside(group)
     yield from _pending(group, evidence)
@@ -163,29 +168,36 @@ def _growth(group: GroupDescription, offset: OffsetDescription, evidence: Eviden
     return None
 
 
-def _lag(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
+def check_lag(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Compare with the limits what waits, and for how long."""
     most, most_ms = evidence.limits.lag, evidence.limits.time_lag_ms
+    rows: list[OffsetDescription | ShareOffsetDescription] = [
+        *group.offsets,
+        *(group.share_offsets or ()),
+    ]
     if most is not None and group.waiting > most:
-        text = f"Up to {_records(group.waiting)} wait, and the limit is {most:.0f}"
-        worst = max(group.offsets, key=lambda each: each.waiting or 0, default=None)
-        if worst is not None and worst.waiting:
-            text += f"; {worst.waiting} of them in {_place(worst)}"
+        text = f"Up to {_records(group.waiting)} waiting (limit {most:.0f})"
+        worst = max(rows, key=records_waiting, default=None)
+        if worst is not None:
+            text += f", {records_waiting(worst)} of them in {_place(worst)}"
         yield finding_of(Rule.LAG, f"{text}.", group.group_id)
-    timed = [each for each in group.offsets if each.time_lag_ms is not None]
-    late = max(timed, key=lambda each: each.time_lag_ms or 0, default=None)
+    late = max(rows, key=lambda each: each.time_lag_ms or 0, default=None)
     if most_ms is not None and late is not None and (late.time_lag_ms or 0) > most_ms:
         text = (
-            f"The next record of {_place(late)} has waited for {length(late.time_lag_ms or 0)}, "
-            f"and the limit is {length(most_ms)}."
+            f"The next record of {_place(late)} has been waiting for "
+            f"{length(late.time_lag_ms or 0)} (limit {length(most_ms)})."
         )
         yield finding_of(Rule.TIME_LAG, text, group.group_id, since_ms=late.next_timestamp_ms)
 
 
-def _place(offset: OffsetDescription) -> str:
+def _place(row: OffsetDescription | ShareOffsetDescription) -> str:
     """Name a partition, with its owner."""
-    owner = "" if offset.member_id is None else f", owned by {offset.member_id}"
-    return f"{offset.topic}-{offset.partition}{owner}"
+    owner = (
+        f", owned by {row.member_id}"
+        if isinstance(row, OffsetDescription) and row.member_id is not None
+        else ""
+    )
+    return f"{row.topic}-{row.partition}{owner}"
 
 
 def _still(

@@ -80,17 +80,21 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
         return
     then_ms, now_ms = newest.commit_timestamp_ms, evidence.now.time_ms
     most_ms = evidence.limits.stuck_ms
-    if group.type is GroupType.CLASSIC and then_ms > (group.state_timestamp_ms or 0):
+    since_ms = group.state_timestamp_ms
+    if group.type is GroupType.CLASSIC and since_ms is not None and then_ms > since_ms:
         most_ms = evidence.limits.old_commit_ms
     if now_ms - then_ms <= most_ms:
-        yield about_offset(
+        is_seen = about_offset(
             Rule.READER_WITHOUT_MEMBERSHIP,
             f"{newest.topic}-{newest.partition}: {newest.committed_offset} was committed "
-            f"{ago(then_ms, now_ms)}, and the group has no members.",
+            f"{ago(then_ms, now_ms)}, and the group has no members: a reader that calls assign(), "
+            "or a reset of its offsets; a second look tells which.",
             group,
             newest,
             Basis.LOG,
         )
+        # After a reset nobody reads: what waits is no matter of course.
+        yield replace(is_seen, severity=Severity.WARNING) if group.waiting else is_seen
 
 
 def _nobody_reads(group: GroupDescription) -> Iterator[Finding]:

@@ -69,7 +69,8 @@ class NextCommand:
 _LOOK_TWICE = NextCommand("check GROUP --interval 60", Reach.LIVE)
 _MEMBERS = NextCommand("describe GROUP --members")
 _COMPARE = NextCommand("assign GROUP --dry-run --compare")
-_RESET = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-current", Reach.LIVE)
+_TO_START = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-earliest", Reach.LIVE)
+_TO_END = NextCommand("offsets reset GROUP --topic TOPIC:PARTITION --to-latest", Reach.LIVE)
 _CAUSES = NextCommand("history rebalances GROUP", Reach.WAREHOUSE)
 _MIGRATE = NextCommand("plan consumer-protocol GROUP")
 _OFFSETS_TOPIC = NextCommand("kafka-topics.sh --describe --topic __consumer_offsets", Reach.LIVE)
@@ -130,7 +131,7 @@ class Rule(Word):
         "A running consumer may be ahead of its commit. For one that starts, choose "
         "auto.offset.reset, or reset the committed offset.",
         Severity.ERROR,
-        (_RESET,),
+        (_TO_START, _TO_END),
     )
     PAST_END = (
         "past-end",
@@ -138,7 +139,7 @@ class Rule(Word):
         "was cut.",
         "For a consumer that starts, choose auto.offset.reset, or reset the committed offset.",
         Severity.ERROR,
-        (_RESET,),
+        (_TO_START, _TO_END),
     )
     TOPIC_GONE = (
         "topic-gone",

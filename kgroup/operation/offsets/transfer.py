@@ -30,12 +30,10 @@ __all__ = ["Fit", "plan_transfer"]
 class Fit(Enum):
     """What to do with offsets that partitions do not have where they are to be committed."""
 
-    KEEP = "keep"
-    """Commit them, marked."""
     REFUSE = "refuse"
     """Commit none of these; but what a file saved from the same store has comes back as it was."""
     CLAMP = "clamp"
-    """Commit the log start or end offset, whichever is nearer; likewise."""
+    """Commit the log start or end offset, whichever is nearer."""
     BY_TIME = "by-time"
     """Commit, of every partition, the offset there of the record with the same time."""
 
@@ -50,12 +48,13 @@ def plan_transfer(
     new_id: str | None = None,
     topics: Topics = EVERY,
     leader_epochs: bool = True,
-    fit: Fit = Fit.KEEP,
+    fit: Fit = Fit.REFUSE,
 ) -> OffsetPlan:
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
 
     What only the store has stays, but for partitions for which a backup says that nothing was
-    committed. A backup of this store comes back as it was, wherever its offsets lie.
+    committed. With `Fit.REFUSE` a backup of this store comes back as it was, wherever its offsets
+    lie.
 
     Args:
         origin: where offsets come from.
@@ -105,7 +104,7 @@ def plan_transfer(
     problems: list[Problem] = []
     if fit is Fit.BY_TIME:
         _fit_by_time(origin, cluster, targets, logs.ranges, problems)
-    elif fit is not Fit.KEEP and not _is_own(reading.saved_from, store):
+    elif fit is Fit.CLAMP or not _is_own(reading.saved_from, store):
         for of_group in targets.values():
             of_group.update(
                 {at: _fitted(each, logs.ranges.get(at), fit) for at, each in of_group.items()}

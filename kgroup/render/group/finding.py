@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kgroup.operation.description import OffsetDescription, ShareOffsetDescription
 from kgroup.render.cell import Column, Kind, cell, harmless
 from kgroup.render.column import PARTS
+from kgroup.render.problem import problem_line
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
     from kgroup.operation.check.check import Audit
     from kgroup.operation.check.rule import Finding
-    from kgroup.operation.description import GroupDescription, OffsetDescription
+    from kgroup.operation.description import GroupDescription
 
 __all__ = [
     "FINDING_COLUMNS",
@@ -113,15 +115,17 @@ def nagios_lines(audit: Audit) -> Iterator[str]:
     findings = audit.report.data
     counts: Counter[str] = Counter(each.severity for each in findings)
     said = ", ".join(f"{counts[each]} {each}" for each in _STATUS if counts[each])
-    if audit.report.errors:
-        said = f"{said}{', ' if said else ''}{len(audit.report.errors)} could not be read"
+    if errors := audit.report.errors:  # the reason too: monitoring drops standard error
+        first = harmless(problem_line(errors[0])).replace("|", "/")
+        said = f"{said}{', ' if said else ''}{len(errors)} could not be read: {first}"
     data = " ".join(f"{each}={counts[each]}" for each in _STATUS)
-    lags = [_total(group.offsets, _lag) for group in audit.groups]
-    if lags and (lag := _sum(lags)) is not None:
-        data += f" lag={lag:.0f}"
+    lag = _lag([each for group in audit.groups for each in _committed(group)])
+    if lag is not None:
+        data += f" lag={lag}"
     name = _STATUS_NAMES[nagios_status(audit)]
     count = len(audit.groups)
-    yield f"KGROUP {name} - {said or 'nothing found'}; {count} groups checked | {data}\n"
+    groups = f"{count} group{'' if count == 1 else 's'}"
+    yield f"KGROUP {name} - {said or 'nothing found'}; {groups} checked | {data}\n"
     for each in findings:
         where = "cluster" if each.group_id is None else each.group_id
         yield plugin_line(f"{each.severity}: {where}: {each.code}: {each.reason}")
@@ -149,30 +153,57 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
         ),
     )
     yield from _metric("check_groups", "Groups that were checked.", [({}, len(audit.groups))])
-    yield from _metric("check_errors", "What could not be read.", [({}, len(audit.report.errors))])
-    time_s = audit.time_ms / 1000
+    yield from _errors(len(audit.report.errors))
+    time_s = audit.time_ms / 1000 or None  # 0: the source knows no time
     yield from _metric("check_timestamp_seconds", "When it was checked.", [({}, time_s)])
-    for name, help_text, samples in (
-        ("group_state", "1 for the state that the group is in.", _states),
-        ("group_members", "Members of the group.", _members),
-        ("group_lag_records", "Offsets from the commits of the group to the log ends.", _lags),
-        ("topic_lag_records", "Likewise, of a topic.", _topic_lags),
-        ("partition_lag_records", "Likewise, of a partition.", _partition_lags),
-        ("group_time_lag_seconds", "Age of the oldest record that waits for the group.", _times),
-        ("topic_time_lag_seconds", "Likewise, of a topic.", _topic_times),
-        ("partition_time_lag_seconds", "Likewise, of a partition.", _partition_times),
-        ("group_commit_age_seconds", "Age of the last commit of the group.", _ages),
-        ("partition_commit_age_seconds", "Likewise, of a partition.", _partition_ages),
+    yield from _metric(
+        "group_state",
+        "1 for the state that the group is in.",
+        (
+            ({"group": each.group_id, "type": str(each.type), "state": str(each.state)}, 1)
+            for each in audit.groups
+            if each.state is not None
+        ),
+    )
+    yield from _metric(
+        "group_members",
+        "Members of the group.",
+        (
+            ({"group": each.group_id}, len(each.members))
+            for each in audit.groups
+            if each.state is not None  # else only what it has committed is known
+        ),
+    )
+    age = partial(_commit_age, now_ms=audit.time_ms)
+    for name, help_text, level, measure in (
+        ("group_lag_records", "Offsets from the commits of the group to the log ends.", 0, _lag),
+        ("topic_lag_records", "Likewise, of a topic.", 1, _lag),
+        ("partition_lag_records", "Likewise, of a partition.", 2, _own_lag),
+        ("group_time_lag_seconds", "Age of the oldest record that waits for the group.", 0, _wait),
+        ("topic_time_lag_seconds", "Likewise, of a topic.", 1, _wait),
+        ("partition_time_lag_seconds", "Likewise, of a partition.", 2, _wait),
+        ("group_commit_age_seconds", "Age of the last commit of the group.", 0, age),
+        ("partition_commit_age_seconds", "Likewise, of a partition.", 2, age),
     ):
-        found = (
-            ({"group": group.group_id, **labels}, value)
+        samples = (
+            ({"group": group.group_id, **labels}, measure(rows))
             for group in audit.groups
-            for labels, value in samples(group, audit.time_ms)
+            for labels, rows in _places(_committed(group), level)
         )
-        yield from _metric(name, help_text, found)
+        yield from _metric(name, help_text, samples)
+
+
+def prometheus_failure() -> Iterator[str]:
+    """Write that nothing could be checked."""
+    return _errors(1)
+
+
+def _errors(count: int) -> Iterator[str]:
+    return _metric("check_errors", "What could not be read.", [({}, count)])
 
 
 _Samples = Iterable[tuple[dict[str, str], float | None]]
+_Rows = Sequence[OffsetDescription | ShareOffsetDescription]
 
 
 def _metric(name: str, help_text: str, samples: _Samples) -> Iterator[str]:
@@ -186,90 +217,55 @@ def _metric(name: str, help_text: str, samples: _Samples) -> Iterator[str]:
         yield f"kgroup_{name}{f'{{{pairs}}}' if pairs else ''} {shown}\n"
 
 
-def _states(group: GroupDescription, _: int) -> _Samples:
-    if group.state is not None:
-        yield {"type": str(group.type), "state": str(group.state)}, 1
+def _committed(group: GroupDescription) -> _Rows:
+    """Give the partitions of which a group has read something."""
+    shared = group.share_offsets or ()
+    return [
+        *(each for each in group.offsets if each.committed_offset is not None),
+        *(each for each in shared if each.start_offset is not None),
+    ]
 
 
-def _members(group: GroupDescription, _: int) -> _Samples:
-    if group.state is not None:  # else only what it has committed is known
-        yield {}, len(group.members)
+def _places(rows: _Rows, level: int) -> Iterator[tuple[dict[str, str], _Rows]]:
+    """Divide partitions by no, one or both of topic and number; yield labels with each part."""
+    if not level:
+        yield {}, rows
+        return
+    named = [each for each in rows if each.topic is not None]
+    for topic, of_topic in groupby(named, key=lambda each: each.topic or ""):
+        if level == 1:
+            yield {"topic": topic}, list(of_topic)
+            continue
+        for each in of_topic:
+            yield {"topic": topic, "partition": str(each.partition)}, [each]
 
 
-def _lags(group: GroupDescription, _: int) -> _Samples:
-    yield {}, _total(group.offsets, _lag)
+def _lag(rows: _Rows) -> int | None:
+    """Add up lags; None where there is none, or one is not known."""
+    known = [max(each.lag, 0) for each in rows if each.lag is not None]
+    return sum(known) if known and len(known) == len(rows) else None
 
 
-def _topic_lags(group: GroupDescription, _: int) -> _Samples:
-    for topic, offsets in _by_topic(group):
-        yield {"topic": topic}, _total(offsets, _lag)
+def _own_lag(rows: _Rows) -> int | None:
+    """Return the lag of a partition: negative where the commit lies past the end of the log."""
+    (row,) = rows
+    return row.lag
 
 
-def _partition_lags(group: GroupDescription, _: int) -> _Samples:
-    for topic, offsets in _by_topic(group):
-        for each in offsets:
-            yield {"topic": topic, "partition": str(each.partition)}, _lag(each)
+def _wait(rows: _Rows) -> float | None:
+    """Return the largest lag in time, in seconds; likewise."""
+    known = [each.time_lag_ms for each in rows if each.time_lag_ms is not None]
+    return max(known) / 1000 if known and len(known) == len(rows) else None
 
 
-def _times(group: GroupDescription, _: int) -> _Samples:
-    yield {}, _longest(group.offsets)
-
-
-def _topic_times(group: GroupDescription, _: int) -> _Samples:
-    for topic, offsets in _by_topic(group):
-        yield {"topic": topic}, _longest(offsets)
-
-
-def _partition_times(group: GroupDescription, _: int) -> _Samples:
-    for topic, offsets in _by_topic(group):
-        for each in offsets:
-            yield {"topic": topic, "partition": str(each.partition)}, _seconds(each.time_lag_ms)
-
-
-def _ages(group: GroupDescription, now_ms: int) -> _Samples:
-    times = [each.commit_timestamp_ms for each in group.offsets if each.commit_timestamp_ms]
-    if times:
-        yield {}, _seconds(now_ms - max(times))
-
-
-def _partition_ages(group: GroupDescription, now_ms: int) -> _Samples:
-    for topic, offsets in _by_topic(group):
-        for each in offsets:
-            then_ms = each.commit_timestamp_ms
-            age_ms = None if then_ms is None else now_ms - then_ms
-            yield {"topic": topic, "partition": str(each.partition)}, _seconds(age_ms)
-
-
-def _by_topic(group: GroupDescription) -> Iterator[tuple[str, list[OffsetDescription]]]:
-    named = [each for each in group.offsets if each.topic is not None]
-    for topic, offsets in groupby(named, key=lambda each: each.topic or ""):
-        yield topic, list(offsets)
-
-
-def _lag(offset: OffsetDescription) -> int | None:
-    return None if offset.lag is None else max(offset.lag, 0)
-
-
-def _total(
-    offsets: Sequence[OffsetDescription], of: Callable[[OffsetDescription], int | None]
-) -> int | None:
-    """Add up what is committed; None where nothing is, or a part is not known."""
-    return _sum([of(each) for each in offsets if each.committed_offset is not None])
-
-
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
-
-
-def _longest(offsets: Sequence[OffsetDescription]) -> float | None:
-    times = [each.time_lag_ms for each in offsets if each.committed_offset is not None]
-    known = [value for value in times if value is not None]
-    return _seconds(max(known)) if known and len(known) == len(times) else None
-
-
-def _seconds(duration_ms: int | None) -> float | None:
-    return None if duration_ms is None else duration_ms / 1000
+def _commit_age(rows: _Rows, now_ms: int) -> float | None:
+    """Return the time since the last commit, in seconds; None where no commit tells its time."""
+    times = [
+        each.commit_timestamp_ms
+        for each in rows
+        if isinstance(each, OffsetDescription) and each.commit_timestamp_ms
+    ]
+    return (now_ms - max(times)) / 1000 if times else None
 
 
 def _label(text: str) -> str:

@@ -252,11 +252,12 @@ class Coordinators:
 
 
 async def find_coordinators(
-    client: BrokerClient, keys: Collection[str], *, transactional: bool = False
+    client: BrokerClient, keys: Collection[str], *, transactional: bool = False, waits: bool = True
 ) -> dict[str, int | Refusal]:
     """Ask for the brokers that coordinate groups or transactional ids, or why there is none.
 
-    The topic where they are kept must exist, for this creates it.
+    The topic where they are kept must exist, for this creates it. Coordinators that move are waited
+    for, unless `waits` is false.
 
     Raises:
         BrokerError: no broker answers.
@@ -272,7 +273,7 @@ async def find_coordinators(
             for key, answer in answers
             if isinstance(answer, Refusal) and answer.code in COORDINATOR_MOVES
         ]
-        if missing and not await backoff.wait(f"the coordinator of {missing[0]!r}"):
+        if not waits or (missing and not await backoff.wait(f"the coordinator of {missing[0]!r}")):
             break
     return found
 

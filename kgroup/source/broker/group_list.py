@@ -87,7 +87,15 @@ async def list_groups(
     lists = {node: each for node, each in by_node.items() if isinstance(each, _GroupList)}
     coordinators.problems += [*_leaderless(topic, client.brokers), *_not_loaded(lists)]
     coordinators.notes += _unchecked(lists)
+    if topic is not None and not topic.partitions:
+        coordinators.notes.append(_UNSEEN.format(topic.error or "nothing of its partitions"))
     return list(chain.from_iterable(each.groups for each in lists.values()))
+
+
+_UNSEEN = (
+    f"{OFFSETS_TOPIC}: the cluster says {{}}; whether every coordinator has loaded its groups could"
+    " not be checked: groups may be missing."
+)
 
 
 async def list_hidden_groups(
@@ -129,7 +137,9 @@ def _probes(topic: Topic | None) -> dict[int, dict[str, int]]:
     for attempt in count():
         if not leaders:
             break
-        group_id = f"kgroup-probe-{attempt}"
+        # The number stands first: Java's hash multiplies it by powers of 31, so behind the words
+        # its last digit alone would choose among 31 partitions, and miss most.
+        group_id = f"{attempt}-kgroup-probe"
         number = offsets_partition(group_id, len(partitions))
         if number in leaders:
             probes.setdefault(leaders.pop(number), {})[group_id] = number
@@ -192,7 +202,11 @@ async def _list_of(
         )
     )
     unreplicated, before, groups, after = results
-    return _GroupList(groups, unreplicated | before | after)
+    refusals: dict[int, Refusal] = {}
+    for number, refusal in chain(unreplicated.items(), before.items(), after.items()):
+        if refusal.code in MOVES or number not in refusals:  # a denied probe refutes no other one
+            refusals[number] = refusal
+    return _GroupList(groups, refusals)
 
 
 async def _ask_unreplicated(

@@ -46,25 +46,71 @@ _CLUSTER, _LITERAL, _ANY = 4, 3, 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Visibility:
-    """What the user may describe.
+class _Topics:
+    """Which topics the user may describe.
 
     Attributes:
-        every_topic: whether no topic is hidden, for certain.
-        any_topic: whether topics may be described that no ACL is about.
-        every_group: whether lists of groups have all of them.
+        every: whether no topic is hidden, for certain.
+        any: whether topics may be described that no ACL is about.
         hidden: topics that may not be described, as far as they are known.
     """
 
-    every_topic: bool
-    any_topic: bool
-    every_group: bool
+    every: bool
+    any: bool
     hidden: tuple[str, ...] = ()
 
 
-_ALL = _Visibility(every_topic=True, any_topic=True, every_group=True)
-_known: WeakKeyDictionary[BrokerClient, _Visibility] = WeakKeyDictionary()
-"""Asked for once: a watch looks often."""
+class _Rights:
+    """What the user may describe. Each question is asked once: a watch looks often."""
+
+    def __init__(self, client: BrokerClient) -> None:
+        self._client = client
+        self._cluster_code: int | None = None
+        self._every_group: bool | None = None
+        self._topics: _Topics | None = None
+
+    async def every_group(self) -> bool:
+        """Tell whether lists of groups have all groups, or all that no ACL denies."""
+        if self._every_group is None:
+            self._every_group = await self._cluster() in _ALLOWED or await self._any_group()
+        return self._every_group
+
+    async def topics(self) -> _Topics:
+        """Find out which topics may be described."""
+        if self._topics is None:
+            self._topics = await self._ask_topics()
+        return self._topics
+
+    async def _cluster(self) -> int:
+        if self._cluster_code is None:
+            self._cluster_code = await _ask_cluster(self._client)
+        return self._cluster_code
+
+    async def _any_group(self) -> bool:
+        """Tell whether a group may be described that no ACL is about.
+
+        Brokers look at rights before they look for the coordinator.
+        """
+        name = f"kgroup-{uuid4().hex}"
+        answer = (await find_coordinators(self._client, [name], waits=False))[name]
+        return isinstance(answer, int) or answer.code != ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    async def _ask_topics(self) -> _Topics:
+        code = await self._cluster()
+        if code == ErrorCode.SECURITY_DISABLED:
+            return _Topics(every=True, any=True)
+        any_topic = not await _denied(self._client, {f"kgroup-{uuid4().hex}"})
+        if not code and (hidden := await _hidden(self._client)) is not None:
+            return _Topics(not hidden, any_topic and not hidden, tuple(sorted(hidden)))
+        return _Topics(False, any_topic)
+
+
+_ALLOWED = (0, ErrorCode.SECURITY_DISABLED)
+_rights: WeakKeyDictionary[BrokerClient, _Rights] = WeakKeyDictionary()
+
+
+def _rights_of(client: BrokerClient) -> _Rights:
+    return _rights.setdefault(client, _Rights(client))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +149,8 @@ async def find_left_out(
     Raises:
         BrokerError: no broker answers.
     """
-    visibility = await _read_visibility(client)
-    if visibility.every_topic or not seen:
+    visible = await _rights_of(client).topics() if seen else None
+    if visible is None or visible.every:
         return LeftOut()
     logged: Mapping[str, frozenset[str]] = {}
     if named and log_budget:
@@ -129,7 +175,7 @@ async def find_left_out(
             problems.append(Problem(ProblemKind.NOT_AUTHORIZED, text, group_id, topic=topic))
     doubtful = frozenset(seen.keys() - logged.keys())
     told = {each.group_id for each in problems}
-    if named and not visibility.any_topic:
+    if named and not visible.any:
         problems += [
             Problem(ProblemKind.NOT_AUTHORIZED, _NOTHING, group_id=group_id)
             for group_id in sorted(doubtful - told)
@@ -137,8 +183,8 @@ async def find_left_out(
         ]
         told = {each.group_id for each in problems}
     untold = doubtful - told
-    is_noted = bool(untold) and not visibility.any_topic
-    notes = (_note(untold, visibility.hidden),) if is_noted else ()
+    is_noted = bool(untold) and not visible.any
+    notes = (_note(untold, visible.hidden),) if is_noted else ()
     return LeftOut(tuple(problems), notes, doubtful)
 
 
@@ -168,7 +214,7 @@ async def lists_every_group(client: BrokerClient) -> bool:
     Raises:
         BrokerError: no broker answers.
     """
-    return (await _read_visibility(client)).every_group
+    return await _rights_of(client).every_group()
 
 
 def topics_read(group: Group) -> frozenset[str]:
@@ -189,26 +235,22 @@ async def shows_every_topic(client: BrokerClient) -> bool:
     Raises:
         BrokerError: no broker answers.
     """
-    return (await _read_visibility(client)).every_topic
+    return (await _rights_of(client).topics()).every
 
 
-async def _read_visibility(client: BrokerClient) -> _Visibility:
-    found = _known.get(client)
-    if found is None:
-        found = _known[client] = await _ask(client)
-    return found
-
-
-async def _ask(client: BrokerClient) -> _Visibility:
-    """Ask whether there is an authorizer, and else what it lets the user describe.
+async def _ask_cluster(client: BrokerClient) -> int:
+    """Ask whether there is an authorizer, and whether the user may describe the cluster.
 
     Before Kafka 0.11 nobody tells; everything is taken to be visible there.
+
+    Returns:
+        SECURITY_DISABLED, 0 or CLUSTER_AUTHORIZATION_FAILED.
     """
     from kafka.protocol.admin.acl import DescribeAclsRequest
 
     version = await client.any_version(DescribeAclsRequest)
     if version is None:
-        return _ALL
+        return ErrorCode.SECURITY_DISABLED
     pattern = {"pattern_type_filter": _LITERAL} if version else {}
     try:
         answer = await client.ask_any(  # about a user that nobody is: few words are enough
@@ -221,19 +263,11 @@ async def _ask(client: BrokerClient) -> _Visibility:
             permission_type=_ANY,
             **pattern,
         )
-        code = answer.error_code
     except BrokerError as error:
-        if error.kind is ProblemKind.UNSUPPORTED:
-            return _ALL
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if code == ErrorCode.SECURITY_DISABLED:
-        return _ALL
-    name = f"kgroup-{uuid4().hex}"
-    any_topic = not await _denied(client, {name})
-    if not code and (hidden := await _hidden(client)) is not None:
-        return _Visibility(not hidden, any_topic and not hidden, True, tuple(sorted(hidden)))
-    groups = await find_coordinators(client, [name])
-    return _Visibility(False, any_topic, not code or isinstance(groups[name], int))
+        is_old = error.kind is ProblemKind.UNSUPPORTED
+        return ErrorCode.SECURITY_DISABLED if is_old else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    code: int = answer.error_code
+    return code
 
 
 async def _hidden(client: BrokerClient) -> frozenset[str] | None:

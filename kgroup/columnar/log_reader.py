@@ -144,6 +144,7 @@ class LogReader:
         self._on_search = on_search
         self._on_problem = on_problem
         self._newest = cache(newest_segment)
+        self._unwritten: dict[str, int] = {}
         self._problems = ProblemLog()
         self._batches: Counter[BatchKind] | None = Counter() if with_batches else None
         self._batch_bytes: Counter[BatchKind] = Counter()
@@ -154,6 +155,18 @@ class LogReader:
         self.rejected_count = 0
         self.files_read = 0
         self.rows_read = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Name the files that end in zeros, which are no problem but in a copy that was cut."""
+        if not self._unwritten:
+            return ()
+        (path, size), *others = sorted(self._unwritten.items())
+        more = f", and {len(others)} more files" if others else ""
+        return (
+            f"{path} ends in {size:,} zero bytes{more}: space that the broker allocated ahead "
+            "(log.preallocate), or records that a copy has lost",
+        )
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -315,6 +328,7 @@ class LogReader:
     def _report_damage(self, part: Stretch, damage: Damage) -> None:
         segment, position = part.place(damage)
         if is_allocated_ahead(damage, segment.path, self._newest):
+            self._unwritten[self._name(segment.path)] = damage.size
             return
         self.damage_kinds[damage.kind] += 1
         self._report(segment, damage.kind, damage.reason, position)

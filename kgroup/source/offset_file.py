@@ -31,7 +31,7 @@ __all__ = ["LARGEST", "LARGEST_WHOLE", "MOST_OFFSETS", "OffsetFile"]
 
 LARGEST = 1 << 30
 """Bytes of a file of lines, which are read one after another; seven million offsets have less."""
-MOST_OFFSETS = 8_000_000
+MOST_OFFSETS = 2_000_000
 """Of the groups that are read, which are held: some 2 GB."""
 LARGEST_WHOLE = 1 << 27
 """Bytes of what is read as a whole: JSON that is not one offset a line, or UTF-16."""

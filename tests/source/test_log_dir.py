@@ -488,9 +488,13 @@ def test_space_that_is_allocated_ahead_is_no_damage(copy: Path, *, is_sparse: bo
     reading = LogDir([copy]).read()
     assert reading.image == before.image
     assert reading.problems == before.problems
+    size = 100 << 20 if is_sparse else 300_000
+    assert any(f" ends in {size:,} zero bytes" in note for note in reading.notes)
     decoding = decode(find_segments([copy]), Selection())
     assert sum(decoding.map(lambda rows: rows.num_rows)) > 0
     assert decoding.log.problems == ()
+    (note,) = decoding.log.notes
+    assert f" ends in {size:,} zero bytes" in note, "a copy may have lost records"
 
 
 def test_zeros_at_the_end_of_an_older_segment_are_damage(copy: Path) -> None:

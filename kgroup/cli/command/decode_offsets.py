@@ -28,6 +28,7 @@ from kgroup.cli.output.context import (
     show,
     unsaved,
     warn,
+    warn_notes,
     warn_of,
     write,
 )
@@ -339,6 +340,7 @@ def _show_rows(
     rows = decoding.map if target is None else rows_of_file
     _write(rows, decoding.problems, target, output, is_endless=is_endless)
     progress.finish()
+    warn_notes(decoding.log.notes)
     warn_of(() if is_endless else decoding.problems())
 
 
@@ -348,4 +350,5 @@ def _show_stats(decoding: "Decoding", output: Output, progress: Progress) -> Non
 
     report = count_records(decoding)
     progress.finish()
+    warn_notes(decoding.log.notes)
     show("decode-offsets", report, output, stats_sheet, stats_text)

@@ -77,12 +77,15 @@ def replay_groups(
     compiled: bool | None = None,
     on_compile: Callable[[], None] | None = None,
     on_progress: Callable[[int], None] = lambda size: None,
-) -> None:
+) -> tuple[str, ...]:
     """Feed what compaction would keep of a log to `target`; what cannot be read goes to `damage`.
 
     The log is the segments of one partition of `__consumer_offsets`, in order. By default compiled
     code is used where it is large; `on_compile` is called before code is compiled, see
     `columnar.segment.decode_chunks`, and `on_progress` now and then with the bytes that were read.
+
+    Returns:
+        Notes, see `LogReader.notes`.
     """
     reader = LogReader(
         FileLogs([Log(tuple(log))]),
@@ -102,6 +105,7 @@ def replay_groups(
                 target.replay(decoded)
         else:
             _replay_columns(kept, target)
+    return reader.notes
 
 
 def read_segment(

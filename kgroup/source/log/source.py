@@ -116,7 +116,7 @@ class LogDir:
         notes: list[str] = []
         damage = ProblemLog()
         logs = choose_logs(find_segments(self._paths, on_problem=damage.add), notes)
-        deltas = self._replay(logs, damage)
+        deltas = self._replay(logs, damage, notes)
         directories = self._directories()
         topic_names = read_topic_names(directories)
         for delta in deltas:
@@ -146,7 +146,9 @@ class LogDir:
             notes=tuple(notes),
         )
 
-    def _replay(self, logs: Sequence[Sequence[Segment]], damage: ProblemLog) -> list[Delta]:
+    def _replay(
+        self, logs: Sequence[Sequence[Segment]], damage: ProblemLog, notes: list[str]
+    ) -> list[Delta]:
         sizes = [sum(segment.size for segment in log) for log in logs]
         deltas = []
         done = 0
@@ -156,7 +158,7 @@ class LogDir:
                 self._on_progress(done + read, sum(sizes))
 
             deltas.append(Delta(log[0].partition))
-            replay_groups(
+            notes += replay_groups(
                 log, deltas[-1], damage, on_compile=self._on_compile, on_progress=on_progress
             )
             done += size

@@ -458,8 +458,8 @@ def test_without_describe_on_consumer_offsets(server: SecureBroker, ask: Ask) ->
         "times of commits are not known.\n"
     )
     unchecked = (
-        "kgroup: note: __consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED; whether every "
-        "coordinator has loaded its groups could not be checked: groups may be missing.\n"
+        "kgroup: note: __consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED; whether "
+        "every coordinator has loaded its groups could not be checked: groups may be missing.\n"
     )
     result = ask("group-only", "list", "-o", "json")
     assert (result.status, result.err) == (0, unchecked + line)

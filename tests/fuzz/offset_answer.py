@@ -364,7 +364,7 @@ def _reset(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
 
 
 def _copy(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
-    fit = random.choice((Fit.KEEP, Fit.CLAMP, Fit.REFUSE, Fit.BY_TIME))
+    fit = random.choice((Fit.CLAMP, Fit.REFUSE, Fit.BY_TIME))
     group_id = random.choice("gc")
     return plan_transfer(cluster, cluster, cluster, [group_id], new_id="copy", fit=fit)
 
@@ -373,7 +373,7 @@ def _import(cluster: Cluster, random: Random, folder: Path) -> OffsetPlan:
     file = folder / "offsets.csv"
     file.write_text("g,orders,0,8\ng,orders,2,1000\nh,gone,0,1\n")
     return plan_transfer(
-        OffsetFile(file), cluster, cluster, fit=random.choice((Fit.KEEP, Fit.CLAMP))
+        OffsetFile(file), cluster, cluster, fit=random.choice((Fit.REFUSE, Fit.CLAMP))
     )
 
 

@@ -646,6 +646,19 @@ def test_a_backup_of_the_same_store_comes_back_as_it_was(tmp_path: Path, fit: Fi
         assert written == expected
 
 
+def test_empty_partitions_need_no_times() -> None:
+    """Of two without records nothing is left to read; a record there may be one still to read."""
+    empty = LogRange(9, 9)
+    at = ("orders", 0)
+    origin = Cluster({"g": {at: 9}}, {at: empty})
+    for there, target in ((LogRange(4, 4), 4), (LogRange(0, 4), None)):
+        goal = Cluster({}, {at: there})
+        (row,) = plan_transfer(origin, goal, goal, fit=Fit.BY_TIME).rows
+        expected = Result.REFUSED if target is None else Result.PLANNED
+        assert row.result is expected
+        assert target is None or row.target_offset == target
+
+
 def test_offsets_are_found_by_the_times_of_records() -> None:
     """A record's time is 1000 times its offset at the origin."""
     origin = Cluster(

@@ -165,7 +165,8 @@ def _fit_by_time(
     """Replace offsets by those of the records there that have the time of the next one here.
 
     Where everything was read here, reading continues there behind the last record that was. Where
-    nothing there is as late, it continues at the end: what comes later is read.
+    nothing there is as late, it continues at the end: what comes later is read. So it does where
+    neither of the two has records.
     """
     if not (isinstance(origin, GroupSource) and isinstance(origin, NextRecordSource)):
         raise UsageError("--by-time asks for the times of records: copy from a live cluster")
@@ -192,7 +193,10 @@ def _fit_by_time(
                 continue
             position = (*at, target.offset.committed_offset)
             start = found.get((at, times[position])) if position in times else None
-            if start is None:
+            here = source.ranges.get(at, LogRange())
+            if here.start == here.end == position[2] and log.start == log.end is not None:
+                of_group[at] = Target(_moved(target.offset, log.end))
+            elif start is None:
                 text = refusals.get(
                     position, "The second store does not tell the times of its records."
                 )

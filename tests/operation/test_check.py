@@ -36,6 +36,7 @@ from kgroup.render.group.finding import nagios_lines, nagios_status, prometheus_
 from kgroup.sample import sample_log_dir
 from kgroup.source.base import SettingReading
 from kgroup.source.log.source import LogDir
+from tests.field_log import groups_of
 from tests.operation.sources import FakeSource
 
 NOW_MS = 1_700_000_000_000
@@ -408,6 +409,16 @@ def test_standby_tasks_are_work() -> None:
     assert said(audit(few)) == [("wc", "info", "too-many-members")]
     unreadable = replace(idle, assignment_user_data={"raw": "AAAA"})
     assert said(audit(group("wc", one, unreadable, assignor="stream"))) == [], "nobody knows"
+
+
+def test_an_instance_that_warms_up_is_not_idle() -> None:
+    """Before and after the probing rebalance, B had standby tasks, at first nothing else."""
+    seen = {each.generation_id: each for each in groups_of("streams-probing")}
+    for number, owned in ((2, [4, 0]), (3, [2, 0]), (4, [2, 2])):
+        assert [len(each.assignment or ()) for each in seen[number].members] == owned
+        codes = [each.code for each in audit(seen[number]).report.data]
+        assert Rule.IDLE_MEMBER not in codes
+        assert Rule.TOO_MANY_MEMBERS not in codes
 
 
 def twice(

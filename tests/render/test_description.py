@@ -13,6 +13,7 @@ from kgroup.operation.description import GroupDescription, OffsetDescription
 from kgroup.render.cell import Kind, cell
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.group import (
+    connect_sheet,
     last_stable_sheet,
     members_sheet,
     offsets_sheet,
@@ -22,6 +23,7 @@ from kgroup.render.group.group import (
 )
 from kgroup.render.sheet import Sheet
 from tests.examples import examples
+from tests.field_log import groups_of
 from tests.operation.sources import FakeSource
 from tests.render.random_report import RandomReport
 
@@ -99,6 +101,43 @@ def members(*members: Member) -> list[str]:
     (row,) = describe(FakeSource(group)).data
     lines = page(row, 0)
     return lines[next(at for at, line in enumerate(lines) if line.startswith("Members")) :]
+
+
+def test_workers_of_connect_run_connectors_and_tasks() -> None:
+    """What a worker says that it has, when it joins the next time, is what was shown."""
+    shown: dict[object, tuple[object, object]] = {}
+    delays, compared = {}, 0
+    for group in groups_of("connect-delay"):
+        sheet = connect_sheet(*describe(FakeSource(group)).data)
+        for member in group.members:
+            told = (member.protocol_metadata or {}).get("allocation")
+            if told is not None and member.member_id in shown:
+                work = {each["connector"]: each["tasks"] for each in told["assignment"]}
+                connectors = [name for name in sorted(work) if -1 in work[name]]
+                tasks = [f"{name} 0" for name in sorted(work) if 0 in work[name]]
+                assert shown[member.member_id] == (
+                    ", ".join(connectors) or None,
+                    "; ".join(tasks) or None,
+                )
+                compared += 1
+        rows = list(sheet.rows)
+        shown = {member_id: (connectors, tasks) for member_id, connectors, tasks, _ in rows}
+        delays[group.generation_id] = {delay_ms for *_, delay_ms in rows}
+    assert compared > 15
+    assert delays[12] == {None}
+    assert delays[13] == {60_000}
+
+
+def test_a_page_shows_what_workers_of_connect_run() -> None:
+    before = next(each for each in groups_of("connect-delay") if each.generation_id == 12)
+    (row,) = describe(FakeSource(before)).data
+    lines = page(row, 0)
+    at = lines.index("Connectors and tasks")
+    assert [line.split(None, 1)[1].split("  ") for line in lines[at + 2 : at + 4]] == [
+        ["src2, src3", "src2 0; src3 0"],
+        ["src1, src4", "src1 0; src4 0"],
+    ]
+    assert "Connectors and tasks" not in members(Member("a"))
 
 
 ORDERS = tuple(AssignedPartition(None, "orders", number) for number in (0, 1))

@@ -10,6 +10,7 @@ from kgroup.operation.description import GroupDescription
 from kgroup.render.cell import Column, Kind, age, cell, rfc3339, unmarked
 from kgroup.render.group.change import mark_facts, mark_members, mark_offsets
 from kgroup.render.group.group import (
+    connect_sheet,
     last_stable_sheet,
     members_sheet,
     offsets_sheet,
@@ -32,6 +33,8 @@ _OWN = frozenset(
         "lag",
         "assignment",
         "target_assignment",
+        "connectors",
+        "tasks",
     }
 )
 """Columns that stay in a table also where all rows have the same value."""
@@ -89,6 +92,7 @@ def _sheets(
         yield "Topology", topology_sheet(group)
     if "members" in sections:
         yield "Members", mark_members(members_sheet([group]), changes)
+        yield "Connectors and tasks", connect_sheet(group)
         if group.last_stable is not None:
             before = f"generation {_or_unknown(group.last_stable.generation_id)}"
             yield f"Members of {before}, the last one", last_stable_sheet(group)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgroup.render.cell import Column, Kind, ranges
 from kgroup.render.column import GROUP, PARTITION, TOPIC
@@ -243,6 +243,49 @@ def last_stable_sheet(group: GroupDescription) -> Sheet:
     """One row a member of the group before the rebalance that is in flight."""
     members = group.last_stable.members if group.last_stable else ()
     return _part_sheet(MEMBER_COLUMNS, [(group, members)])
+
+
+def connect_sheet(group: GroupDescription) -> Sheet:
+    """One row a worker of a Kafka Connect cluster: what it runs."""
+    rows = []
+    for member in group.members:
+        given = member.protocol_assignment or {}
+        if group.protocol_type == "connect" and "assignment" in given:
+            owned = _connect_work(member.protocol_metadata or {}, given)
+            connectors = [name for name, number in owned if number == _CONNECTOR]
+            tasks = ranges(each for each in owned if each[1] != _CONNECTOR)
+            delay_ms = given.get("delay") or None
+            rows.append((member.member_id, ", ".join(connectors) or None, tasks or None, delay_ms))
+    return Sheet(_CONNECT_COLUMNS, rows)
+
+
+_CONNECTOR = -1
+"""The number that stands for the connector itself among its tasks."""
+_CONNECT_COLUMNS = (
+    Column("member_id", Kind.NAME, "the worker"),
+    Column("connectors", Kind.NAME, "connectors that it runs"),
+    Column("tasks", Kind.NAME, "tasks that it runs"),
+    Column("delay_ms", Kind.DURATION, "until the leader assigns what is lost now"),
+)
+
+
+def _connect_work(
+    metadata: Mapping[str, Any], assignment: Mapping[str, Any]
+) -> list[tuple[str, int]]:
+    """Give connectors and tasks as a worker has them: it adds to what it said that it has.
+
+    Source: `WorkerCoordinator.onJoinComplete`. Before version 1 workers give up everything first.
+    """
+    owned: set[tuple[str, int]] = set()
+    allocation = metadata.get("allocation") or {}
+    for part, change in (
+        (allocation.get("assignment"), owned.update),
+        (assignment.get("revoked"), owned.difference_update),
+        (assignment.get("assignment"), owned.update),
+    ):
+        for each in part or ():
+            change((each["connector"], task) for task in each["tasks"])
+    return sorted(owned)
 
 
 def pending_sheet(group: GroupDescription) -> Sheet:

@@ -36,7 +36,7 @@ STRANGE = (
 """What psycopg and PyMySQL make of timestamps, intervals, numeric, uuid, arrays, json, bytea."""
 
 
-@pytest.mark.parametrize("value", STRANGE, ids=repr)
+@pytest.mark.parametrize("value", STRANGE, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("role", ROLES)
 def test_a_strange_value_is_a_problem_of_its_row(role: str, value: object) -> None:
     at = ROLES.index(role)

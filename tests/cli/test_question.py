@@ -149,6 +149,18 @@ def test_anything_else_leaves_all(folder: Path, answer: str) -> None:
     assert (committed(folder), backups(folder)) == (5, [])
 
 
+def test_what_was_typed_before_the_question_is_no_answer(folder: Path) -> None:
+    """The rest of pasted lines, say."""
+    with on_terminal(folder, *RESET, "--execute") as terminal:
+        terminal.type("y\ny\n")
+        terminal.until("[y/N] ")
+        terminal.type("n\n")
+        status, out, seen = terminal.end()
+    assert (status, out) == (1, "")
+    assert seen.endswith("\n" + LEFT)
+    assert committed(folder) == 5
+
+
 def test_no_is_an_error_in_a_document(folder: Path) -> None:
     with on_terminal(folder, *RESET, "--execute", "-o", "json") as terminal:
         terminal.until("[y/N] ")

@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial, wraps
@@ -194,13 +194,17 @@ class Execution:
 
 
 def _confirm(question: str) -> None:
-    """Ask a question on a terminal.
+    """Ask a question on a terminal; what was typed before it stood there is no answer.
 
     Raises:
         KgroupError: the answer is something else than yes.
     """
+    import termios
+
     from kgroup.render.cell import harmless
 
+    with suppress(termios.error):
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
     # Not by click, which writes a blank to standard output before it reads.
     click.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)
     try:

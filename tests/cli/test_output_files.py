@@ -368,6 +368,7 @@ WRITERS = {
     "kgroup/cli/option/record_source.py": {"TemporaryDirectory"},
     "kgroup/cli/option/plan_file.py": {"os.open"},  # a folder, to lock it
     "kgroup/cli/shell/install.py": {"path.open", "os.truncate"},  # a line at the end of ~/.bashrc
+    "kgroup/columnar/small_segment.py": {"TemporaryDirectory", "path.write_bytes"},
     "kgroup/history/build/derivation.py": {"pq.write_table"},  # in a warehouse
     "kgroup/history/input/location.py": {"TemporaryDirectory"},
     "kgroup/history/input/remote.py": {"NamedTemporaryFile", "open"},

@@ -94,10 +94,13 @@ def test_commands_of_plans_ask_the_same_cluster(
         again = cli(*words)
         assert again.status != 2, (command, again.err)
         assert {json.dumps(each) for each in made} == {asked}, command
-    if given == "options":
-        for tool in (each for text in document for each in KAFKA_TOOL.findall(text)):
-            words = shlex.split(tool)
-            assert words[1:5] == ["--bootstrap-server", "k1:9092,k2:9093", *options[2:4]], tool
+    servers = {"options": "k1:9092,k2:9093", "profile": "p1:9092,p2:9092"}
+    expected = ["--bootstrap-server", servers.get(given, "e1:9092,e2:9092")]
+    expected += options[2:4] if given == "options" else []
+    for tool in (each for text in document for each in KAFKA_TOOL.findall(text)):
+        words = shlex.split(tool)
+        assert words[1 : len(expected) + 1] == expected, tool
+        assert ("--command-config" in words) == (given == "options")
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=" ".join)

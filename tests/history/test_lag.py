@@ -109,7 +109,7 @@ def test_no_end_is_known(tmp_path: Path) -> None:
             lags(engine, "h")
     assert {row.lag for row in report.data} == {None}
     assert [row.committed_offset for row in report.data if row.partition == 0] == [120, 1]
-    assert "snapshots tell them" in report.notes[0]
+    assert "snapshots have them" in report.notes[0]
 
 
 @pytest.mark.slow

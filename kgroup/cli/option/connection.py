@@ -102,10 +102,16 @@ class Connection:
             found += ["--timeout", f"{self.timeout_s:g}"]
         return found, secret
 
-    def printed(self, zookeeper: str | None = None) -> AbstractContextManager[None]:
+    def printed(
+        self, config: "ClientConfig", zookeeper: str | None = None
+    ) -> AbstractContextManager[None]:
         """Let commands that reports print carry these options; values that are secret are "...".
 
+        Kafka's own tools know no profile and no -X: they get the brokers, and "..." in the place of
+        a file of settings where there is none and they need one.
+
         Args:
+            config: what the options come to.
             zookeeper: the address of ZooKeeper, where they say how to connect to it.
         """
         from kgroup.operation.printed_command import connected_by
@@ -114,11 +120,16 @@ class Connection:
         words, secrets = given.words(with_environment=zookeeper is None)
         for key in secrets:
             words += ["-X", f"{key}=..."]
-        servers = words[words.index("-b") + 1] if "-b" in words else None
-        config = None if self.command_config is None else str(self.command_config)
         source = () if zookeeper is None else ("--zookeeper", zookeeper)
+        file = None if self.command_config is None else str(self.command_config)
+        if file is None and config.security_protocol != "PLAINTEXT":
+            file = "..."
         return connected_by(
-            words=tuple(words), servers=servers, config=config, source=source, is_live=bool(source)
+            words=tuple(words),
+            servers=",".join(config.bootstrap_servers) or None,
+            config=file,
+            source=source,
+            is_live=bool(source),
         )
 
     def client_config(
@@ -170,7 +181,7 @@ class Connection:
         from kgroup.source.zookeeper.source import Zookeeper
 
         with (
-            self.printed(str(address)),
+            self.printed(config, str(address)),
             Zookeeper(
                 address,
                 timeout_s=self.timeout_s,
@@ -198,7 +209,7 @@ class Connection:
         from kgroup.source.broker.source import Cluster
 
         with (
-            self.printed(),
+            self.printed(config),
             Cluster(
                 options.pop("bootstrap_servers"),
                 timeout_s=self.timeout_s,

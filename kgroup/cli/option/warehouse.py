@@ -59,11 +59,11 @@ class WarehouseChoice:
                 )
             yield engine
 
-    def command(self, question: str, *words: str) -> str:
+    def command(self, question: str, *names: str, options: Sequence[str] = ()) -> str:
         """Write a command that asks the same warehouse something, to be pasted into a shell."""
         from kgroup.operation.printed_command import kgroup_command
 
-        return kgroup_command(f"history {question}", words, self.words)
+        return kgroup_command(f"history {question}", names, (*options, *self.words))
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class WarehouseChoice:
                 try:
                     yield warehouse, engine
                 except UnknownGroupError as error:
-                    listing = self.command("show", "--groups")
+                    listing = self.command("show", options=["--groups"])
                     text = f"{error} To see which there are: {listing}"
                     raise UnknownGroupError(text, group_id=error.group_id) from None
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer
 
 from tests.broker.maven import version_tuple
 from tests.broker.proxy import RecordingProxy, groups_written, why_not_harmless
@@ -77,6 +78,12 @@ def watched(
         with Wire(version, server.bootstrap) as wire:
             create_topics(wire, {"orders": 2, "payments": 1})
             await_coordinator(wire)
+        producer = KafkaProducer(**server.client_options)
+        for (topic, partition), count in COMMITS.items():  # or what is copied would be out of range
+            for _ in range(count):
+                producer.send(topic, b"x", partition=partition)
+        producer.flush(30)
+        producer.close()
         plan = folder / "plan.csv"
         plan.write_text("one,orders,0,0\ntwo,orders,1,0\n")
         migration = folder / "migration.json"

@@ -291,11 +291,11 @@ def test_lag_beyond_its_limits(live: Live, cli: Cli) -> None:  # noqa: F811
     data = "error=0 warning={} info=0 lag=4"
     assert (sound.status, sound.out) == (
         0,
-        f"KGROUP OK - nothing found; 1 groups checked | {data.format(0)}\n",
+        f"KGROUP OK - nothing found; 1 group checked | {data.format(0)}\n",
     )
     assert late.status == 1
     first, *others = late.out.splitlines()
-    assert first == f"KGROUP WARNING - 2 warning; 1 groups checked | {data.format(2)}"
+    assert first == f"KGROUP WARNING - 2 warning; 1 group checked | {data.format(2)}"
     assert [line[:20] for line in others] == ["warning: late: lag: ", "warning: late: time-"]
 
     before_ms = now_ms()
@@ -316,12 +316,12 @@ def test_lag_beyond_its_limits(live: Live, cli: Cli) -> None:  # noqa: F811
     for partition, place in places.items():
         assert gauges["kgroup_partition_lag_records", place] == lags["late", partition]
         waited_s = checked_s - next_ms[int(partition)] / 1000
-        assert gauges["kgroup_partition_time_lag_seconds", place] == pytest.approx(waited_s)
+        assert gauges["kgroup_partition_time_lag_seconds", place] == pytest.approx(waited_s, abs=1)
     waited_s = checked_s - (hour_ago_ms + 2) / 1000
     whole: Mapping[str, Labels] = {"group": group, "topic": (*group, ("topic", "late"))}
     for name, labels in whole.items():
         assert gauges[f"kgroup_{name}_lag_records", labels] == 4
-        assert gauges[f"kgroup_{name}_time_lag_seconds", labels] == pytest.approx(waited_s)
+        assert gauges[f"kgroup_{name}_time_lag_seconds", labels] == pytest.approx(waited_s, abs=1)
     (state,) = consumer_groups(
         VERSION, live.server.bootstrap, "--describe", "--group", "late", "--state"
     )

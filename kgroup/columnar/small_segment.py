@@ -46,9 +46,9 @@ class Stretch(NamedTuple):
     starts: tuple[int, ...] = (0,)
 
     def place(self, damage: Damage) -> tuple[Segment, int]:
-        """Give the segment in which damage stands, and the position in it.
+        """Return the damaged segment, and the position of the damage in it.
 
-        Damage without a size, records that are missing, stands behind the last byte of its batch.
+        Missing records are damage of size 0 at the end of their batch.
         """
         last = damage.position + damage.size - 1
         number = bisect_right(self.starts, min(damage.position, last)) - 1

@@ -89,9 +89,9 @@ class Owners:
         clock: the time.
 
     Attributes:
-        unowned: how long partitions have nobody who owns them.
-        unread: how long they have nobody who reads them: all their owners stand still, there are
-            none, or partitions cannot be read.
+        unowned: how long partitions have no owner.
+        unread: how long nobody reads them: they have no owner, all owners are paused, or the
+            partitions cannot be read.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -107,8 +107,8 @@ class Connection:
     ) -> AbstractContextManager[None]:
         """Let commands that reports print carry these options; values that are secret are "...".
 
-        Kafka's own tools know no profile and no -X: they get the brokers, and "..." in the place of
-        a file of settings where there is none and they need one.
+        Kafka's own tools take neither profiles nor -X. Their commands carry the bootstrap servers,
+        and `--command-config ...`, to be filled in, if TLS or SASL is used and no file was given.
 
         Args:
             config: what the options come to.

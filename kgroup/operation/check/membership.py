@@ -84,7 +84,7 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     if group.type is GroupType.CLASSIC and since_ms is not None and then_ms > since_ms:
         most_ms = evidence.limits.old_commit_ms
     if now_ms - then_ms <= most_ms:
-        is_seen = about_offset(
+        finding = about_offset(
             Rule.READER_WITHOUT_MEMBERSHIP,
             f"{newest.topic}-{newest.partition}: {newest.committed_offset} was committed "
             f"{ago(then_ms, now_ms)}, and the group has no members: a reader that calls assign(), "
@@ -93,8 +93,8 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
             newest,
             Basis.LOG,
         )
-        # After a reset nobody reads: what waits is no matter of course.
-        yield replace(is_seen, severity=Severity.WARNING) if group.waiting else is_seen
+        # If it was a reset, nobody reads the records that are waiting.
+        yield replace(finding, severity=Severity.WARNING) if group.waiting else finding
 
 
 def _nobody_reads(group: GroupDescription) -> Iterator[Finding]:

@@ -57,7 +57,7 @@ RIGHTS: Mapping[str, Sequence[tuple[ResourceType, str, ACLOperation]]] = {
 
 
 def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
-    """No group is half written, what was not written is told, and another run completes it."""
+    """No group is half written, and none passes for written; another run completes them."""
     names = [f"import-{number:03}" for number in range(GROUPS)]
     wanted = {("orders", number): number for number in range(PARTITIONS)}
     with broker("4.3.1", tmp_path) as server, RecordingProxy([server.port]) as proxy:
@@ -74,11 +74,9 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
         proxy.before[OFFSET_COMMIT] = kills
         with Cluster(proxy.bootstrap, timeout_s=3) as store:
             problems = store.write_offsets(dict.fromkeys(names, changes_to(wanted)))
-        failed = [problem.group_id for problem in problems]
-        assert len(failed) == len(set(failed))
+        assert sorted(str(problem.group_id) for problem in problems) == names
         unknown = {each.group_id for each in problems if each.kind is ProblemKind.UNKNOWN_END}
-        assert 0 < len(unknown) <= 100, "what was on its way"
-        assert 0 < len(failed) <= GROUPS - KILLED_AT + 10
+        assert KILLED_AT - 10 <= len(unknown) <= KILLED_AT + 100, "what was sent, and not read back"
 
         server.restart()
         with Wire(server.version, server.bootstrap) as wire:
@@ -86,7 +84,8 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
         with Cluster(server.bootstrap, of_silence=True) as store:
             there = store.read_offsets(regex=re.compile("import-.*")).offsets
             assert all(essence(each) == wanted for each in there.values()), "half written"
-            assert set(names) - set(failed) <= set(there) <= (set(names) - set(failed)) | unknown
+            assert len(there) >= KILLED_AT - 10
+            assert set(there) <= unknown
             left = {name: changes_to(wanted) for name in names if name not in there}
             assert left
             assert store.write_offsets(left) == ()
@@ -201,14 +200,15 @@ def test_a_topic_that_may_not_be_read_is_told_of(server: SecureBroker) -> None:
         assert essence(offsets) == {("orders", 0): 2, ("payments", 0): 1}
 
 
-def test_what_may_not_be_described_is_deleted_unseen(server: SecureBroker) -> None:
+def test_what_may_not_be_described_is_deleted_only_on_demand(server: SecureBroker) -> None:
     """Brokers leave such topics out without a word: no plan and no backup can have them."""
     with Wire(VERSION, server.bootstrap) as wire:
         commit(wire, "hidden", dict.fromkeys(BOTH, 1))
     with _logged_in(server, "group-only") as store:
-        plan = plan_deletion(store, ["hidden"])
+        refused = plan_deletion(store, ["hidden"])
+        assert [(row.topic, row.result) for row in refused.rows] == [("orders", Result.REFUSED)]
+        plan = plan_deletion(store, ["hidden"], hidden=True)
         assert [(row.topic, row.result) for row in plan.rows] == [("orders", Result.PLANNED)]
-        assert plan.problems == ()
         assert carry_out(store, plan).exit_status is ExitStatus.DONE
     with Cluster(server.bootstrap) as store:
         assert store.read_offsets(["hidden"]).offsets == {}

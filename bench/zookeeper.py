@@ -37,7 +37,7 @@ def bench(runs: int) -> None:
         print_heads("job", "Kafka's tool, s", "kgroup, s", "aim, s", "peak, MB (Kafka's)")
         kgroup = [*KGROUP, "describe", GROUP, "--zookeeper", zookeeper, "-o", "jsonl"]
         _await(kgroup, count)
-        tool = [*java_command(TOOL_VERSION), "kafka.tools.ConsumerOffsetChecker"]
+        tool = [*java_command(TOOL_VERSION, archive=None), "kafka.tools.ConsumerOffsetChecker"]
         kafka = [*tool, "--zookeeper", zookeeper, "--group", GROUP]
         their = measure(kafka)
         our = median([measure(kgroup) for _ in range(runs)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.broker.maven import Artifacts, die_with_parent, java_command
+from tests.broker.maven import Artifacts, class_archive, die_with_parent, java_command
 
 __all__ = ["HOST", "START_DEADLINE_S", "Server", "ServerError", "free_port", "running"]
 
@@ -40,6 +41,8 @@ class Server(ABC):
     heap = "256m"
     jvm: Sequence[str] = ()
     artifacts: Artifacts = "server"
+    writes_archive = True
+    """Whether the server loads the classes that a `class_archive` should have."""
 
     def __init__(self, name: str, version: str, folder: Path) -> None:
         self.name = name
@@ -50,6 +53,7 @@ class Server(ABC):
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
+        self._new_archive: Path | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -88,7 +92,12 @@ class Server(ABC):
             raise ServerError(f"{self} already runs")
         self.prepare()
         command = java_command(
-            self.version, heap=self.heap, log_level="INFO", jvm=self.jvm, artifacts=self.artifacts
+            self.version,
+            heap=self.heap,
+            log_level="INFO",
+            jvm=[*self.jvm, *self._archive_option()],
+            artifacts=self.artifacts,
+            archive=self.main,
         )
         with self.server_log.open("ab") as log:
             self._log_start = log.tell()
@@ -145,6 +154,9 @@ class Server(ABC):
             limit = f"{STOP_DEADLINE_S:g} s"
             raise ServerError(f"{self} did not stop within {limit}\n{self.log_tail()}") from None
         _launched.discard(self._process)
+        if self._new_archive is not None and self._new_archive.exists():
+            self._new_archive.rename(self._archive)  # in one step, also beside other processes
+            self._new_archive = None
 
     def kill(self) -> None:
         """End the server with SIGKILL, as a crash would."""
@@ -161,6 +173,18 @@ class Server(ABC):
     def log_tail(self, lines: int = 40) -> str:
         """Return the last lines that the current process logged."""
         return "\n".join(self._log_text().splitlines()[-lines:])
+
+    @property
+    def _archive(self) -> Path:
+        return class_archive(self.version, self.main, self.artifacts)
+
+    def _archive_option(self) -> list[str]:
+        """Let the JVM write the class archive at its end, if there is none yet."""
+        self._new_archive = None
+        if not self.writes_archive or self._archive.exists():
+            return []
+        self._new_archive = self._archive.with_suffix(f".{os.getpid()}-{id(self)}")
+        return [f"-XX:ArchiveClassesAtExit={self._new_archive}"]
 
     def _log_text(self) -> str:
         with self.server_log.open("rb") as log:

@@ -86,6 +86,7 @@ class _Controller(Server):
     """A KRaft controller alone, so that every broker of a cluster may be killed."""
 
     heap = "192m"
+    writes_archive = False
 
     def __init__(self, version: str, work: Path) -> None:
         super().__init__("Controller", version, work / "controller")

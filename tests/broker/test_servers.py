@@ -17,7 +17,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 
 from tests.broker import maven, process
-from tests.broker.maven import JavaError, compile_java, run_java, version_tuple
+from tests.broker.maven import JavaError, class_archive, compile_java, run_java, version_tuple
 from tests.broker.servers import Broker, ServerError, broker, cluster, zookeeper
 from tests.waiting import until
 
@@ -223,6 +223,7 @@ def test_stop_closes_log_cleanly_and_leaves_no_process(tmp_path: Path) -> None:
     assert not any(pid is not None and is_alive(pid) for pid in pids)
     assert (server.log_dir / ".kafka_cleanshutdown").exists()
     assert "shut down completed" in server.log_tail()
+    assert class_archive("2.8.2", server.main).exists()  # written by the first that stopped
 
 
 def test_failing_test_leaves_no_process(tmp_path: Path) -> None:

@@ -219,8 +219,11 @@ def _notes(
         return absent, note
     if all(placements[key].partition_count is not None for key in keys):
         return ()
-    needed = " (it needs DESCRIBE on the topic); the coordinators are what the cluster says."
-    return (note.rstrip(".") + needed,)
+    hidden = (
+        ": the cluster does not show the topic (some have none, and a user needs DESCRIBE on it). "
+        "The coordinators are what the cluster says."
+    )
+    return (note.rstrip(".") + hidden,)
 
 
 def _default_count(topic: str) -> str:

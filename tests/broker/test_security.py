@@ -474,8 +474,8 @@ def test_without_describe_on_consumer_offsets(server: SecureBroker, ask: Ask) ->
     assert result.status == 0
     assert result.err == (
         "kgroup: note: Computed for 50 partitions of __consumer_offsets, Kafka's default, because "
-        "the real number is not known (it needs DESCRIBE on the topic); the coordinators are what "
-        "the cluster says.\n"
+        "the real number is not known: the cluster does not show the topic (some have none, and a "
+        "user needs DESCRIBE on it). The coordinators are what the cluster says.\n"
     )
     (row,) = described(result).values()
     assert row["coordinator"]["port"] == server.ports["SASL"]

@@ -108,6 +108,15 @@ def test_live_cluster_without_the_topic() -> None:
     assert "no topic __consumer_offsets" in report.notes[0]
 
 
+def test_live_cluster_that_does_not_show_the_topic() -> None:
+    one = Broker(1, "one", 9092)
+    report = locate(["g"], FakeCluster(g=Placement(None, one, None, None, None, None)))
+    (row,) = report.data
+    assert (row.coordinator, row.leader, row.agrees) == (one, None, None)
+    (note,) = report.notes
+    assert "the real number is not known: the cluster does not show the topic" in note
+
+
 def test_transactions() -> None:
     one, two = Broker(1, "one", 9092), Broker(2, "two", 9092)
     cluster = FakeCluster(

@@ -7,6 +7,7 @@ import socket
 from functools import partial
 from time import monotonic
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.operation.describe import describe
+from kgroup.protocol.message.primitives import uuid_text
 from kgroup.protocol.record.consumer_protocol import encode_assignment, encode_subscription
 from kgroup.source import deadline
 from kgroup.source.base import Question
@@ -597,6 +599,39 @@ def test_members_are_kept_in_the_order_in_which_the_coordinator_lists_them(
         found = source.read(None, QUICK).image.groups["g"]
     assert found.member_order == ("pib0", "TMAY", "6P--")
     assert [each.member_id for each in found.members] == ["6P--", "TMAY", "pib0"]
+
+
+def test_topics_that_a_coordinator_tells_by_id_alone_are_named(broker: FakeBroker) -> None:
+    """As franz-go's kfake does; without a name they would be taken for topics that are gone."""
+    there, gone = UUID(int=7), UUID(int=8)
+    owned = {
+        "topic_partitions": [
+            {"topic_id": each, "topic_name": "", "partitions": [0]} for each in (there, gone)
+        ]
+    }
+    member = {
+        "member_id": "m",
+        "client_id": "c",
+        "client_host": "/127.0.0.1",
+        "subscribed_topic_names": ["orders"],
+        "assignment": owned,
+        "target_assignment": owned,
+    }
+    group = {"group_id": "g", "group_state": "Stable", "assignor_name": "", "members": [member]}
+    listed = {"group_id": "g", "protocol_type": "consumer", "group_type": "consumer"}
+    broker.newest |= {"ListGroups": 5, "Metadata": 12}
+    broker.handlers |= {
+        "ListGroups": lambda _: {"error_code": 0, "groups": [listed]},
+        "ConsumerGroupDescribe": lambda _: {"groups": [group]},
+        "Metadata": metadata(
+            broker, offsets() | {"topic_id": UUID(int=1)}, orders() | {"topic_id": there}
+        ),
+    }
+    with Cluster(broker.bootstrap) as source:
+        (found,) = source.read(None, QUICK).image.groups["g"].members
+    names = [("orders", uuid_text(there.bytes)), (None, uuid_text(gone.bytes))]
+    for partitions in (found.assignment, found.target_assignment):
+        assert [(at.topic, at.topic_id) for at in partitions or ()] == names
 
 
 def test_endpoints_of_streams_members_are_written_as_servers(broker: FakeBroker) -> None:

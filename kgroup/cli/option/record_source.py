@@ -107,9 +107,7 @@ def live_records(
     ):
         topic = cluster.offsets_log(Path(folder), on_progress)
         if not topic.leaders:
-            warn(
-                "note: The cluster shows no topic __consumer_offsets: it has no records of groups."
-            )
+            warn("note: The cluster shows no topic __consumer_offsets: there is nothing to decode.")
             yield [], [], str
             return
         from kgroup.source.broker.follow import FollowedLogs

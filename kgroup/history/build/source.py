@@ -12,6 +12,7 @@ from kgroup.history.build.build import Build, ClusterReport
 from kgroup.history.input.live_source import ask_live
 from kgroup.history.input.segment_source import Sources, find_sources
 from kgroup.history.sql.log_ends import ends_of
+from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.report import Report
 from kgroup.source.config.client_config import ClientConfig
 from kgroup.source.snapshot.file import is_snapshot, read_snapshot
@@ -92,9 +93,13 @@ def build_from_cluster(config: ClientConfig, cluster: str | None, timeout_s: flo
     ask_live(config, cluster, timeout_s)
 
     def build_from(build: Build) -> Report[ClusterReport]:
-        build.read_live(ask_live(config, cluster, timeout_s))  # until now others may have read on
+        source = ask_live(config, cluster, timeout_s)  # until now others may have read on
+        build.read_live(source)
         report = build.commit()
-        return replace(report, notes=(*report.notes, *_summaries(report, "partition")))
+        notes = [*report.notes, *_summaries(report, "partition")]
+        if not source.ranges and not source.problems:
+            notes.append(f"{source.cluster} shows no topic {OFFSETS_TOPIC}: there is no history.")
+        return replace(report, notes=tuple(notes))
 
     return build_from
 

@@ -45,7 +45,7 @@ LEAST_SESSION, MOST_SESSION = (f"group.{word}.session.timeout.ms" for word in ("
 INTER_BROKER_VERSION = "inter.broker.protocol.version"
 PROTOCOLS = "group.coordinator.rebalance.protocols"
 MIGRATION_POLICY = "group.consumer.migration.policy"
-_ASSIGNORS = "group.consumer.assignors"
+ASSIGNORS = "group.consumer.assignors"
 _FIRST_DELAY = "group.initial.rebalance.delay.ms"
 _SETTINGS = (
     LEAST_SESSION,
@@ -59,7 +59,7 @@ _SETTINGS = (
     "group.consumer.assignment.interval.ms",
     "group.consumer.max.size",
     "group.max.size",
-    _ASSIGNORS,
+    ASSIGNORS,
     MIGRATION_POLICY,
     PROTOCOLS,
 )
@@ -135,7 +135,7 @@ class Brokers:
 
         Of classes that are not Kafka's nobody tells the name: they are left as they are.
         """
-        text = self.setting(_ASSIGNORS)
+        text = self.setting(ASSIGNORS)
         if text is None:
             return None
         names = (each.strip() for each in text.split(","))

@@ -194,7 +194,7 @@ def share_offsets(answer: Any) -> tuple[ShareOffset, ...]:
     return tuple(
         ShareOffset(
             topic_id=uuid_text(topic.topic_id.bytes),
-            topic=topic.topic_name,
+            topic=topic.topic_name or None,
             partition=partition.partition_index,
             start_offset=_known(partition.start_offset),
             leader_epoch=_known(partition.leader_epoch),
@@ -208,7 +208,7 @@ def share_offsets(answer: Any) -> tuple[ShareOffset, ...]:
 
 def _partitions(assignment: Any) -> tuple[AssignedPartition, ...]:
     return tuple(
-        AssignedPartition(uuid_text(topic.topic_id.bytes), topic.topic_name, partition)
+        AssignedPartition(uuid_text(topic.topic_id.bytes), topic.topic_name or None, partition)
         for topic in assignment.topic_partitions
         for partition in topic.partitions
     )

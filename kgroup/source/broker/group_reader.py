@@ -4,10 +4,11 @@ Everything is asked for at once, many groups in one request: OffsetFetch does no
 describe APIs.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
+from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import ShareOffset, split_commits
 from kgroup.protocol.error_code import ErrorCode
@@ -23,6 +24,7 @@ from kgroup.source.broker.offset_fetch import OffsetFetcher
 
 __all__ = ["GroupReader"]
 
+_Named = TypeVar("_Named", AssignedPartition, ShareOffset)
 _NO_SUCH_GROUP = (
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNSUPPORTED_VERSION,
@@ -89,7 +91,35 @@ class GroupReader:
         started = await self._coordinators.ask(share, self._fetch_share_offsets)
         for group_id, rows in started.items():
             groups[group_id] = replace(groups[group_id], share_offsets=rows)
-        return groups
+        return await self._named(groups)
+
+    async def _named(self, groups: dict[str, Group]) -> dict[str, Group]:
+        """Name the topics that a coordinator told by id alone, as franz-go's kfake does."""
+        if not any(at.topic is None for group in groups.values() for at in _topics_of(group)):
+            return groups
+        view = await self._client.metadata(None)
+        names = {each.topic_id: each.name for each in view.topics.values()}
+
+        def name(parts: tuple[_Named, ...] | None) -> tuple[_Named, ...] | None:
+            if parts is None:
+                return None
+            return tuple(replace(at, topic=at.topic or names.get(at.topic_id)) for at in parts)
+
+        return {
+            group_id: replace(
+                group,
+                members=tuple(
+                    replace(
+                        each,
+                        assignment=name(each.assignment),
+                        target_assignment=name(each.target_assignment),
+                    )
+                    for each in group.members
+                ),
+                share_offsets=name(group.share_offsets),
+            )
+            for group_id, group in groups.items()
+        }
 
     async def _simple_group(self, coordinator: GroupCoordinator) -> Group:
         """Make a group that only commits: brokers before 0.10 neither list nor describe those.
@@ -159,3 +189,10 @@ class GroupReader:
         }
         group_ids = [each.group_id for each in coordinators]
         return only_asked(offsets, group_ids, "DescribeShareGroupOffsets", node)
+
+
+def _topics_of(group: Group) -> Iterator[AssignedPartition | ShareOffset]:
+    for each in group.members:
+        yield from each.assignment or ()
+        yield from each.target_assignment or ()
+    yield from group.share_offsets or ()

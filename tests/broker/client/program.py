@@ -10,12 +10,12 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.broker.maven import CACHE, made_once
 
-__all__ = ["GO_AND_NODE", "PYTHON", "command"]
+__all__ = ["GO_AND_NODE", "PYTHON", "command", "kfake"]
 
 PYTHON: Mapping[str, str] = {"librdkafka": "confluent-kafka", "kafka-python": "kafka-python"}
 """Libraries whose programs are Python's, and the packages they are in."""
@@ -48,16 +48,26 @@ def command(library: str, version: str | None = None) -> tuple[list[str], dict[s
         package = f"{PYTHON[library]}=={version}"
         folder = made_once(CACHE / f"client-{package}", lambda target: _pip(package, target), _LOCK)
         return script, {"PYTHONPATH": str(folder)}
-    source = _HERE / name
-    digest = hashlib.sha256(repr(version).encode())
-    for path in sorted(source.iterdir()):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    folder = CACHE / f"client-{name}-{digest.hexdigest()[:16]}"
     if library == "kafkajs":
-        made_once(folder, lambda target: _npm(source, version, target), _LOCK)
+        folder = _made(name, version, lambda target: _npm(_HERE / name, version, target))
         return ["node", str(folder / "main.mjs")], {}
-    made_once(folder, lambda target: _go(source, _GO[library], version, target), _LOCK)
+    module = _GO[library]
+    folder = _made(name, version, lambda target: _go(_HERE / name, module, version, target))
     return [str(folder / "member")], {}
+
+
+def kfake() -> str:
+    """Give the program that runs a cluster of franz-go's kfake with groups (`kfake/main.go`)."""
+    return str(
+        _made("kfake", None, lambda target: _go(_HERE / "kfake", "", None, target)) / "member"
+    )
+
+
+def _made(name: str, version: str | None, make: Callable[[Path], None]) -> Path:
+    digest = hashlib.sha256(repr(version).encode())
+    for path in sorted((_HERE / name).iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return made_once(CACHE / f"client-{name}-{digest.hexdigest()[:16]}", make, _LOCK)
 
 
 def _pip(package: str, target: Path) -> None:

@@ -279,6 +279,7 @@ def test_what_the_broker_tells(
     assert bool(made.steps) is (refuted(made) == [])
     for each in made.preconditions:
         assert (each.check is None) is (each.verdict is Verdict.VERIFIED), each
+        assert "None" not in (each.found or ""), each
 
 
 def test_a_static_member_that_comes_back_needs_a_place_of_its_own() -> None:

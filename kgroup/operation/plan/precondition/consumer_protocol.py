@@ -16,6 +16,7 @@ from kgroup.model.client.library import LIBRDKAFKA
 from kgroup.operation.plan.assignor import STRATEGY, one_by_one
 from kgroup.operation.plan.connect import settable
 from kgroup.operation.plan.coordinator import (
+    ASSIGNORS,
     CONSUMER_GROUP_HEARTBEAT,
     MIGRATION_POLICY,
     PROTOCOLS,
@@ -179,13 +180,14 @@ def _known_assignor(change: ProtocolChange) -> Precondition:
     wanted = change.assignor
     code = "server-assignor"
     known = change.brokers.assignors
-    check = change.brokers.ask("group.consumer.assignors")
+    check = change.brokers.ask(ASSIGNORS)
     if known is None:
         text = f"The broker has the assignor {wanted}." if wanted else "The broker assigns."
         usual = strategies("consumer")
         meant = "" if wanted is None or wanted in usual else near_names(wanted, usual)
-        return Precondition(code, text, Verdict.UNKNOWN, f"{change.brokers.why}{meant}", check)
-    found = f"group.consumer.assignors is {', '.join(known)} on {change.brokers.name}"
+        why = change.brokers.why or f"{change.brokers.name} does not tell {ASSIGNORS}"
+        return Precondition(code, text, Verdict.UNKNOWN, f"{why}{meant}", check)
+    found = f"{ASSIGNORS} is {', '.join(known)} on {change.brokers.name}"
     if wanted is None:
         text = f"The broker assigns, by {change.default}{_in_the_place_of(change)}."
         return Precondition(code, text, Verdict.VERIFIED, found)

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -45,6 +45,7 @@ from tests.record.wire import Wire
 from tests.waiting import until
 
 VERSION = "4.3.1"
+FENCED_INSTANCE_ID = 82
 TOPICS = {"orders": 3, "payments": 2, "clicks": 3, "single": 1, "cut": 1}
 """Ten records in each partition, and one more for each of its number."""
 EAGER = {"partition_assignment_strategy": f"{ASSIGNOR}RangeAssignor"}
@@ -555,8 +556,37 @@ def test_a_session_that_is_longer_than_the_poll_interval(live: Live) -> None:
     assert finding.code is Rule.SESSION_TIMEOUT
 
 
+def take_turns(live: Live, group: str, joins: int) -> None:
+    """Have processes of one instance id join a group; each fences the one before it."""
+    subscription, assignment = consumer_protocol(["orders"]), consumer_protocol(["orders"], 0)
+    with ExitStack() as stack:
+        members: list[RawMember] = []
+        for number in range(joins):
+            process = RawMember(VERSION, live.server.bootstrap, f"{group}-{number % 2}")
+            stack.callback(process.close)
+            join(process, group, {"range": subscription}, assignment, instance_id="pod-1")
+            members.append(process)
+        codes = [
+            each.wire.call(
+                "Heartbeat",
+                group_id=group,
+                generation_id=each.generation,
+                member_id=each.member_id,
+                group_instance_id="pod-1",
+            )["error_code"]
+            for each in members
+        ]
+        assert codes == [FENCED_INSTANCE_ID] * (joins - 1) + [0]
+        assert {each.generation for each in members} == {1}
+
+
 def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
-    """Somebody comes and goes, a commit goes back and stands still; all that before the look."""
+    """Somebody comes and goes, a commit goes back and stands still, two share an instance id.
+
+    All that before the look. A static member that is restarted a few times is no finding.
+    """
+    take_turns(live, "twice", 8)
+    take_turns(live, "restarted", 4)
     join_java(live.clients, "past", "past-1", "payments", **STICKY)
     for _ in range(3):
         join_java(live.clients, "past", "past-2", "payments", **STICKY)
@@ -588,6 +618,18 @@ def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:  
         assert row["evidence_from_ms"] <= row["since_ms"] <= row["evidence_to_ms"] < now_ms()
     assert cli("check", "sound", *where, *past).out == "", "others did nothing of the kind"
     live.clients.call("leave", name="past-1")
+    of_log = tmp_path / "of-log"
+    assert cli("history", "build", "--from", live.server.log_dir, "--to", of_log).status == 0
+    for built in (warehouse, of_log):
+        shared = ("--warehouse", built, "--rule", "shared-instance-id")
+        result = cli("check", "twice", *where, *shared, "-o", "json")
+        assert result.status == 5, result.err
+        (row,) = json.loads(result.out)["data"]
+        assert (row["code"], row["basis"]) == ("shared-instance-id", "warehouse")
+        assert row["reason"].startswith("pod-1 was replaced 7 times within ")
+        assert " in generation 1, from " in row["reason"]
+        assert row["reason"].endswith(" on, on 127.0.0.1.")
+        assert cli("check", "restarted", *where, *shared).status == 0
 
 
 def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:  # noqa: F811

@@ -3,6 +3,8 @@
 Prints Markdown tables, with the machine, for the README.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 

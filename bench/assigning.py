@@ -4,6 +4,8 @@ Whole processes read one spec and write the assignment as JSON. Inside a process
 is timed; Java is warm then, after it has assigned the same group some times.
 """
 
+from __future__ import annotations
+
 import json
 import random
 import subprocess
@@ -20,8 +22,6 @@ from kgroup.assignor.strategy import assign
 from kgroup.operation.assign.spec import read_spec
 from tests.broker import maven
 from tests.broker.assignor_oracle import main_class
-
-__all__ = ["bench"]
 
 WARM_RUNS = 4
 PATIENCE_S = 180

@@ -6,6 +6,8 @@ A process of its own, so that the one that measures others stays small: Linux co
 a process from before the program that it runs.
 """
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
 

@@ -4,6 +4,8 @@ Segments are written once by Kafka's own `MemoryRecordsBuilder` (see `java/Write
 `bench/data`. The metadata of their groups is what real clients wrote: that of the recorded data.
 """
 
+from __future__ import annotations
+
 import shutil
 import statistics
 import struct
@@ -33,8 +35,6 @@ from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_record
 from kgroup.render.record.parquet import write_parquet
 from tests.broker import maven
-
-__all__ = ["VARIANTS", "bench"]
 
 SAMPLE = HERE.parent / "kgroup" / "sample" / "log-dir"
 RECORDED = HERE.parent / "tests" / "data"

@@ -4,6 +4,8 @@ The log is written once into `bench/data`: partitions with a segment each, and a
 the same and 5 % more behind each.
 """
 
+from __future__ import annotations
+
 import json
 import shutil
 import subprocess
@@ -19,8 +21,6 @@ from time import perf_counter, sleep
 from bench.decoding import PARTITIONS_OF_A_GROUP
 from bench.measure import ENVIRONMENT, HERE, KAFKA, KGROUP, measure, print_heads, print_row
 from tests.broker import maven
-
-__all__ = ["bench"]
 
 FILE_SIZE = 4 * (1 << 30) // 40
 MORE = 0.05

@@ -1,5 +1,7 @@
 """Ask a broker of its groups with `kafka-consumer-groups` and with kgroup, in turns."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,8 +9,6 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 
 from bench.measure import ENVIRONMENT, KGROUP, kafka_tool, measure, median, print_heads, print_row
-
-__all__ = ["GROUPS", "PARTITIONS", "TOOL", "bench", "cluster", "group_id"]
 
 GROUPS = 5_000
 PARTITIONS = 16

@@ -1,5 +1,7 @@
 """Whole processes, measured from outside, and the table that tells of them."""
 
+from __future__ import annotations
+
 import json
 import os
 import statistics
@@ -10,20 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.broker import maven
-
-__all__ = [
-    "ENVIRONMENT",
-    "HERE",
-    "KAFKA",
-    "KGROUP",
-    "Measurement",
-    "kafka_tool",
-    "machine",
-    "measure",
-    "median",
-    "print_heads",
-    "print_row",
-]
 
 HERE = Path(__file__).parent
 KAFKA = "4.3.1"

@@ -4,6 +4,8 @@ A process of its own, and a small one: the kernel counts the memory of the one t
 to the command's peak.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys

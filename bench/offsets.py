@@ -6,6 +6,8 @@ are compared behind an export of each; offsets that go to another place take bot
 are whole ones.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,8 +16,6 @@ from typing import NamedTuple
 from bench.live import TOOL, cluster
 from bench.measure import KGROUP, Measurement, kafka_tool, measure, median, print_heads, print_row
 from tests.broker.sql_servers import postgresql
-
-__all__ = ["bench"]
 
 GROUPS = 1_000
 PARTITIONS = 100

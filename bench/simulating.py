@@ -4,6 +4,8 @@ An event is something that the virtual clock lets happen: a call of poll(), a re
 that arrives, a timeout. There is no tool of Kafka's to compare with.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -12,8 +14,6 @@ from bench.measure import KGROUP, measure, median, print_heads, print_row
 from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.zookeeper_stage import ZookeeperStage
-
-__all__ = ["bench"]
 
 _SCENARIO = """
 {head}

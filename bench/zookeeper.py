@@ -1,5 +1,7 @@
 """A large group in ZooKeeper, described with `ConsumerOffsetChecker` of 0.8.2.2 and with kgroup."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import time
@@ -14,8 +16,6 @@ from bench.measure import ENVIRONMENT, KGROUP, measure, median, print_heads, pri
 from tests.broker.maven import java_command
 from tests.broker.process import running
 from tests.broker.servers import Broker, ZooKeeper
-
-__all__ = ["bench"]
 
 TOOL_VERSION = "0.8.2.2"
 VERSION = "2.8.2"

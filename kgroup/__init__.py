@@ -1,5 +1,5 @@
 """kgroup: inspect and administer Kafka consumer groups of every era."""
 
-__all__ = ["__version__"]
+from __future__ import annotations
 
 __version__ = "0.1.0"

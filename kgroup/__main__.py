@@ -1,6 +1,6 @@
 """Entry point of the console script and of ``python -m kgroup``."""
 
-__all__ = ["main"]
+from __future__ import annotations
 
 
 def main() -> None:

@@ -6,6 +6,8 @@ and is of the same kind, which its contents tell; any other file needs `--force`
 reads is never replaced.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import re
@@ -17,8 +19,6 @@ from stat import S_IMODE, S_ISREG, S_IWUSR
 from typing import BinaryIO
 
 from kgroup.errors import InputError, UsageError
-
-__all__ = ["INPUTS", "PARQUET_MARK", "FileKind", "check_output", "new_file", "output_file"]
 
 INPUTS: list[Path] = []
 """Files that the command reads, and folders in which it does; see `check_output`.

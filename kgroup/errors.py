@@ -4,29 +4,13 @@ Every error that a user can meet is a `KgroupError`; one boundary, in `kgroup.cl
 into a line on standard error and an exit status.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from kgroup.redaction import redact
 from kgroup.word import Word
-
-__all__ = [
-    "AbsentTableError",
-    "BrokerError",
-    "BusyError",
-    "ExitStatus",
-    "InputError",
-    "KgroupError",
-    "NotFoundError",
-    "ProblemKind",
-    "UnfitError",
-    "UnknownGroupError",
-    "UnknownStrategyError",
-    "UsageError",
-    "named_group",
-    "near_names",
-    "shown_id",
-]
 
 
 class ExitStatus(IntEnum):

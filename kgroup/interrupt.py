@@ -1,13 +1,13 @@
 """Signals that come while something runs that loses what their handlers raise, or holds them up."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from signal import SIGHUP, SIGINT, SIGTERM, getsignal, signal
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TypeVar
-
-__all__ = ["interruptible", "kept_signals"]
 
 T = TypeVar("T")
 

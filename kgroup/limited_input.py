@@ -1,12 +1,12 @@
 """Files that are read as a whole: what is too large or endless is refused before it is held."""
 
+from __future__ import annotations
+
 import os
 import stat
 from typing import BinaryIO
 
 from kgroup.errors import InputError
-
-__all__ = ["read_limited"]
 
 _FIRST = 1 << 16
 _WITH_NUL = (b"\x1f\x8b", b"\xff\xfe", b"\xfe\xff")

@@ -4,9 +4,9 @@ Nothing here needs it, and where it is installed that takes longer than most com
 goes for dateutil, which comes with pandas.
 """
 
-import sys
+from __future__ import annotations
 
-__all__ = ["leave_out_pandas"]
+import sys
 
 
 def leave_out_pandas() -> None:

@@ -4,19 +4,10 @@ Whoever reads a secret calls `keep_secret`. Errors, problems, names of stores an
 error pass through `redact`, so that a server, a library or a URL cannot repeat a secret there.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
-
-__all__ = [
-    "HIDDEN",
-    "forget_secrets",
-    "is_secret",
-    "keep_environment",
-    "keep_named_secrets",
-    "keep_secret",
-    "keep_userinfo",
-    "redact",
-]
 
 HIDDEN = "[hidden]"
 

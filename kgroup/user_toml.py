@@ -6,8 +6,6 @@ import re
 import tomllib
 from typing import Any
 
-__all__ = ["TomlLimitError", "parse_toml"]
-
 _MOST_LEVELS = 20
 _MOST_DIGITS = 1000
 _TOKEN = re.compile(

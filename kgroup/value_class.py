@@ -1,11 +1,11 @@
 """Values of which there are hundreds of thousands: dataclasses that do not change."""
 
+from __future__ import annotations
+
 from dataclasses import make_dataclass
 from typing import TypeVar
 
 from msgspec import Struct
-
-__all__ = ["value_class"]
 
 T = TypeVar("T", bound=Struct)
 

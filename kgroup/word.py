@@ -1,9 +1,9 @@
 """Words that stand for something in output: each with a sentence that says what it means."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 from typing import Self
-
-__all__ = ["Word"]
 
 
 class Word(StrEnum):

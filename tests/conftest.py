@@ -17,6 +17,7 @@ from tests.examples import examples
 
 if TYPE_CHECKING:
     from kgroup.history.sql.engine import DuckEngine
+    from tests.cli.command_line import Cli
     from tests.history.recorded import Ask, Built
 
 settings.register_profile("kgroup", deadline=None, derandomize=True, max_examples=examples(15, 200))
@@ -63,3 +64,27 @@ def recorded_engine(recorded_warehouse: Built) -> Iterator[Ask]:
             return stack.enter_context(open_engine(recorded_warehouse(directory)))
 
         yield opened
+
+
+@pytest.fixture
+def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command line in this process, through the error boundary, without any default.
+
+    A JSON document that it writes has to be as its schema says.
+    """
+    from kgroup.cli.main import status_of
+    from tests.cli.command_line import Result
+    from tests.cli.json_schemas import check_document
+
+    for name in ("BOOTSTRAP_SERVER", "CONFIG", "PROFILE", "WAREHOUSE"):
+        monkeypatch.delenv(f"KGROUP_{name}", raising=False)
+
+    def run(*args: object) -> Result:
+        capfdbinary.readouterr()
+        status = status_of([str(arg) for arg in args])
+        out, err = capfdbinary.readouterr()
+        if "json" in args and out:
+            check_document(out)
+        return Result(status, out.decode(), err.decode())
+
+    return run

@@ -1,8 +1,8 @@
 """How children start that are sent signals."""
 
-from signal import SIG_DFL, SIGHUP, SIGINT, SIGTERM, signal
+from __future__ import annotations
 
-__all__ = ["default_signals"]
+from signal import SIG_DFL, SIGHUP, SIGINT, SIGTERM, signal
 
 
 def default_signals() -> None:

@@ -1,10 +1,10 @@
 """How much a property test tries: a little in `make check`, eight times as much in `make test`."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import TypeVar
-
-__all__ = ["examples", "some_of"]
 
 _TIMES = int(os.environ.get("KGROUP_TEST_EXAMPLES", "1"))
 

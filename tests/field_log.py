@@ -1,5 +1,7 @@
 """Logs of `tests/data/field`: decoded records of one partition of `__consumer_offsets`."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,8 @@
 """Files that tests write again and again."""
 
-from pathlib import Path
+from __future__ import annotations
 
-__all__ = ["write_fresh"]
+from pathlib import Path
 
 
 def write_fresh(path: Path, data: bytes) -> None:

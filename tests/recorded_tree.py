@@ -22,19 +22,6 @@ from kgroup.protocol.zookeeper.tree import tree_of
 from kgroup.source.snapshot.source import SnapshotSource, snapshot_source
 from kgroup.source.zookeeper.view import ZOOKEEPER_CAPABILITIES
 
-__all__ = [
-    "OLDER_TREES",
-    "TREE",
-    "TREES",
-    "consumer_names",
-    "recorded",
-    "recorded_nodes",
-    "recorded_ranges",
-    "recorded_snapshot",
-    "recorded_source",
-    "recorded_tree",
-]
-
 TREE = "zookeeper-0.8.2.2"
 OLDER_TREES = ("zookeeper-0.8.0-beta1", "zookeeper-0.8.0", "zookeeper-0.8.1.1")
 """Of versions whose nodes have other forms, and whose consumers know no strategy but range."""

@@ -1,4 +1,6 @@
-"""The import contract of pyproject.toml names every module; rooms and tests keep their bounds."""
+"""The import contract of pyproject.toml names every module; tests keep their bounds, too."""
+
+from __future__ import annotations
 
 import re
 import tomllib
@@ -20,14 +22,6 @@ def test_every_module_stands_on_a_level() -> None:
         if not any(f"{module}.".startswith(f"{name}.") for name in named | DATA_ONLY - {"kgroup"}):
             unnamed.append(module)
     assert sorted(unnamed) == ["kgroup", "kgroup.source"]
-
-
-def test_no_room_has_more_than_eighteen_modules() -> None:
-    folders: dict[Path, int] = {}
-    for path in (ROOT / "kgroup").rglob("*.py"):
-        if path.name != "__init__.py":
-            folders[path.parent] = folders.get(path.parent, 0) + 1
-    assert max(folders.values()) <= 18
 
 
 def test_every_room_says_whose_it_is() -> None:

@@ -1,5 +1,7 @@
 """Mutants differ from the code in one place, and not where no test could tell."""
 
+from __future__ import annotations
+
 import ast
 from pathlib import Path
 
@@ -7,7 +9,6 @@ from tests.mutation.mutant import mutants
 
 _CODE = '''
 """Docstring 1."""
-__all__ = ["f"]
 def f(a: Literal[1]) -> Literal[2]:
     assert a > 3
     for each in a:

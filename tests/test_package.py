@@ -15,7 +15,7 @@ import pytest
 
 from kgroup import __version__
 from kgroup.operation.part import PARTS
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.cli.man_pages import pages
 
 pytestmark = pytest.mark.slow
@@ -115,7 +115,7 @@ def test_building_it_runs_no_code_of_the_project() -> None:
     assert project["tool"]["hatch"]["version"].keys() == {"path"}
 
 
-def test_an_install_without_extras_runs_the_demo(installed: Path, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_an_install_without_extras_runs_the_demo(installed: Path, cli: Cli, tmp_path: Path) -> None:
     lines = re.findall(r"'([^']+)'", DEMO[0])
     assert len(lines) > 4
     for line in lines:

@@ -1,10 +1,10 @@
 """Waits of tests: over as soon as what they wait for is there, and long on a busy machine."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from typing import TypeVar
-
-__all__ = ["PATIENCE_S", "until", "until_steady"]
 
 _T = TypeVar("_T")
 

@@ -8,6 +8,8 @@ neither, and who gets its partitions goes on exactly there. The column `generati
 process that was paused until others had taken over. Stop it with Ctrl-C; start it again at will.
 """
 
+from __future__ import annotations
+
 import argparse
 import logging
 import multiprocessing

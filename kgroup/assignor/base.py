@@ -8,22 +8,6 @@ from typing import TypeVar
 
 from kgroup.assignor.java.java_hash import hash_order, utf16
 
-__all__ = [
-    "Assignment",
-    "AssignorError",
-    "ClassicAssignor",
-    "Subscriber",
-    "Topic",
-    "TopicPartition",
-    "by_member_info",
-    "consumers_by_topic",
-    "in_hash_order",
-    "java_order",
-    "static_first",
-    "uses_racks",
-    "with_metadata",
-]
-
 _T = TypeVar("_T")
 
 TopicPartition = tuple[str, int]

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from kgroup.assignor.base import ClassicAssignor, Subscriber, Topic
 from kgroup.assignor.spec import MemberSpec
 
-__all__ = ["ClientLibrary", "IsDetermined", "IsSameWithout"]
-
 IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, Topic]], bool]
 
 IsSameWithout = Callable[

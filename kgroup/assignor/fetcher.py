@@ -3,9 +3,9 @@
 Source: `kafka.server.AbstractFetcherManager.getFetcherId` of Kafka 0.8.0, 0.8.1.1 and 0.8.2.2.
 """
 
-from kgroup.model.offsets_partition import string_hash
+from __future__ import annotations
 
-__all__ = ["KAFKA_VERSIONS", "fetcher_id"]
+from kgroup.model.offsets_partition import string_hash
 
 KAFKA_VERSIONS = ("0.8.2.2", "0.8.1.1", "0.8.0")
 """Versions of Kafka whose consumers choose fetchers each in its own way, the newest first."""

@@ -23,8 +23,6 @@ from kgroup.assignor.base import (
 )
 from kgroup.assignor.java.java_hash import hash_order, utf16
 
-__all__ = ["assign", "assign_1_1"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the newest clients do, see `ClassicAssignor`."""

@@ -19,8 +19,6 @@ from kgroup.assignor.base import (
 )
 from kgroup.assignor.java.java_hash import utf16
 
-__all__ = ["assign"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""

@@ -7,18 +7,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kgroup.assignor.base import Topic, TopicPartition
-from kgroup.model.client.library import KAFKA_CLIENTS
-
-__all__ = [
-    "KAFKA_CLIENTS",
-    "NEWEST",
-    "NEWEST_VERSION",
-    "OF_ZOOKEEPER",
-    "GroupSpec",
-    "MemberSpec",
-    "Software",
-    "UserData",
-]
 
 NEWEST = "4.3.1"
 """The version of Kafka that is imitated unless another is asked for."""

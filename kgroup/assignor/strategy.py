@@ -20,32 +20,10 @@ from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import uniform
 from kgroup.assignor.server.server import ServerGroup
-from kgroup.assignor.spec import (
-    KAFKA_CLIENTS,
-    NEWEST,
-    OF_ZOOKEEPER,
-    GroupSpec,
-    MemberSpec,
-    Software,
-)
+from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec, MemberSpec, Software
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 from kgroup.errors import UnknownStrategyError
-
-__all__ = [
-    "CLIENTS",
-    "assign",
-    "assign_threads",
-    "assignor_of",
-    "by_member",
-    "computed_as",
-    "has_static_members",
-    "is_cooperative",
-    "is_determined",
-    "library_of_all",
-    "newest",
-    "strategies",
-    "versions",
-]
+from kgroup.model.client.library import KAFKA_CLIENTS
 
 _Server = Callable[[ServerGroup], Assignment]
 

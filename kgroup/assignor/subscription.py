@@ -16,8 +16,6 @@ from kgroup.assignor.java.java_hash import hash_order, utf16
 from kgroup.assignor.spec import MemberSpec, UserData
 from kgroup.assignor.sticky.claim import or_no_generation
 
-__all__ = ["as_sent", "as_sent_1_1"]
-
 _OWNED_FROM = 1
 _GENERATION_FROM = 2
 _RACK_FROM = 3

@@ -19,16 +19,6 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
 from kgroup.model.offsets_partition import string_hash
 
-__all__ = [
-    "Consumers",
-    "ThreadAssignment",
-    "ThreadId",
-    "ZookeeperAssignor",
-    "assign_range",
-    "assign_round_robin",
-    "thread_name",
-]
-
 ThreadId = tuple[str, int]
 """A consumer's id, and the number of one of its threads."""
 

@@ -1,5 +1,7 @@
 """Groups of commands that are imported when they are run, and not for help or completion."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any
@@ -8,8 +10,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from kgroup.errors import ExitStatus
-
-__all__ = ["CommandTable", "DefaultCommand", "LazyGroup", "meant"]
 
 _DEFAULT = "GROUP"
 """Stands for the command of a line that names none; in capitals, so that none is called so."""
@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
         self.table = table
         self._default = default
 
-    def default_command(self) -> "DefaultCommand | None":
+    def default_command(self) -> DefaultCommand | None:
         """Import the command for lines that name none."""
         if self._default is None:
             return None
@@ -109,7 +109,7 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Suggest the commands from the table, or options."""
         commands = [
             CompletionItem(name, help=text)

@@ -4,6 +4,8 @@ Only click is imported here. Each command lives in a module of its own, imported
 that ``kgroup --help`` and completion answer at once.
 """
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
@@ -24,8 +26,6 @@ from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError
 from kgroup.pandas_import import leave_out_pandas
 from kgroup.redaction import forget_secrets, keep_environment, redact
-
-__all__ = ["COMMANDS", "kgroup", "run", "status_of"]
 
 COMMANDS: CommandTable = {
     "list": (

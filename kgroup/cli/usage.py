@@ -8,8 +8,6 @@ import click
 
 from kgroup.errors import near_names
 
-__all__ = ["usage_message"]
-
 _NAMED = ("--group", "--groups", "--group-id", "--consumer-group", "-g")
 """How other tools have groups named, which are arguments here."""
 _HABITS = {

@@ -12,8 +12,6 @@ from kgroup.protocol.batch.record_batch import read_records
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_record
 
-__all__ = ["Keyed", "KeyedRecord", "Limits", "keys_in"]
-
 
 class Limits(NamedTuple):
     """Which records of a log count.

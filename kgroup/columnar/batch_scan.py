@@ -16,8 +16,6 @@ from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
 
-__all__ = ["scan_batches", "scan_transactions"]
-
 
 def scan_batches(
     path: Path,

@@ -25,8 +25,6 @@ from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.message.primitives import JAVA_UTF8, uuid_bytes
 from kgroup.protocol.record.coordinator_record import CONTROL_TYPES, KEY_TYPES
 
-__all__ = ["ColumnBuffer"]
-
 _Array = np.ndarray[Any, Any]
 
 _TYPES = [KEY_TYPES.get(number, "Unknown") for number in range(CONTROL)]

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kgroup.columnar.locator import Locators
     from kgroup.columnar.log_chunk import Chunk, Cutter
 
-__all__ = ["read_chunks", "refuse_huge_pages"]
-
 _T = TypeVar("_T")
 
 _SEARCH_SIZE = 1 << 15

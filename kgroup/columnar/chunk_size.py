@@ -1,11 +1,11 @@
 """How much of a log, and of memory, is taken at a time where batches become columns."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass
 
 from kgroup.protocol.batch.batch import MAX_BATCH_SIZE
-
-__all__ = ["SIZES", "ChunkSizes", "processor_count"]
 
 
 @dataclass(slots=True)

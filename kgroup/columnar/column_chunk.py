@@ -16,8 +16,6 @@ from kgroup.kernel.schema_program import machine_block
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 
-__all__ = ["decode_chunk"]
-
 _LEAST_ROWS = 1 << 12
 _ROW_SIZE = 64
 """Bytes of a log that a row takes at least, about, where it is not compressed."""

@@ -4,14 +4,14 @@ Where it cannot be had (the extra `fast` is missing, or broken), the reference d
 large, too.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from pathlib import Path
 
 from kgroup.kernel.compiled import are_kept, is_installed, is_loaded, why_unusable
 from kgroup.protocol.batch.batch import LOG_OVERHEAD
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
-
-__all__ = ["LARGE", "can_compile", "is_large", "pays", "why_missed"]
 
 LARGE = 8 << 20
 """Bytes of files, where the code has to be compiled first."""

@@ -22,8 +22,6 @@ from kgroup.kernel.memory import LOCATOR_SHIFT, TRANSACTIONAL, Batches
 from kgroup.kernel.walk_state import WalkState
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 
-__all__ = ["CompiledSearch"]
-
 _Array = np.ndarray[Any, Any]
 
 _FULL = 0.8

@@ -19,8 +19,6 @@ from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.batch import Damage
 from kgroup.protocol.batch.record_batch import read_file_batches
 
-__all__ = ["KeySearch", "LastRecords", "last_records"]
-
 
 class LastRecords(NamedTuple):
     """The last records in one segment of a log.

@@ -12,8 +12,6 @@ from kgroup.protocol.batch.record_batch import read_records
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Locators", "between", "wanted_records"]
-
 Locators: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 """The position of a record's batch and, in the low bits, its number in the batch; in order."""
 

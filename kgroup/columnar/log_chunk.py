@@ -26,8 +26,6 @@ from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.compression import CompressionError, UndecidedError, decompress
 from kgroup.protocol.batch.record_batch import read_batches
 
-__all__ = ["Chunk", "Cutter", "Walk", "follow", "unpacked_or_not"]
-
 _Array = np.ndarray[Any, Any]
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from kgroup.columnar.locator import Locators
 
-__all__ = ["AsOf", "FileLogs", "LogReader", "Logs", "logs_of"]
-
 T = TypeVar("T")
 
 

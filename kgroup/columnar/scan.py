@@ -9,8 +9,6 @@ from typing import NamedTuple
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.transaction import markers_in
 
-__all__ = ["BatchKind", "Marker", "Scan"]
-
 
 class BatchKind(NamedTuple):
     """What batches are told apart by: a name of `batch.CODECS` or "unknown", and the format."""

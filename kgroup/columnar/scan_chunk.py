@@ -9,8 +9,6 @@ from kgroup.columnar.scan import BatchKind, Scan
 from kgroup.kernel import entry, memory
 from kgroup.protocol.batch.batch import CODECS
 
-__all__ = ["scan_chunk"]
-
 
 def scan_chunk(chunk: Chunk) -> tuple[list[Scan], int | None]:
     """Scan a chunk; give what was found, and where a batch is not in order, None if all are."""

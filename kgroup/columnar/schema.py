@@ -21,17 +21,6 @@ from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_control, decode_record
 
-__all__ = [
-    "COMMIT_TYPES",
-    "DECODED",
-    "ColumnBuilder",
-    "commit_key",
-    "commit_value",
-    "decoded_cells",
-    "record_size",
-    "records",
-]
-
 COMMIT_TYPES = ("LegacyOffsetCommit", "OffsetCommit")
 """The record types that the typed columns hold whole; the index is the key's version."""
 

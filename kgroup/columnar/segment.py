@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kgroup.columnar.locator import Locators
     from kgroup.columnar.log_chunk import Chunk
 
-__all__ = ["decode_chunks"]
-
 
 def decode_chunks(
     path: Path,

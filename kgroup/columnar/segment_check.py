@@ -1,5 +1,7 @@
 """Tell files that hold no records of `__consumer_offsets` from damaged ones that do."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
@@ -10,8 +12,6 @@ from kgroup.model.segment import Segment
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_key
-
-__all__ = ["check_segment", "is_allocated_ahead", "newest_segment"]
 
 SAMPLE = 200
 """Records that are looked at."""

@@ -21,8 +21,6 @@ from kgroup.model.segment import Segment
 from kgroup.protocol.batch.batch import LOG_OVERHEAD, Damage
 from kgroup.protocol.batch.batch_v2 import MIN_LENGTH
 
-__all__ = ["Stretch", "stretches"]
-
 _SMALL = 1 << 20
 """Bytes of a segment that is small."""
 _MOST = 4 << 20

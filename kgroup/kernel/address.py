@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["address"]
-
 
 def address(name: str, array: np.ndarray[Any, Any], kind: type[np.generic], size: int = 0) -> int:
     """Give where an array of a type begins that has at least `size` elements, without gaps.

@@ -23,8 +23,6 @@ from kgroup.kernel.intrinsics import (
 )
 from kgroup.kernel.json_text import is_utf8
 
-__all__ = ["hash_bytes", "intern", "intern_all"]
-
 
 @inlined
 def hash_bytes(at: int, size: int, seed: int) -> int:

@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from zlib import crc32
 
-__all__ = ["COMPILERS", "code_key", "imported"]
-
 COMPILERS = ("llvmlite", "numba")
 """Packages that make machine code, and load it: the extra `fast`."""
 

@@ -64,8 +64,6 @@ from kgroup.kernel.memory import (
     Rows,
 )
 
-__all__ = ["UNCLEAR", "commit_time", "decode", "flag_bits", "spread_ends"]
-
 _NO_VALUE = 0b10  # of another row: no value_json
 
 _LARGEST_VALUE = 1 << 20

@@ -27,21 +27,6 @@ from kgroup.kernel.code_key import COMPILERS, code_key
 if TYPE_CHECKING:
     import llvmlite.binding as llvm
 
-__all__ = [
-    "MODULES",
-    "are_kept",
-    "cache_path",
-    "compile_all",
-    "is_installed",
-    "is_loaded",
-    "kept_code",
-    "link",
-    "load",
-    "user_cache_path",
-    "why_unkept",
-    "why_unusable",
-]
-
 _FUNCTIONS = {
     "decode": ("column", 1),
     "find_batch": ("log", 3),

@@ -24,26 +24,6 @@ from kgroup.kernel.walk_state import WalkState
 from kgroup.protocol.batch.batch import MAX_BATCH_SIZE
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 
-__all__ = [
-    "decode",
-    "find_batch",
-    "find_end",
-    "flag_bits",
-    "follow",
-    "gather",
-    "hash_key",
-    "intern",
-    "intern_all",
-    "list_compressed",
-    "list_keys",
-    "note_last",
-    "note_table",
-    "quote",
-    "scan",
-    "spread_ends",
-    "write_rows",
-]
-
 
 def _call(name: str, *words: int) -> int:
     return load()[name](*words)

@@ -4,6 +4,8 @@ An instruction is six numbers, `(operation, a, b, c, text, size)`: write `size` 
 from `text` on, then do the operation. A jump's target is an instruction's index.
 """
 
+from __future__ import annotations
+
 from kgroup.protocol.record.coordinator_record import KEY_TYPES
 
 # Operations. "null" may only come where b is 1.

@@ -21,40 +21,6 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = [
-    "BLOCK",
-    "LINE",
-    "compiled",
-    "copy",
-    "copy_block",
-    "count_ones",
-    "crc32",
-    "crc32c",
-    "equal",
-    "flagged_bytes",
-    "get",
-    "inlined",
-    "load_int16",
-    "load_int32",
-    "load_int64",
-    "load_native16",
-    "load_native32",
-    "load_uint8",
-    "load_word",
-    "mix",
-    "move",
-    "prefetch",
-    "put",
-    "put_native32",
-    "read_at",
-    "store_native16",
-    "store_native32",
-    "store_uint8",
-    "store_word",
-    "tail",
-    "trailing_zeros",
-]
-
 _INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
 _Builder = Any
 _F = TypeVar("_F", bound=Callable[..., object])

@@ -28,8 +28,6 @@ from kgroup.kernel.intrinsics import (
     trailing_zeros,
 )
 
-__all__ = ["GIVE_UP", "NO_ROOM", "is_utf8", "run", "write_integer", "write_string"]
-
 GIVE_UP = -1
 """The bytes are out of the ordinary: the reference decoder must take them."""
 NO_ROOM = -2

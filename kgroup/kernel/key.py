@@ -23,8 +23,6 @@ from kgroup.kernel.log import (
 )
 from kgroup.kernel.memory import BAD, CONTROL, DONE, FOREVER, READ
 
-__all__ = ["hash_key", "list_keys", "note_last", "note_table"]
-
 
 @compiled
 def hash_key(at: int, size: int, seed: int) -> int:

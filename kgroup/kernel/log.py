@@ -39,24 +39,6 @@ from kgroup.kernel.memory import (
 from kgroup.protocol.batch.batch import LOG_OVERHEAD, MOST_RECORDS, MOST_TIMES
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
 
-__all__ = [
-    "claimed_size",
-    "close_batch",
-    "find_batch",
-    "find_end",
-    "follow",
-    "gather",
-    "has_compressed_records",
-    "has_right_crc",
-    "list_compressed",
-    "next_piece",
-    "open_batch",
-    "read_record",
-    "record_time",
-    "records_in",
-    "scan",
-]
-
 _LARGEST_BASE = 1 << 62
 _SMALLEST_RECORD = 7
 _NEWEST_CODEC = 4

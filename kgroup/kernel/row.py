@@ -28,8 +28,6 @@ from kgroup.kernel.intrinsics import (
 )
 from kgroup.kernel.json_text import write_integer, write_string
 
-__all__ = ["quote", "write_rows"]
-
 _LONG = 256
 """Bytes from which on a call of the library's copy is no loss."""
 

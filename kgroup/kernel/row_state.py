@@ -13,8 +13,6 @@ from kgroup.kernel import memory
 from kgroup.kernel.address import address
 from kgroup.kernel.memory import PADDING
 
-__all__ = ["Column", "RowState"]
-
 _SIGNED = (np.int8, np.int16, np.int32)
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Programs", "machine_block", "programs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Programs:

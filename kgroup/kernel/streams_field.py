@@ -16,8 +16,6 @@ from dataclasses import replace
 
 from kgroup.protocol.message.schema import Field, fields
 
-__all__ = ["assignment_info", "subscription_info"]
-
 
 def subscription_info(version: int) -> tuple[Field, ...]:
     """The fields of a version; all bytes in it are text."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from kgroup.kernel import memory
 
-__all__ = ["StringTable"]
-
 
 class StringTable:
     """Distinct byte strings, numbered in the order of their coming.

@@ -13,8 +13,6 @@ from kgroup.kernel.memory import PADDING, Batches, Others, Rows
 from kgroup.kernel.string_table import StringTable
 from kgroup.protocol.batch.batch import MAX_BATCH_SIZE
 
-__all__ = ["WalkState"]
-
 _MOVED = [memory.PIECE, memory.POSITION, memory.END, memory.WHOLE_END, memory.READ_END]
 _BOUNDS = (
     (memory.ROWS, memory.ROW_CAPACITY),

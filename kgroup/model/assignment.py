@@ -1,8 +1,8 @@
 """Who owns what: partitions for consumers and share groups, tasks for streams groups."""
 
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-__all__ = ["AssignedPartition", "StrayOwner", "Task", "TaskAssignment"]
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """The brokers and topics of a live cluster, and what is coordinated where."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgroup.model.group import Broker
-
-__all__ = ["Broker", "ClusterView", "Partition", "Placement", "Topic"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ One difference: a group that neither has a record nor an offset is not there, wh
 may still list it until its next clean-up.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -24,8 +26,6 @@ from kgroup.model.group_log import GroupLog
 from kgroup.model.offset import CommittedOffset, PendingOffset
 from kgroup.model.problem import Problem, ReplayProblems
 from kgroup.model.record import DecodedRecord, known
-
-__all__ = ["Delta", "Producer"]
 
 Data = Mapping[str, Any]
 

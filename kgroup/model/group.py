@@ -16,6 +16,8 @@ stray_owners
 ===================  =========================================================================
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,20 +27,6 @@ from kgroup.model.client.library import Certainty
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.word import Word
-
-__all__ = [
-    "Broker",
-    "Group",
-    "GroupState",
-    "GroupType",
-    "Member",
-    "MemberState",
-    "Membership",
-    "Subscription",
-    "Subtopology",
-    "Topology",
-    "server_text",
-]
 
 
 class GroupType(Word):
@@ -61,7 +49,7 @@ class GroupType(Word):
     )
 
     @property
-    def states(self) -> "frozenset[GroupState]":
+    def states(self) -> frozenset[GroupState]:
         """The states that groups of this type have."""
         return _STATES[self]
 
@@ -103,7 +91,7 @@ class GroupState(Word):
         own = _ZOOKEEPER_STATE_SENTENCES if type_ is GroupType.ZOOKEEPER else {}
         return own.get(self, self.sentence)
 
-    def to(self, following: "GroupState") -> "GroupState":
+    def to(self, following: GroupState) -> GroupState:
         """Move a classic group on.
 
         Raises:

@@ -5,6 +5,8 @@ next to nothing; interpretation waits until the group is asked for. Values are t
 of decoded records, with Kafka's own field names.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -30,8 +32,6 @@ from kgroup.model.group import (
 )
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset, split_commits
 from kgroup.model.record import known
-
-__all__ = ["GroupLog", "classic_members"]
 
 Data = Mapping[str, Any]
 

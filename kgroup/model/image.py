@@ -1,11 +1,11 @@
 """All groups at one instant."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kgroup.model.group import Group
-
-__all__ = ["Image"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Instants and lengths of time as text."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-
-__all__ = ["duration_ms", "rfc3339"]
 
 _UNITS: Mapping[str, int] = {
     "ms": 1,

@@ -1,12 +1,12 @@
 """From where to where the partitions of users' topics hold records."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgroup.model.problem import Problem
 from kgroup.word import Word
-
-__all__ = ["GONE", "LogRange", "LogReading", "OffsetMark"]
 
 
 class OffsetMark(Word):

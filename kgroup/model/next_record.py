@@ -1,11 +1,11 @@
 """The records that consumers read next, in the partitions of users' topics."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgroup.model.problem import Problem
-
-__all__ = ["NextReading", "NextRecord", "Position"]
 
 Position = tuple[str, int, int]
 """Topic, partition and offset."""

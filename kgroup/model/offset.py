@@ -1,5 +1,7 @@
 """What a group has committed."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,20 +11,6 @@ from msgspec import Struct
 from kgroup.model.instant import rfc3339
 from kgroup.redaction import redact
 from kgroup.value_class import value_class
-
-__all__ = [
-    "NO_OFFSET",
-    "CommitStore",
-    "CommittedOffset",
-    "OffsetChange",
-    "PendingOffset",
-    "ShareOffset",
-    "StoreName",
-    "StoredOffset",
-    "is_same",
-    "split_commits",
-]
-
 
 NO_OFFSET = -1
 """What OffsetFetch answers where nothing is committed, and what some clients commit."""
@@ -118,7 +106,7 @@ class StoreName:
     def __str__(self) -> str:
         return self.where if self.cluster_id is None else f"{self.where} (id {self.cluster_id})"
 
-    def is_other(self, name: "StoreName") -> bool:
+    def is_other(self, name: StoreName) -> bool:
         """Tell whether that is another store: of clusters their ids tell, where both are known."""
         if self.cluster_id is None or name.cluster_id is None:
             return self.where != name.where

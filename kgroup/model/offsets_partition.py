@@ -1,6 +1,6 @@
 """In which partition of `__consumer_offsets` a group is coordinated: a hash of its name."""
 
-__all__ = ["OFFSETS_TOPIC", "java_int", "offsets_partition", "string_hash"]
+from __future__ import annotations
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -1,8 +1,8 @@
 """What names are matched by."""
 
-from typing import Protocol
+from __future__ import annotations
 
-__all__ = ["Pattern", "parse_regex"]
+from typing import Protocol
 
 
 class Pattern(Protocol):

@@ -1,5 +1,7 @@
 """What went wrong on the way, as a value: it travels beside the rows and never replaces them."""
 
+from __future__ import annotations
+
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -8,8 +10,6 @@ from typing import Any
 from kgroup.errors import ProblemKind
 from kgroup.model.record import DecodedRecord
 from kgroup.redaction import redact
-
-__all__ = ["Problem", "ProblemLog", "ReplayProblems"]
 
 
 @dataclass(frozen=True, slots=True)

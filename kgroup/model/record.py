@@ -1,12 +1,12 @@
 """One decoded record of `__consumer_offsets`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kgroup.word import Word
-
-__all__ = ["DecodedRecord", "TransactionStatus", "known"]
 
 
 class TransactionStatus(Word):

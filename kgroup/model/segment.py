@@ -1,12 +1,12 @@
 """Files of records, as they lie in a folder."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kgroup.word import Word
-
-__all__ = ["Log", "Segment", "SegmentStatus", "left_out_notes"]
 
 
 class SegmentStatus(Word):

@@ -5,6 +5,8 @@ an update changes it (-1 leaves start offset and leader epoch as they were), and
 the snapshot removes both.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,8 +15,6 @@ from kgroup.model.group import Group
 from kgroup.model.offset import ShareOffset
 from kgroup.model.problem import Problem, ReplayProblems
 from kgroup.model.record import DecodedRecord, known
-
-__all__ = ["ShareStateLog", "ShareStates", "with_share_states"]
 
 Data = Mapping[str, Any]
 

@@ -6,6 +6,8 @@ field away, gives one another meaning, or one of its enumerations another word, 
 `SNAPSHOT_VERSION`.
 """
 
+from __future__ import annotations
+
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,19 +17,6 @@ from kgroup.model.group import Broker, Group
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, Stat
-
-__all__ = [
-    "SNAPSHOT_VERSION",
-    "Choice",
-    "Origin",
-    "PlacedGroup",
-    "Snapshot",
-    "SnapshotCommit",
-    "SnapshotNode",
-    "SnapshotPartition",
-    "SnapshotRange",
-    "SnapshotTopic",
-]
 
 SNAPSHOT_VERSION = 2
 
@@ -117,7 +106,7 @@ class SnapshotNode:
     stat: Stat = field(default_factory=Stat)
 
     @classmethod
-    def of(cls, node: Node) -> "SnapshotNode":
+    def of(cls, node: Node) -> SnapshotNode:
         """Take a node as it was read."""
         if node.data is None:
             return cls(node.path, stat=node.stat)

@@ -8,30 +8,13 @@ Of every node, `path` and `stat` are its own, and `version` is that of its data:
 0.8. `topic` is a topic's name, `partition` its partition's number, `broker` a broker's id.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kgroup.model.problem import Problem
-
-__all__ = [
-    "BrokerNode",
-    "ConfigNode",
-    "ControllerNode",
-    "Endpoint",
-    "GroupNodes",
-    "LegacyTopicNode",
-    "Node",
-    "OffsetNode",
-    "OwnerNode",
-    "PartitionStateNode",
-    "RegistrationNode",
-    "Stat",
-    "SubscriptionPattern",
-    "TopicNode",
-    "ZookeeperTree",
-    "ZookeeperView",
-]
 
 
 @dataclass(frozen=True, slots=True)

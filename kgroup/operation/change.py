@@ -6,6 +6,8 @@ is different when it is over is a change; what a broker that gave no answer know
 it was.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,8 +19,6 @@ from kgroup.model.problem import Problem
 from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
 from kgroup.word import Word
-
-__all__ = ["Change", "ChangeKind", "changes", "compare"]
 
 
 class ChangeKind(Word):

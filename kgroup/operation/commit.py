@@ -7,6 +7,8 @@ shown of every group: the only commit that there is, or the larger one, and wher
 Source: kafka.consumer.ZookeeperConsumerConnector (fetchOffsets) of Kafka 0.8.2.2.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -16,8 +18,6 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.offset import CommitStore, CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.source.base import GroupSource, KafkaOffsets, KafkaOffsetSource
-
-__all__ = ["CommittedGroups", "differing_note", "kafka_offsets", "larger", "with_kafka_commits"]
 
 At = TypeVar("At", bound=Hashable)
 

@@ -1,5 +1,7 @@
 """Describe groups: state, members, who owns what, what is committed and how far behind it is."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -22,8 +24,6 @@ from kgroup.source.base import (
     NextRecordSource,
     Question,
 )
-
-__all__ = ["describe"]
 
 _ASSIGNED = (GroupState.STABLE, GroupState.RECONCILING)
 """States in which what nobody owns shall have no owner, or has none yet."""

@@ -1,12 +1,12 @@
 """Groups as they are described: with the partitions that they read, and how far behind they are."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from kgroup.model.group import Broker, GroupState, GroupType, Member, Membership, Topology
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.offset import CommitStore, PendingOffset
-
-__all__ = ["GroupDescription", "OffsetDescription", "ShareOffsetDescription", "records_waiting"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ from kgroup.operation.report import Report
 from kgroup.source.base import ReachSource
 from kgroup.word import Word
 
-__all__ = ["Condition", "Diagnosis", "examine"]
-
 
 class Condition(Word):
     """How something is; promised to scripts."""

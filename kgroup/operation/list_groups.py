@@ -1,5 +1,7 @@
 """List groups, filtered by state, type, name and topic."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -7,8 +9,6 @@ from kgroup.model.group import Broker, GroupState, GroupType
 from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource, Question
-
-__all__ = ["ListedGroup", "list_groups"]
 
 
 @dataclass(frozen=True, slots=True)

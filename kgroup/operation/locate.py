@@ -3,6 +3,8 @@
 The partition is computed from the name; its leader is the coordinator.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,14 +17,6 @@ from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.protocol.message.primitives import no_string
 from kgroup.source.base import CoordinatorSource, GroupSource
-
-__all__ = [
-    "DEFAULT_PARTITION_COUNT",
-    "GroupLocation",
-    "TransactionLocation",
-    "locate",
-    "locate_transactions",
-]
 
 DEFAULT_PARTITION_COUNT = 50
 """Kafka's default for `offsets.topic.num.partitions`, and for that of transactions."""

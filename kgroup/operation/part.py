@@ -1,10 +1,10 @@
 """What kgroup is made of: the packages that it uses, what for, and which are installed."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterator
 from typing import NamedTuple
-
-__all__ = ["PARTS", "Part", "installed_version", "versions"]
 
 
 class Part(NamedTuple):

@@ -3,6 +3,8 @@
 The command line opens a source and names its options here; what is printed meanwhile carries them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,17 +12,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from shlex import join
 from typing import Any
-
-__all__ = [
-    "UNKNOWN_ADDRESS",
-    "Reach",
-    "build_command",
-    "connected_by",
-    "connection_words",
-    "kafka_words",
-    "kgroup_command",
-    "reaching",
-]
 
 UNKNOWN_ADDRESS = "HOST:PORT"
 """Stands in commands where no source tells where brokers, or ZooKeeper, are."""

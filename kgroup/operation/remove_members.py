@@ -1,5 +1,7 @@
 """Remove members from a group: those that are gone and keep their partitions, or all."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -11,8 +13,6 @@ from kgroup.operation.offsets.plan import Result, failed
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, MemberRemover, Question
-
-__all__ = ["LiveGroups", "RemovedMember", "carry_out_removal", "plan_removal"]
 
 _REMOVABLE = (GroupType.CLASSIC, GroupType.CONSUMER)
 """Types of groups for which coordinators take LeaveGroup (`classicGroupLeave`)."""

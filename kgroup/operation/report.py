@@ -1,13 +1,13 @@
 """What every operation returns: rows, the errors beside them, and remarks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.model.problem import Problem
-
-__all__ = ["Report", "first_names", "joined", "outcome"]
 
 Row = TypeVar("Row", covariant=True)
 T = TypeVar("T")

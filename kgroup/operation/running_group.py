@@ -39,8 +39,6 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.registration import Registration
 from kgroup.source.base import GroupSource, Reading
 
-__all__ = ["assumptions", "group_as_it_is", "member_names", "scenario_of", "with_steps"]
-
 _WATCHED_MS = 120_000
 """How long a group is watched at least to which nothing happens, or one thing at the begin."""
 _LARGEST_GENERATION = 1 << 30

@@ -1,5 +1,7 @@
 """Read groups that are chosen by name or pattern, and tell which of them were not found."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
@@ -7,8 +9,6 @@ from dataclasses import replace
 from kgroup.errors import KgroupError, ProblemKind, near_names
 from kgroup.model.problem import Problem
 from kgroup.source.base import GroupSource, Question, Reading
-
-__all__ = ["select_groups"]
 
 _UNKNOWN = "Not found in what could be read."
 

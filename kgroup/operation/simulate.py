@@ -11,15 +11,6 @@ from kgroup.simulation.scenario.play import play
 from kgroup.simulation.scenario.scenario import Action, Scenario
 from kgroup.simulation.timeline import Simulation
 
-__all__ = [
-    "ShippedScenario",
-    "read_scenario",
-    "scenario_names",
-    "shipped_scenario",
-    "shipped_scenarios",
-    "simulate",
-]
-
 _FOLDER = files("kgroup.simulation.scenario") / "shipped"
 
 

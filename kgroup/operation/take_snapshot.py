@@ -1,5 +1,7 @@
 """Ask a source everything, to keep it in a file."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
@@ -28,8 +30,6 @@ from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.report import Report, outcome
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, ClusterSource, GroupSource, Question
-
-__all__ = ["take_snapshot"]
 
 T = TypeVar("T")
 _UNKNOWN = LogRange()

@@ -5,6 +5,8 @@ belong to transaction markers, or to records that compaction removed. Only a loo
 shows whether one waits.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,8 +17,6 @@ from kgroup.model.next_record import NextReading, Position
 from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
 from kgroup.source.base import NextRecordSource
-
-__all__ = ["with_records_seen", "with_time_lags"]
 
 _MOST_OFFSETS = 1000
 """A transaction, or a few, of which nothing but markers is left; a look costs a fetch."""

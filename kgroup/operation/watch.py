@@ -1,5 +1,7 @@
 """Describe groups again and again, and tell what has changed."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -10,8 +12,6 @@ from kgroup.model.problem import Problem
 from kgroup.operation.change import Change, compare
 from kgroup.operation.description import GroupDescription
 from kgroup.operation.report import Report
-
-__all__ = ["Round", "watch"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["ErrorCode"]
-
 
 class ErrorCode(IntEnum):
     """Codes by the names of Kafka's `Errors`."""

@@ -14,14 +14,14 @@ lines: a carriage return may stand between quotes.
 Source: `ConsumerGroupCommand` and `CsvUtils` of Kafka 4.3.1; `CsvEncoder` of Jackson 2.
 """
 
+from __future__ import annotations
+
 import csv
 import re
 from collections.abc import Iterable, Iterator
 
 from kgroup.errors import InputError, UsageError
 from kgroup.model.offset import NO_OFFSET, StoredOffset
-
-__all__ = ["kafka_csv_lines", "read_kafka_csv"]
 
 _UNQUOTED = 24
 """Characters of a text that Jackson looks at to see whether it needs quotes."""

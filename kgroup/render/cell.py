@@ -1,5 +1,7 @@
 """One value as the text of one table cell."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,24 +11,6 @@ from operator import itemgetter
 from typing import Any
 
 from kgroup.model.instant import rfc3339
-
-__all__ = [
-    "HARMFUL",
-    "UNKNOWN",
-    "Changed",
-    "Column",
-    "Kind",
-    "MarkedText",
-    "age",
-    "cell",
-    "cells",
-    "harmless",
-    "mermaid_label",
-    "ranges",
-    "rfc3339",
-    "unmarked",
-    "visible",
-]
 
 UNKNOWN = "-"
 

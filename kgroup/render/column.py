@@ -1,8 +1,8 @@
 """Columns that sheets share."""
 
-from kgroup.render.cell import Column, Kind
+from __future__ import annotations
 
-__all__ = ["CLUSTER", "GROUP", "GROUP_TYPE", "PARTITION", "PARTS", "TOPIC"]
+from kgroup.render.cell import Column, Kind
 
 CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
 GROUP = Column("group_id", Kind.NAME, "id of the group")

@@ -14,6 +14,8 @@ Numbers are bare, times epoch milliseconds as the columns' names say, flags ``tr
 lists and objects JSON.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,8 +24,6 @@ from kgroup.render.cell import UNKNOWN, Column, visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Delimited", "delimited", "delimited_batch", "delimited_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _field(form: Delimited, value: object) -> str:
     return form.escape(orjson.dumps(value).decode())
 
 
-def delimited_batch(form: Delimited, batch: "pa.RecordBatch") -> memoryview:
+def delimited_batch(form: Delimited, batch: pa.RecordBatch) -> memoryview:
     """Write the rows of an Arrow batch of texts, dictionaries of texts, and integers, as UTF-8."""
     from kgroup.render.text_column import as_text, join_lines
 

@@ -12,8 +12,6 @@ from kgroup.render.sheet import Sheet, sheet_text, title_text
 if TYPE_CHECKING:
     from kgroup.operation.doctor import Diagnosis
 
-__all__ = ["DIAGNOSIS_COLUMNS", "diagnoses_text", "diagnosis_sheet"]
-
 DIAGNOSIS_COLUMNS = (
     Column("kind", Kind.TEXT, "part, program, source or broker"),
     Column("name", Kind.NAME, "what it is called"),

@@ -13,12 +13,12 @@ What each command's rows hold is written down in ``docs/output.md``. A change th
 away, or gives one another meaning, raises `SCHEMA_VERSION`; a new field does not.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from kgroup.render.cell import HARMFUL
-
-__all__ = ["SCHEMA_VERSION", "document", "json_on_terminal", "json_rows"]
 
 SCHEMA_VERSION = 1
 

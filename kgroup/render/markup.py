@@ -6,6 +6,8 @@ so that its reader shows the text; blanks at the ends of a cell, and several in 
 `grid` is no language but a drawing: texts stand there as they are.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +16,6 @@ from unicodedata import combining, east_asian_width
 
 from kgroup.render.cell import Column
 from kgroup.render.table import RIGHT, Row
-
-__all__ = ["MARKUPS", "markup_table", "markup_title"]
 
 _FILL = "\ue000"
 """Stands for a cell that a text takes, in texts that are not ASCII, while tabulate aligns them."""

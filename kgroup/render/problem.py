@@ -1,8 +1,8 @@
 """A problem as one line for people."""
 
-from kgroup.model.problem import Problem
+from __future__ import annotations
 
-__all__ = ["problem_line"]
+from kgroup.model.problem import Problem
 
 
 def problem_line(problem: Problem) -> str:

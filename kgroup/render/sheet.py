@@ -1,14 +1,13 @@
 """A report as rows and columns, and its way into every form that has them."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 
 from kgroup.errors import UsageError, near_names
 from kgroup.render.cell import Column, Kind, cell, cells, visible
-
-__all__ = ["Sheet", "choose", "prose_text", "sheet_text", "title_text"]
-
 
 _BLANK = frozenset({None, ""})
 _UNKNOWN = frozenset({None})
@@ -27,7 +26,7 @@ class Sheet:
     rows: Iterable[Sequence[object]]
 
     @classmethod
-    def of(cls, columns: tuple[Column, ...], items: Iterable[object]) -> "Sheet":
+    def of(cls, columns: tuple[Column, ...], items: Iterable[object]) -> Sheet:
         """Make a row of each item."""
         if len(columns) > 1 and all(column.value is None for column in columns):
             names = (column.name for column in columns)
@@ -35,13 +34,13 @@ class Sheet:
         values = [column.value or attrgetter(column.name) for column in columns]
         return cls(columns, [[value(item) for value in values] for item in items])
 
-    def select(self, names: Sequence[str]) -> "Sheet":
+    def select(self, names: Sequence[str]) -> Sheet:
         """Keep the named columns, in that order; all where none is named."""
         if not names:
             return self
         return self._take(choose(self.columns, names))
 
-    def without_blank(self) -> "Sheet":
+    def without_blank(self) -> Sheet:
         """Leave out columns in which no row has a value or a text: they tell people nothing."""
         rows = list(self.rows)
         if not rows:
@@ -53,7 +52,7 @@ class Sheet:
         ]
         return Sheet(self.columns, rows)._take(telling or range(len(self.columns)))
 
-    def without_common(self, own: Collection[str]) -> tuple["Sheet", list[str]]:
+    def without_common(self, own: Collection[str]) -> tuple[Sheet, list[str]]:
         """Leave out what all of several rows have in common: said once, a table is readable.
 
         Args:
@@ -72,7 +71,7 @@ class Sheet:
                 kept.append(index)
         return Sheet(self.columns, rows)._take(kept), common
 
-    def _take(self, indices: Sequence[int]) -> "Sheet":
+    def _take(self, indices: Sequence[int]) -> Sheet:
         columns = tuple(self.columns[index] for index in indices)
         if len(indices) == 1:
             return Sheet(columns, ([row[indices[0]]] for row in self.rows))

@@ -3,6 +3,8 @@
 Rows come as texts, see `cell`. On a terminal a long table is written page by page.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -13,8 +15,6 @@ from kgroup.render.cell import Column, Kind, MarkedText
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
-
-__all__ = ["RIGHT", "Row", "plain_table", "rich_lines", "rich_prose", "rich_table", "rich_title"]
 
 Row = Sequence[str]
 
@@ -243,7 +243,7 @@ def _words(title: str) -> list[str]:
 
 def _fields(
     columns: Sequence[Column], titles: Sequence[str], page: Sequence[Row], full_width: int
-) -> "Text":
+) -> Text:
     """Write a field a line, a blank line behind each row.
 
     Prose is folded beside its title where there is room; all else is left to the terminal to fold.
@@ -296,7 +296,7 @@ def rich_prose(text: str, terminal_width: int | None = None) -> str:
     return "\n".join(_on_terminal(Text(each), width) for each in paragraphs)
 
 
-def _on_terminal(renderable: "RenderableType", width: int | None, *, folded: bool = True) -> str:
+def _on_terminal(renderable: RenderableType, width: int | None, *, folded: bool = True) -> str:
     from io import StringIO
 
     from rich.console import Console

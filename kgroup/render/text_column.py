@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["TEXT", "as_text", "as_times", "escape_where", "join_lines", "shorten", "text"]
-
 TEXT = pa.large_string()
 """Large, since a batch may hold more than 2 GiB of text."""
 

@@ -1,9 +1,9 @@
 """Real recorded data, so that every read command can be tried without a server."""
 
+from __future__ import annotations
+
 from importlib.resources import files
 from pathlib import Path
-
-__all__ = ["sample_log_dir", "sample_zookeeper"]
 
 
 def sample_log_dir() -> Path:

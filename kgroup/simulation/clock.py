@@ -6,8 +6,6 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["Clock", "Timer"]
-
 
 @dataclass(slots=True, eq=False)
 class Timer:

@@ -39,8 +39,6 @@ from kgroup.simulation.rules import Settings
 from kgroup.simulation.subscription import decode_assignment
 from kgroup.simulation.world import OPERATOR, World
 
-__all__ = ["COORDINATOR", "Cluster"]
-
 COORDINATOR = "coordinator"
 """Who acts where a group's coordinator does something by itself."""
 

@@ -16,8 +16,6 @@ from kgroup.protocol.record.coordinator_record import (
     decode_subscriptions,
 )
 
-__all__ = ["CoordinatorLog", "Data"]
-
 Data: TypeAlias = Mapping[str, Any]
 
 _KEY_NUMBERS = {name: number for number, name in KEY_TYPES.items()}

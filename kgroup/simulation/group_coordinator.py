@@ -54,8 +54,6 @@ from kgroup.simulation.mixed_coordinator import MixedCoordinator, World
 from kgroup.simulation.rules import Settings
 from kgroup.word import Word
 
-__all__ = ["CoordinatorState", "GroupCoordinator"]
-
 
 class CoordinatorState(Word):
     """Whether a broker answers for the groups of a partition."""

@@ -14,39 +14,6 @@ from kgroup.model.group import GroupState
 from kgroup.model.offset import CommittedOffset
 from kgroup.protocol.error_code import ErrorCode
 
-__all__ = [
-    "CONSUMER",
-    "NO_GENERATION",
-    "Answer",
-    "CommitAnswer",
-    "CommittedPartition",
-    "DeleteAnswer",
-    "DeleteGroup",
-    "DescribeAnswer",
-    "DescribeGroup",
-    "DescribedMember",
-    "FetchAnswer",
-    "Heartbeat",
-    "HeartbeatAnswer",
-    "JoinAnswer",
-    "JoinGroup",
-    "JoinedMember",
-    "LeaveAnswer",
-    "LeaveGroup",
-    "LeavingMember",
-    "ListAnswer",
-    "ListGroups",
-    "OffsetCommit",
-    "OffsetDelete",
-    "OffsetDeleteAnswer",
-    "OffsetFetch",
-    "Protocol",
-    "Request",
-    "SyncAnswer",
-    "SyncGroup",
-    "TopicPartition",
-]
-
 TopicPartition: TypeAlias = tuple[str, int]
 
 NO_GENERATION = -1

@@ -58,8 +58,6 @@ from kgroup.simulation.message import (
 )
 from kgroup.simulation.rules import Settings
 
-__all__ = ["TABLE", "MixedCoordinator", "World"]
-
 
 class World(classic_member.World, classic_rebalance.World, Interface):
     """Where answers and records go, and where ids come from."""

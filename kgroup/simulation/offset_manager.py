@@ -27,8 +27,6 @@ from kgroup.simulation.message import (
 )
 from kgroup.simulation.rules import RETENTION_WHEN_EMPTY, Settings
 
-__all__ = ["OffsetManager", "OffsetOwner"]
-
 
 class OffsetOwner(Protocol):
     """A group, as far as its offsets depend on it."""

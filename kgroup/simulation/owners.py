@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.message import TopicPartition
 
-__all__ = ["Lack", "Owners", "Ownership", "Standstill"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ownership:

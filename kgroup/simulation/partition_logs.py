@@ -8,8 +8,6 @@ from collections.abc import Callable
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.message import TopicPartition
 
-__all__ = ["PartitionLogs"]
-
 
 class PartitionLogs:
     """Records that come at a steady rate; only their offsets are known.

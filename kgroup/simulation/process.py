@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from kgroup.simulation.clock import Clock, Timer
 
-__all__ = ["Process"]
-
 
 class Process:
     """A running program.

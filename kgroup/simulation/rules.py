@@ -8,30 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = [
-    "BATCHED_LEAVE",
-    "CONSUMER_PROTOCOL",
-    "COOPERATIVE",
-    "GENERATION_SENT",
-    "JAVA",
-    "LIVELY_HEARTBEAT",
-    "MEMBER_ID_REQUIRED",
-    "NEWEST",
-    "NEW_TIMEOUTS",
-    "PENDING_SYNC",
-    "RETENTION_WHEN_EMPTY",
-    "SAME_CHECKS",
-    "SCALA_2_13",
-    "SESSION_ENDS",
-    "SKIPPED_ASSIGNMENT",
-    "STATIC_MEMBERS",
-    "SUBSCRIPTION_KNOWN",
-    "SYNC_WHILE_LOADING",
-    "UNREAD_TOPICS_EXPIRE",
-    "Settings",
-    "Version",
-]
-
 Version: TypeAlias = tuple[int, ...]
 
 SESSION_ENDS: Version = (2, 0)

@@ -16,8 +16,6 @@ from kgroup.assignor.subscription import as_sent, as_sent_1_1
 from kgroup.protocol.record import consumer_protocol
 from kgroup.simulation.message import NO_GENERATION, JoinedMember
 
-__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
-
 _OLDEST = 0
 """Version of the messages before 2.4."""
 

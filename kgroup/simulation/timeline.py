@@ -13,8 +13,6 @@ from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.owners import Owners, Ownership, Standstill
 from kgroup.simulation.partition_logs import PartitionLogs
 
-__all__ = ["Event", "PartitionTotal", "Rebalance", "Simulation", "Timeline", "Transition"]
-
 _RESTING = (GroupState.STABLE, GroupState.EMPTY, GroupState.DEAD)
 """States in which no rebalance goes on."""
 

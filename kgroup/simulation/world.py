@@ -10,8 +10,6 @@ from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.partition_logs import PartitionLogs
 from kgroup.simulation.timeline import Event, Timeline
 
-__all__ = ["OPERATOR", "World"]
-
 OPERATOR = "operator"
 """Who acts where somebody does something to the cluster."""
 

@@ -5,6 +5,8 @@ consumer, admin client and all their messages too, which takes longer than most 
 code of the packages in `_PUT_OFF` runs only when somebody asks for a name that it would define.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
@@ -13,8 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
-
-__all__: list[str] = []
 
 _PUT_OFF: Mapping[str, str | None] = {"kafka": None, "kafka.protocol.admin": "groups"}
 """Packages, each with the module in it where names are looked for first."""

@@ -4,6 +4,8 @@ Which questions a source answers, its methods tell (`isinstance` of a protocol);
 have, its capabilities do.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -18,37 +20,6 @@ from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
-
-__all__ = [
-    "DEFAULT_LOG_BUDGET",
-    "EVERYTHING",
-    "BrokerFeatures",
-    "Capability",
-    "ClusterSource",
-    "CoordinatorSource",
-    "DividingStore",
-    "FeatureSource",
-    "GroupRemover",
-    "GroupSource",
-    "KafkaOffsetSource",
-    "KafkaOffsets",
-    "MemberRemover",
-    "NextRecordSource",
-    "NodeSource",
-    "OffsetReading",
-    "OffsetStore",
-    "OffsetTable",
-    "Question",
-    "ReachSource",
-    "Reading",
-    "RenewableSource",
-    "SettingReading",
-    "SettingSource",
-    "SizedSource",
-    "TimedSource",
-    "TopicSource",
-    "WritableOffsetStore",
-]
 
 
 class Capability(StrEnum):

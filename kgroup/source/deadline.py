@@ -1,8 +1,8 @@
 """How long a command waits for servers."""
 
-from time import monotonic
+from __future__ import annotations
 
-__all__ = ["Deadline"]
+from time import monotonic
 
 
 class Deadline:

@@ -1,10 +1,10 @@
 """What is wrong with JSON, in the words of other messages."""
 
+from __future__ import annotations
+
 import re
 
 import msgspec
-
-__all__ = ["json_fault"]
 
 _SENTENCES = (
     (r"^Expected (.*), got ", r"expected \1, found "),

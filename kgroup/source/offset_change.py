@@ -1,12 +1,12 @@
 """What is still to be done of a group's planned changes, and the problems of what is not."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
-
-__all__ = ["At", "by_partition", "conflict", "place_of", "remaining", "unwritten"]
 
 At = tuple[str, int]
 """A partition of a topic."""

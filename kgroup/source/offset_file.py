@@ -4,6 +4,8 @@ Kafka's CSV has offsets and nothing else of them; JSON has all. Also read is wha
 --to-file` takes: an array of objects with topic, partition and offset.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from array import array
@@ -26,8 +28,6 @@ from kgroup.protocol.kafka_csv import read_kafka_csv
 from kgroup.source.base import OffsetReading
 from kgroup.source.json_fault import json_fault
 from kgroup.source.offset_change import At
-
-__all__ = ["LARGEST", "LARGEST_WHOLE", "MOST_OFFSETS", "OffsetFile"]
 
 LARGEST = 1 << 30
 """Bytes of a file of lines, which are read one after another; seven million offsets have less."""
@@ -149,7 +149,7 @@ class OffsetFile:
             broker=error.broker,
         )
 
-    def _file(self) -> "Any":
+    def _file(self) -> Any:
         """Open the file, or standard input."""
         if self._path != _STDIN:
             return self._path.open("rb")

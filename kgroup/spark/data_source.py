@@ -49,8 +49,6 @@ from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import ClientConfig, client_config
 from kgroup.source.config.number import MOST_LONG, whole_number
 
-__all__ = ["ROWS", "KgroupDataSource", "KgroupStreamReader", "await_live"]
-
 DAMAGE = "Damage"
 """The `type` of a row that is no record."""
 

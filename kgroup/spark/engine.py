@@ -23,8 +23,6 @@ from kgroup.spark.session import first_line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkEngine"]
-
 
 class SparkEngine:
     """An engine on a session of Spark; see `history.sql.engine.Engine`.

@@ -24,8 +24,6 @@ from kgroup.history.warehouse.table import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["FUNCTIONS", "PlanCheck"]
-
 FUNCTIONS = Functions(
     allowed=names(
         """

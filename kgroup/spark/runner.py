@@ -14,8 +14,6 @@ from kgroup.spark.session import run_on, spark_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["runner"]
-
 LARGE = 256 << 20
 """Bytes to read from which on starting Spark costs less than it saves."""
 

@@ -28,15 +28,6 @@ from kgroup.pandas_import import leave_out_pandas
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "check_installed",
-    "is_installed",
-    "java_trouble",
-    "reason_of_start",
-    "run_on",
-    "spark_session",
-]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.source.config.client_config import ClientConfig
 
-__all__ = ["stream_history"]
-
 LOCK_WAIT_S = 600.0
 """How long a batch waits for a build to be done with the warehouse."""
 

@@ -11,8 +11,6 @@ from kgroup.assignor.base import Assignment, AssignorError, TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads
 
-__all__ = ["broken"]
-
 
 def broken(spec: GroupSpec, assignment: Assignment) -> list[str]:
     """Name the invariants that an assignment breaks."""

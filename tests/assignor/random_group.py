@@ -13,8 +13,6 @@ from typing import Any
 from kgroup.assignor.spec import NEWEST
 from tests.assignor.case.notation import Assignor, assigned
 
-__all__ = ["RandomGroup", "rebalances"]
-
 _RACKS = ["a", "b", "c", "d"]
 
 

@@ -3,6 +3,8 @@
 It needs JDK 17 and Maven; recording again gives the same files.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 
@@ -10,8 +12,6 @@ from tests.assignor.case.hash_map import MAPS, ORDERS
 from tests.assignor.case.notation import Answer, Assignor, answer_of
 from tests.assignor.case.table import CASES
 from tests.broker.assignor_oracle import ask, ask_hash_order
-
-__all__ = ["as_text", "ask_java", "ask_kafka"]
 
 
 def ask_kafka(assignor: Assignor) -> dict[str, Answer]:

@@ -1,5 +1,7 @@
 """Many hash maps at once, beside `JavaHashMap`, which is tested against a JVM."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from random import Random
 

@@ -1,5 +1,7 @@
 """Every assignor on its named cases: the answers are those of Kafka that `record` records."""
 
+from __future__ import annotations
+
 import json
 
 import pytest

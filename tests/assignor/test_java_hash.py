@@ -1,5 +1,7 @@
 """Java's hashes, and its HashMap on named cases: the orders were recorded from a JVM."""
 
+from __future__ import annotations
+
 import pytest
 
 from kgroup.model.offsets_partition import string_hash

@@ -1,5 +1,7 @@
 """Range with racks, by the rules of KIP-881."""
 
+from __future__ import annotations
+
 from tests.assignor.case.notation import Assignor, answer_of, assigned, case, member
 
 

@@ -1,5 +1,7 @@
 """Orders of Scala's collections; the expected ones were printed by Scala 2.11."""
 
+from __future__ import annotations
+
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
 from kgroup.model.offsets_partition import string_hash
 

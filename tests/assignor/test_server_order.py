@@ -1,5 +1,7 @@
 """The coordinator's sets and maps on the named maps of Java, whose orders were recorded."""
 
+from __future__ import annotations
+
 import pytest
 
 from kgroup.assignor.base import Topic

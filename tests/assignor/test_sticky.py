@@ -1,5 +1,7 @@
 """The sticky assignor where members subscribe to different topics, by what has to hold of it."""
 
+from __future__ import annotations
+
 from kgroup.assignor.strategy import assign
 from kgroup.operation.assign.spec import read_spec
 from tests.assignor.case.notation import Assignor, case, member

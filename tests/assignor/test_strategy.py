@@ -1,5 +1,7 @@
 """What is said of an assignor; whose answers are right is tested by `test_case`."""
 
+from __future__ import annotations
+
 import pytest
 
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software

@@ -1,5 +1,7 @@
 """Kafka's own assignors, and Java's maps, asked in a JVM."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -7,8 +9,6 @@ from typing import Any
 
 from tests.assignor.case.hash_map import MapCase
 from tests.broker import maven
-
-__all__ = ["ask", "ask_hash_order", "main_class"]
 
 _CLASSIC = "org.apache.kafka.clients.consumer."
 

@@ -31,8 +31,6 @@ from tests.record.raw import create_topics
 from tests.record.wire import Wire
 from tests.simulation.consumer_world import ConsumerWorld
 
-__all__ = ["BROKER_SETTINGS", "SETTINGS", "TOPICS", "Act", "ConsumerPlay", "expected_state"]
-
 TOPICS = {"t1": 1, "t2": 3, "t3": 7, "orders": 12, "orders-eu": 5, "pay": 2}
 """Partitions of the topics that are there."""
 

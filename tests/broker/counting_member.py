@@ -19,8 +19,6 @@ from sqlalchemy import Engine, create_engine, text
 from kgroup.source.sql import FencedError, OffsetStore, TableLayout
 from tests.waiting import until
 
-__all__ = ["LAYOUT", "prepare"]
-
 LAYOUT = TableLayout(generation="generation")
 _LONGER_THAN_A_REBALANCE_MS = 30_000
 """kafka-python 3.0.12 loses a rebalance during which poll() ends, where the leader began it because

@@ -14,6 +14,8 @@ MEMBERS is ``{ID=[TOPIC-PARTITION, …][:USER DATA],…}`` in the order of a Sca
 tombstones show neither key nor payload.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import subprocess
@@ -25,8 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.broker import maven
-
-__all__ = ["JSON_VERSIONS", "Dump", "DumpedRecord", "dump", "printed_form", "sorted_members"]
 
 JSON_VERSIONS = ("3.9.2", "4.3.1")
 _MAIN = {"4.3.1": "org.apache.kafka.tools.DumpLogSegments"}

@@ -13,8 +13,6 @@ from typing import IO, Any
 from tests.default_signals import default_signals
 from tests.waiting import PATIENCE_S
 
-__all__ = ["Follower"]
-
 
 class Follower:
     """A run of `--follow -o jsonl`; a context manager that interrupts it.

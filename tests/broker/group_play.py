@@ -43,8 +43,6 @@ from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 from tests.simulation.world import Sim
 
-__all__ = ["TOPICS", "VERSIONS", "Act", "Differences", "Play", "play_broker", "settings"]
-
 VERSIONS: Mapping[str, Mapping[type, tuple[int, int]]] = {
     "1.1.1": {JoinGroup: (0, 2), SyncGroup: (0, 1), Heartbeat: (0, 1), LeaveGroup: (0, 1)},
     "2.8.2": {JoinGroup: (0, 7), SyncGroup: (0, 5), Heartbeat: (0, 4), LeaveGroup: (0, 4)},

@@ -18,8 +18,6 @@ from kgroup.source.log.replay import read_segment
 from kgroup.source.log.segment_file import find_segments
 from tests.broker.consumer_play import ConsumerPlay
 
-__all__ = ["comparable", "compare_records", "written"]
-
 _TIMES = frozenset(
     {
         "assignmentTimestamp",

@@ -7,16 +7,6 @@ import re
 from tests.broker.maven import run_java, version_tuple
 from tests.broker.servers import Broker
 
-__all__ = [
-    "PATIENT",
-    "Table",
-    "consumer_groups",
-    "number",
-    "offsets_by_kafka",
-    "share_groups",
-    "streams_groups",
-]
-
 Table = list[dict[str, str]]
 """Rows by the heads of their columns, in lower case: ``current-offset``."""
 

@@ -6,6 +6,8 @@
 itself. The keys are for tests only.
 """
 
+from __future__ import annotations
+
 import ipaddress
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -19,8 +21,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from tests.broker.maven import compile_java, run_java
-
-__all__ = ["FOLDER", "KEY_PASSWORD", "STORE_PASSWORD"]
 
 FOLDER = Path(__file__).parent.parent / "data" / "key_stores"
 

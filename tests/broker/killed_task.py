@@ -16,8 +16,6 @@ from kgroup.spark.session import run_on
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["run_and_kill"]
-
 _J = TypeVar("_J", bound=Job)
 _R = TypeVar("_R")
 

@@ -19,16 +19,6 @@ from tests.record.session import Session
 from tests.record.wire import Wire
 from tests.waiting import until
 
-__all__ = [
-    "MODERN_CONFIG",
-    "TOPICS",
-    "LiveGroups",
-    "join_consumer_groups",
-    "join_share_group",
-    "live_groups",
-    "start_streams",
-]
-
 TOPICS = {"orders": 3, "payments": 2, "totals": 1}
 MODERN_CONFIG = {
     f"group.{kind}.{word}heartbeat.interval.ms": "1000"

@@ -24,22 +24,6 @@ from typing import Literal
 
 from tests.default_signals import default_signals
 
-__all__ = [
-    "CACHE",
-    "Artifacts",
-    "JavaError",
-    "class_archive",
-    "compile_java",
-    "compile_oracle",
-    "die_with_parent",
-    "java_classpath",
-    "java_command",
-    "kafka_jars",
-    "made_once",
-    "run_java",
-    "version_tuple",
-]
-
 CACHE = Path(os.environ.get("KGROUP_TEST_CACHE") or Path.home() / ".cache" / "kgroup-test")
 
 POM = Path(__file__).parent / "pom"

@@ -30,19 +30,6 @@ from tests.record.raw import await_coordinator, create_topics
 from tests.record.session import Session, session
 from tests.record.wire import Wire
 
-__all__ = [
-    "HABITS",
-    "RATE",
-    "RESTART_S",
-    "Fleet",
-    "Happened",
-    "MovedGroup",
-    "close_to",
-    "fleet",
-    "kgroup",
-    "measured",
-]
-
 RATE = 10
 """Records a second into each partition: what the simulator assumes."""
 RESTART_S = 5.0

@@ -61,18 +61,6 @@ from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 from tests.simulation.mixed_world import MixedWorld
 
-__all__ = [
-    "CLASSIC",
-    "FAIL_OVER_SETTINGS",
-    "MIXED_BROKER_SETTINGS",
-    "MixedPlay",
-    "expected_mixed_state",
-    "fail_over_plays",
-    "mixed_settings",
-    "plain",
-    "policy_broker",
-]
-
 CLASSIC = Settings(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=0, max_size=4)
 MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {
     "group.min.session.timeout.ms": "1000",

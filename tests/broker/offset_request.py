@@ -16,8 +16,6 @@ from kgroup.simulation.message import (
     Request,
 )
 
-__all__ = ["OFFSET_VERSIONS", "Sender", "as_version", "offsets_request"]
-
 OFFSET_VERSIONS: Mapping[str, Mapping[type, tuple[int, int]]] = {
     "1.1.1": {OffsetCommit: (2, 3), OffsetFetch: (1, 3), DeleteGroup: (0, 0)},
     "2.8.2": {OffsetCommit: (2, 8), OffsetFetch: (1, 7), DeleteGroup: (0, 2), OffsetDelete: (0, 0)},

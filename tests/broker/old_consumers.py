@@ -26,8 +26,6 @@ from tests.broker.maven import version_tuple
 from tests.record.session import Session, session
 from tests.waiting import PATIENCE_S
 
-__all__ = ["Black", "Fetch", "OldConsumer", "OldConsumers", "Streams", "White", "old_consumers"]
-
 VERSION = "0.8.2.2"
 """The version that runs where nothing else is said."""
 SESSION_TIMEOUT_MS = 3000

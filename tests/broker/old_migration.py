@@ -20,8 +20,6 @@ from tests.broker.migration import HABITS, RATE, RESTART_S, Happened, kgroup, me
 from tests.broker.old_consumers import OldConsumers, Streams, old_consumers
 from tests.broker.servers import Broker
 
-__all__ = ["OldFleet", "old_fleet"]
-
 _LOOK_S = 0.01
 SETTINGS = {
     "auto.commit.enable": "true",

@@ -23,8 +23,6 @@ from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from tests.broker.group_play import VERSIONS, Play, play_broker, settings
 from tests.broker.mixed_play import FAIL_OVER_SETTINGS, fail_over_plays, policy_broker
 
-__all__ = ["FOLDER", "decode", "encode", "read_mixed_plays", "read_plays", "request_of"]
-
 FOLDER = Path(__file__).parents[1] / "data" / "group-plays"
 DELAYS = {"prompt": 0, "patient": 600}
 """How long brokers wait for the first members; time passes in the plays with the patient one."""

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from tests.broker.maven import Artifacts, class_archive, die_with_parent, java_command
 
-__all__ = ["HOST", "START_DEADLINE_S", "Server", "ServerError", "free_port", "running"]
-
 HOST = "127.0.0.1"
 
 START_DEADLINE_S = 120.0

@@ -46,8 +46,6 @@ from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, describe_share_offs
 from tests.broker.maven import version_tuple
 from tests.broker.process import HOST
 
-__all__ = ["WRITES", "RecordingProxy", "Request", "groups_written", "why_not_harmless"]
-
 
 @dataclass(frozen=True, slots=True)
 class Request:

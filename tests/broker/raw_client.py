@@ -61,8 +61,6 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 
-__all__ = ["RawClient", "as_version_has_it", "from_wire", "to_wire"]
-
 _GROUPS_IN_FETCH = 8
 """The first version of OffsetFetch that asks for several groups."""
 

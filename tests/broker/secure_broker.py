@@ -9,21 +9,6 @@ from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 from tests.broker.process import HOST, free_port
 from tests.broker.servers import Broker
 
-__all__ = [
-    "ALICE",
-    "BAD",
-    "GOOD",
-    "GUESTS",
-    "PASSWORD",
-    "PLAIN",
-    "PROTOCOLS",
-    "SECRETS",
-    "VERSION",
-    "SecureBroker",
-    "login",
-    "written",
-]
-
 VERSION = "4.3.1"
 PASSWORD = "wönder=\\\"land'; #1"
 SECRETS = (PASSWORD, "wönder", "land'; #1", STORE_PASSWORD, KEY_PASSWORD, "wr0ng-sekret")

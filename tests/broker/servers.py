@@ -29,8 +29,6 @@ from kazoo.exceptions import NoNodeError
 from tests.broker.maven import Artifacts, run_java, version_tuple
 from tests.broker.process import HOST, START_DEADLINE_S, Server, ServerError, free_port, running
 
-__all__ = ["KAFKA_VERSIONS", "Broker", "ServerError", "ZooKeeper", "broker", "cluster", "zookeeper"]
-
 KAFKA_VERSIONS = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "3.9.2", "4.3.1")
 
 ZOOKEEPER_FROM = "3.9.2"

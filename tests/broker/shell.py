@@ -19,8 +19,6 @@ from time import monotonic, sleep
 
 from tests.broker.process import ServerError
 
-__all__ = ["SHELLS", "Shell", "shell"]
-
 DEADLINE_S = 90.0
 DUMP = "\x0f"  # Ctrl-O
 CLEAR = "\x15"  # Ctrl-U

@@ -19,8 +19,6 @@ import pyspark
 from tests.broker.maven import die_with_parent
 from tests.broker.process import HOST, START_DEADLINE_S, ServerError, free_port
 
-__all__ = ["SparkCluster", "spark_cluster"]
-
 _SPARK = Path(pyspark.__file__).parent
 
 

@@ -28,8 +28,6 @@ from sqlalchemy.exc import DBAPIError
 from tests.broker.maven import die_with_parent
 from tests.broker.process import HOST, ServerError, free_port
 
-__all__ = ["PASSWORD", "MariaDb", "PostgreSql", "SqlServer", "mariadb", "postgresql"]
-
 PASSWORD = "p:@/%'s"
 """Of the user kgroup; it has what URLs have another use for."""
 

@@ -1,5 +1,7 @@
 """Assignors against Kafka's own: clients of 4.3.1 and 1.1.1, coordinator of 4.3.1, 0.8.2.2."""
 
+from __future__ import annotations
+
 import os
 import random
 from collections.abc import Mapping, Sequence

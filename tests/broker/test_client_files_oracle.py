@@ -1,5 +1,7 @@
 """Java's properties files and JAAS texts, read by kgroup and by Java itself: case by case."""
 
+from __future__ import annotations
+
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,5 +1,7 @@
 """The reference decoder against Kafka 4.3.1: the same bytes, read by both, field by field."""
 
+from __future__ import annotations
+
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator

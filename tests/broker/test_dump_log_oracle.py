@@ -3,6 +3,8 @@
 Each log is read by the tool of the version that wrote it and by the newest one.
 """
 
+from __future__ import annotations
+
 import json
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Sarama and kafka-go themselves: odd groups, and what they leave to chance. Needs Go."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -36,8 +36,8 @@ from tests.broker.maven import version_tuple
 from tests.broker.proxy import WRITES, RecordingProxy, Request, why_not_harmless
 from tests.broker.servers import Broker, broker
 from tests.broker.zookeeper_proxy import READS
+from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.default_signals import default_signals
 from tests.record.raw import (
     RawMember,
@@ -411,7 +411,7 @@ def watched(
         yield Watched(server, proxy)
 
 
-def test_virgin_cluster(watched: Watched, cli: Cli) -> None:  # noqa: F811
+def test_virgin_cluster(watched: Watched, cli: Cli) -> None:
     assert watched.topics() == set()
     watched.run_all(cli)
     watched.complete(cli, every=False)
@@ -420,7 +420,7 @@ def test_virgin_cluster(watched: Watched, cli: Cli) -> None:  # noqa: F811
     assert FIND_COORDINATOR not in sent, "it creates __consumer_offsets"
 
 
-def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> None:  # noqa: F811
+def test_groups_with_topics_that_are_not_there(watched: Watched, cli: Cli) -> None:
     """A member owns partitions of "gone", which is deleted then, and of "never"."""
     version, bootstrap = watched.server.version, watched.server.bootstrap
     _create_topics(watched.server, "orders", "gone")
@@ -469,11 +469,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 
 @pytest.mark.parametrize("group_id", ["pair", "racks", "shared", "totals"])
-def test_live_members_of_every_type(
-    live: Watched,
-    cli: Cli,  # noqa: F811
-    group_id: str,
-) -> None:
+def test_live_members_of_every_type(live: Watched, cli: Cli, group_id: str) -> None:
     """Members stay what they are, and so do generation, epochs and offsets of their group."""
 
     def said() -> Sequence[object]:

@@ -23,7 +23,7 @@ from kgroup.model.instant import rfc3339
 from kgroup.render.history.page import group_html
 from kgroup.sample import sample_log_dir
 from tests.broker.servers import Broker
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.history.recorded import Ask
 from tests.record.raw import create_topics
 from tests.record.wire import Wire
@@ -175,9 +175,7 @@ def moments(server: Broker, run: Cli, folder: Path) -> list[Moment]:
 
 
 def test_lags_are_those_that_the_broker_told(
-    orders_broker: Broker,
-    cli: Cli,  # noqa: F811
-    tmp_path: Path,
+    orders_broker: Broker, cli: Cli, tmp_path: Path
 ) -> None:
     first, second = moments(orders_broker, cli, tmp_path)
     assert (first.offsets, second.offsets) == ({0: (10, 4), 1: (6, 1)}, {0: (17, 5), 1: (6, 6)})

@@ -1,5 +1,7 @@
 """The order of Java's HashMap, against a JVM."""
 
+from __future__ import annotations
+
 import random
 
 from tests.assignor.case.hash_map import ORDERS, MapCase, Step, own_order

@@ -3,6 +3,8 @@
 What is expected is what franz-go's admin client says of the same groups.
 """
 
+from __future__ import annotations
+
 import json
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ import pytest
 
 from tests.broker.client.program import kfake
 from tests.broker.maven import die_with_parent
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 
 pytestmark = pytest.mark.oracle_clients
 
@@ -31,7 +33,7 @@ def told() -> Iterator[Any]:
 
 
 @pytest.fixture
-def ask(cli: Cli, told: Any) -> Any:  # noqa: F811
+def ask(cli: Cli, told: Any) -> Any:
     def run(*words: str, status: int = 0) -> Any:
         result = cli(*words, "-b", ",".join(told["bootstrap"]), "-o", "json")
         assert result.status == status, result.err
@@ -117,7 +119,7 @@ def test_dry_run(ask: Any) -> None:
         assert dry_run["moves"] == []
 
 
-def test_what_has_no_records(cli: Cli, told: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_what_has_no_records(cli: Cli, told: Any, tmp_path: Any) -> None:
     servers = ("-b", ",".join(told["bootstrap"]))
     for words in (("decode-offsets",), ("history", "build", "--to", str(tmp_path / "warehouse"))):
         result = cli(*words, *servers)

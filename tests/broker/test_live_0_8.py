@@ -19,7 +19,7 @@ from kgroup.model.offsets_partition import offsets_partition
 from kgroup.source.log.source import LogDir
 from tests.broker.maven import run_java
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli, Result
 from tests.record.clients import java, make_topics
 from tests.record.raw import commit
 from tests.record.recording import Recording
@@ -74,7 +74,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def ask(server: Broker, cli: Cli) -> Any:  # noqa: F811
+def ask(server: Broker, cli: Cli) -> Any:
     def run(*args: str) -> Result:
         return cli(*args, "-b", server.bootstrap)
 
@@ -157,7 +157,7 @@ def test_coordinator(server: Broker, ask: Any) -> None:
         assert row["coordinator"]["port"] == server.port
 
 
-def test_a_snapshot_says_the_same(cli: Cli, ask: Any, tmp_path: Path) -> None:  # noqa: F811
+def test_a_snapshot_says_the_same(cli: Cli, ask: Any, tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     names = ["reading", "python", "no such group"]
     taken = ask("snapshot", *names, "-f", str(file))

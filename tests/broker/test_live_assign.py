@@ -1,5 +1,7 @@
 """Dry runs come true: what is foretold is then done, and the broker describes the same."""
 
+from __future__ import annotations
+
 import random
 import struct
 import time

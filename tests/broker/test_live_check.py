@@ -27,7 +27,7 @@ from kgroup.source.log.source import LogDir
 from tests.broker.group_tools import consumer_groups
 from tests.broker.live_groups import MODERN_CONFIG, NEW, STICKY
 from tests.broker.servers import Broker, broker, cluster
-from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli, Result
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle
 from tests.record.raw import (
     RawMember,
@@ -122,7 +122,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         producer.close()
 
 
-def test_sound_groups(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_sound_groups(live: Live, cli: Cli) -> None:
     """Two members each, that have committed all there is."""
     for group, options in zip(SOUND, (STICKY, NEW), strict=True):
         names = [f"{group}-{number}" for number in (1, 2)]
@@ -146,7 +146,7 @@ def test_sound_groups(live: Live, cli: Cli) -> None:  # noqa: F811
     ]
 
 
-def test_a_group_that_nobody_reads(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_a_group_that_nobody_reads(live: Live, cli: Cli) -> None:
     commit(live.wire, "nobody", {("orders", 0): 4, ("orders", 1): 11})
     (finding,) = live.findings("nobody")
     assert finding.code is Rule.READER_WITHOUT_MEMBERSHIP, "its commits are fresh"
@@ -265,7 +265,7 @@ def test_open_transactions(live: Live) -> None:
     assert found[0].offset == 7
 
 
-def test_lag_beyond_its_limits(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_lag_beyond_its_limits(live: Live, cli: Cli) -> None:
     """What waits is what Kafka's tool says; for how long, the time of the next record says."""
     create_topics(live.wire, {"late": 2})
     hour_ago_ms = now_ms() - HOUR_MS
@@ -364,7 +364,7 @@ def read_gauges(text: str) -> dict[tuple[str, Labels], float]:
     return found
 
 
-def test_partitions_that_a_smaller_topic_does_not_have(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_partitions_that_a_smaller_topic_does_not_have(live: Live, cli: Cli) -> None:
     """A member that does not poll for a while keeps them; the broker deletes their commits."""
     create_topics(live.wire, {"shrunk": 3})
     options = {"group_id": "shrunk", "bootstrap_servers": live.server.bootstrap}
@@ -394,7 +394,7 @@ def test_partitions_that_a_smaller_topic_does_not_have(live: Live, cli: Cli) -> 
         assert (result.status, "partition-gone" in result.out) == (5, True)
 
 
-def test_two_processes_of_one_instance_id(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_two_processes_of_one_instance_id(live: Live, cli: Cli) -> None:
     """Each is started again when the other one has fenced it, as a supervisor does."""
     options = {
         "bootstrap.servers": live.server.bootstrap,
@@ -580,7 +580,7 @@ def take_turns(live: Live, group: str, joins: int) -> None:
         assert {each.generation for each in members} == {1}
 
 
-def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:
     """Somebody comes and goes, a commit goes back and stands still, two share an instance id.
 
     All that before the look. A static member that is restarted a few times is no finding.
@@ -632,7 +632,7 @@ def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:  
         assert cli("check", "restarted", *where, *shared).status == 0
 
 
-def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_the_offsets_topic_and_all_groups(live: Live, cli: Cli) -> None:
     where = ("-b", live.server.bootstrap, "--rule", "offsets-topic")
     assert cli("check", *where).status == 0
     configure_topic(live.wire, "__consumer_offsets", cleanup_policy="delete")

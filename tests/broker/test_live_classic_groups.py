@@ -19,7 +19,7 @@ from kgroup.source.log.source import LogDir
 from tests.broker.group_tools import Table, consumer_groups, number
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.contract.saved import saved
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle
 from tests.record.python_client import python_consumer
@@ -392,7 +392,7 @@ def test_placements(live: Live) -> None:
         assert placement.replicas == placement.isr == (live.server.broker_id,)
 
 
-def test_records_are_those_of_the_segments(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_records_are_those_of_the_segments(live: Live, cli: Cli) -> None:
     for options in (["-o", "jsonl"], ["--latest", "-o", "csv"]):
         files = cli("decode-offsets", "--log-dir", live.server.log_dir, *options)
         result = cli("decode-offsets", "-b", live.server.bootstrap, *options)

@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 
 from tests.broker.process import HOST, free_port
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli, Result
 from tests.record.raw import RawMember, await_coordinator, commit, create_topics, join
 from tests.record.wire import Wire
 
@@ -99,7 +99,7 @@ def new_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def live(server: Broker, cli: Cli) -> Live:  # noqa: F811
+def live(server: Broker, cli: Cli) -> Live:
     return Live(server, cli)
 
 
@@ -242,10 +242,7 @@ def test_no_topic_comes_into_being(live: Live) -> None:
     ("kind", "topic"), [("group", "__consumer_offsets"), ("transaction", "__transaction_state")]
 )
 def test_no_topic_comes_into_being_on_a_new_cluster(
-    new_server: Broker,
-    cli: Cli,  # noqa: F811
-    kind: str,
-    topic: str,
+    new_server: Broker, cli: Cli, kind: str, topic: str
 ) -> None:
     """Asking for a coordinator would create it."""
     result = cli("coordinator", "--type", kind, "x", "-b", new_server.bootstrap, "-o", "jsonl")
@@ -262,14 +259,14 @@ COMMANDS = [["list"], ["describe", "--all"], ["describe", "g"], ["coordinator", 
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_dead_port(cli: Cli, command: list[str]) -> None:  # noqa: F811
+def test_a_dead_port(cli: Cli, command: list[str]) -> None:
     server = f"{HOST}:{free_port()}"
     result = cli(*command, "-b", server)
     assert (result.status, result.out) == (1, "")
     assert result.err == f"kgroup: error: {server} cannot be reached: Connection refused\n"
 
 
-def test_a_name_without_an_address(cli: Cli) -> None:  # noqa: F811
+def test_a_name_without_an_address(cli: Cli) -> None:
     result = cli("list", "-b", "no-such-host.invalid")
     assert (result.status, result.out) == (1, "")
     assert result.err.startswith("kgroup: error: no-such-host.invalid:9092 cannot be found: ")
@@ -277,7 +274,7 @@ def test_a_name_without_an_address(cli: Cli) -> None:  # noqa: F811
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_listener_that_never_answers(cli: Cli, command: list[str]) -> None:  # noqa: F811
+def test_a_listener_that_never_answers(cli: Cli, command: list[str]) -> None:
     with socket.socket() as silent:
         silent.bind((HOST, 0))
         silent.listen()

@@ -17,7 +17,7 @@ from kgroup.source.base import GroupSource
 from kgroup.source.broker.source import Cluster
 from kgroup.source.log.source import LogDir
 from tests.broker.live_groups import LiveGroups, live_groups
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.knowledge import known_of
 from tests.contract.saved import saved
@@ -124,7 +124,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("budget", [0, 32])
-def test_commands(live: LiveGroups, cli: Cli, tmp_path: Path, budget: int) -> None:  # noqa: F811
+def test_commands(live: LiveGroups, cli: Cli, tmp_path: Path, budget: int) -> None:
     """What a command prints of a snapshot is what it prints of the cluster, to the byte."""
     origin, look = ["-b", live.server.bootstrap], ["--log-budget", str(budget)]
     file = tmp_path / "all.json.gz"
@@ -137,10 +137,7 @@ def test_commands(live: LiveGroups, cli: Cli, tmp_path: Path, budget: int) -> No
             assert (through.status, through.out) == (direct.status, direct.out)
 
 
-def test_a_dry_run_of_a_group_that_stays_as_it_is(
-    live: LiveGroups,
-    cli: Cli,  # noqa: F811
-) -> None:
+def test_a_dry_run_of_a_group_that_stays_as_it_is(live: LiveGroups, cli: Cli) -> None:
     """Also where the topics are those of a regular expression, which the log alone spells out."""
     for group_id in ("regex", "racks", "pair"):
         row = json.loads(

@@ -13,7 +13,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli, Result
 from tests.record.raw import (
     RawMember,
     await_coordinator,
@@ -66,13 +66,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield server
 
 
-def described(cli: Cli, server: Broker, group: str, *options: str) -> Any:  # noqa: F811
+def described(cli: Cli, server: Broker, group: str, *options: str) -> Any:
     result = cli("describe", "-b", server.bootstrap, group, "-o", "jsonl", *options)
     assert (result.status, result.err) == (0, "")
     return json.loads(result.out)
 
 
-def test_marks(server: Broker, cli: Cli) -> None:  # noqa: F811
+def test_marks(server: Broker, cli: Cli) -> None:
     """Every partition is a row with its mark, and nothing fails."""
     with ExitStack() as stack:
         wire = stack.enter_context(Wire(VERSION, server.bootstrap))
@@ -119,7 +119,7 @@ def test_marks(server: Broker, cli: Cli) -> None:  # noqa: F811
         assert "\n2,no-owner\n" in result.out
 
 
-def test_log_starts_of_a_log_directory(server: Broker, cli: Cli) -> None:  # noqa: F811
+def test_log_starts_of_a_log_directory(server: Broker, cli: Cli) -> None:
     """Records are deleted within a segment, to the log end, with whole segments, and not at all."""
     partitions = [("cut", 0), ("cut", 1), ("cut", 2), ("cut", 3), ("rolled", 0)]
     with Wire(VERSION, server.bootstrap) as wire:
@@ -165,7 +165,7 @@ def test_log_starts_of_a_log_directory(server: Broker, cli: Cli) -> None:  # noq
     assert waiting == ["Up to 17 records wait, and the group has no members."]
 
 
-def test_lag_in_time_as_a_consumer_reads(server: Broker, cli: Cli) -> None:  # noqa: F811
+def test_lag_in_time_as_a_consumer_reads(server: Broker, cli: Cli) -> None:
     """At every offset: compressed batches, markers, aborted records, times of appending."""
     with Wire(VERSION, server.bootstrap) as wire:
         create_topics(wire, {"made": 1})
@@ -229,7 +229,7 @@ def _consumed(server: Broker, topic: str, isolation: str) -> dict[int, int]:
     return seen
 
 
-def test_records_that_may_not_be_read(server: Broker, cli: Cli) -> None:  # noqa: F811
+def test_records_that_may_not_be_read(server: Broker, cli: Cli) -> None:
     describe, read, allow, topic, literal = 8, 3, 3, 2, 3  # of Kafka's enumerations
     with Wire(VERSION, server.bootstrap) as wire:
         create_topics(wire, {"secret": 2})
@@ -274,7 +274,7 @@ def test_records_that_may_not_be_read(server: Broker, cli: Cli) -> None:  # noqa
     ]
 
 
-def test_membership_before_the_rebalance_in_flight(server: Broker, cli: Cli) -> None:  # noqa: F811
+def test_membership_before_the_rebalance_in_flight(server: Broker, cli: Cli) -> None:
     began_ms = time.time_ns() // 1_000_000
     with ExitStack() as stack:
         first, second = (RawMember(VERSION, server.bootstrap, f"moving-{n}") for n in (1, 2))

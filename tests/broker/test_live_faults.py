@@ -23,7 +23,7 @@ from tests.broker.follower import Follower
 from tests.broker.process import HOST
 from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import Broker, cluster
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.record.raw import await_coordinator, commit
 from tests.record.wire import Wire
 from tests.waiting import until
@@ -153,7 +153,7 @@ def test_one_silent_broker_costs_its_own_groups_only(brokers: Brokers) -> None:
     assert (problem.kind, problem.broker) == ("silent", 3)
 
 
-def test_the_doctor_tells_which_broker_is_silent(brokers: Brokers, cli: Cli) -> None:  # noqa: F811
+def test_the_doctor_tells_which_broker_is_silent(brokers: Brokers, cli: Cli) -> None:
     def ask() -> tuple[int, list[dict[str, str]]]:
         result = cli("doctor", "-b", brokers[0].bootstrap, "--timeout", "3", "-o", "json")
         rows = json.loads(result.out)["data"]
@@ -171,11 +171,7 @@ def test_the_doctor_tells_which_broker_is_silent(brokers: Brokers, cli: Cli) -> 
     assert "did not answer within" in rows[1]["reason"]
 
 
-def test_a_snapshot_keeps_what_the_others_say(
-    brokers: Brokers,
-    cli: Cli,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_a_snapshot_keeps_what_the_others_say(brokers: Brokers, cli: Cli, tmp_path: Path) -> None:
     with Cluster(brokers[0].bootstrap) as source:
         placed = source.placements(GROUPS).items()
     others = [name for name, home in placed if home.coordinator and home.coordinator.id != 3]
@@ -199,7 +195,7 @@ def test_a_snapshot_keeps_what_the_others_say(
     assert described.status == 4
 
 
-def test_the_records_of_one_silent_broker_are_missing(brokers: Brokers, cli: Cli) -> None:  # noqa: F811
+def test_the_records_of_one_silent_broker_are_missing(brokers: Brokers, cli: Cli) -> None:
     with Cluster(brokers[0].bootstrap) as source:
         leaders = {
             number: partition.leader
@@ -277,11 +273,7 @@ def test_it_comes_back(brokers: Brokers) -> None:
         assert ranges.ranges == {("orders", 1): LogRange(0, 0)}
 
 
-def test_no_group_disappears_without_a_word(
-    brokers: Brokers,
-    cli: Cli,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_no_group_disappears_without_a_word(brokers: Brokers, cli: Cli, tmp_path: Path) -> None:
     """Broker 3 dies, with the only replica of partition 0 of `__consumer_offsets`.
 
     The others' leaders move. A new one lists no groups, without an error, until it loads them.

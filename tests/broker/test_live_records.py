@@ -22,7 +22,7 @@ from tests.broker.follower import Follower
 from tests.broker.maven import version_tuple
 from tests.broker.proxy import RecordingProxy, why_not_harmless
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.record.raw import (
     RawMember,
     await_coordinator,
@@ -145,7 +145,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("line", OPTIONS)
-def test_the_same_as_from_its_files(live: Live, cli: Cli, line: str) -> None:  # noqa: F811
+def test_the_same_as_from_its_files(live: Live, cli: Cli, line: str) -> None:
     options = line.format(middle=live.middle_ms).split()
     files = cli("decode-offsets", "--log-dir", live.server.log_dir, *options)
     result = cli("decode-offsets", "-b", live.server.bootstrap, *options)
@@ -155,7 +155,7 @@ def test_the_same_as_from_its_files(live: Live, cli: Cli, line: str) -> None:  #
         assert len(result.out.splitlines()) > 1
 
 
-def test_there_is_something_of_everything(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_there_is_something_of_everything(live: Live, cli: Cli) -> None:
     result = cli("decode-offsets", "-b", live.server.bootstrap, "--stats", "-o", "json")
     counts = {(row["by"], row["name"]) for row in json.loads(result.out)["data"]}
     codec = {4: "zstd", 1: "gzip", 2: "snappy"}[CODECS[live.server.version]]
@@ -165,7 +165,7 @@ def test_there_is_something_of_everything(live: Live, cli: Cli) -> None:  # noqa
             assert ("transaction", status) in counts
 
 
-def test_parquet(live: Live, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_parquet(live: Live, cli: Cli, tmp_path: Path) -> None:
     files, result = tmp_path / "files.parquet", tmp_path / "live.parquet"
     bootstrap = live.server.bootstrap
     cli("decode-offsets", "--log-dir", live.server.log_dir, "--parquet", files)
@@ -191,7 +191,7 @@ def test_less_is_fetched_where_it_is_known_where_to_begin(live: Live, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_that_are_not_there(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_names_that_are_not_there(live: Live, cli: Cli) -> None:
     result = cli("decode-offsets", "-b", live.server.bootstrap, "--group", "nobody", "-o", "tsv")
     assert (result.status, len(result.out.splitlines())) == (3, 1)
     assert result.err == (
@@ -226,7 +226,7 @@ def test_follow_begins_at_the_end(live: Live) -> None:
     assert (follower.status, follower.notes) == (130, [])
 
 
-def test_follow_from_a_place(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_follow_from_a_place(live: Live, cli: Cli) -> None:
     """All that is there, as in a run that ends; then what comes."""
     bootstrap = live.server.bootstrap
     before = cli("decode-offsets", "-b", bootstrap, "-o", "jsonl").out.splitlines()
@@ -339,7 +339,7 @@ def test_following_sends_only_questions(live: Live) -> None:
     assert [flaw for flaw in flaws if flaw] == []
 
 
-def test_damage_and_a_restart(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_damage_and_a_restart(live: Live, cli: Cli) -> None:
     """Last: a batch is damaged while the broker is down. Who follows waits until it is back."""
     server = live.server
     with Follower(server.bootstrap) as follower:

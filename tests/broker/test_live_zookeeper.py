@@ -28,7 +28,7 @@ from tests.broker.maven import run_java
 from tests.broker.old_consumers import Black, Fetch, OldConsumers, Streams, White, old_consumers
 from tests.broker.servers import Broker, broker
 from tests.broker.zookeeper_proxy import READS, ZookeeperProxy
-from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli, Result
 from tests.cli.suggested import suggested
 from tests.contract.group_source import GroupSourceContract
 from tests.contract.saved import saved
@@ -97,7 +97,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 @pytest.fixture
-def ask(live: Live, cli: Cli) -> Any:  # noqa: F811
+def ask(live: Live, cli: Cli) -> Any:
     def run(*args: str) -> Result:
         return cli(*args, "--zookeeper", live.connect)
 
@@ -183,11 +183,7 @@ def test_same_offsets_and_lags_as_the_tool(live: Live, ask: Any, group: str, top
 
 @pytest.mark.parametrize("dual", ["true", "false"])
 def test_consumers_that_commit_to_kafka_begin_where_they_are_said_to(
-    live: Live,
-    ask: Any,
-    tmp_path: Path,
-    cli: Cli,  # noqa: F811
-    dual: str,
+    live: Live, ask: Any, tmp_path: Path, cli: Cli, dual: str
 ) -> None:
     consumers, name = live.consumers, f"stored-{dual}"
     config = {"offsets_storage": "kafka", "dual_commit_enabled": dual}
@@ -250,7 +246,7 @@ def test_marks_and_time_lag(ask: Any) -> None:
     assert [each["time_lag_ms"] for each in row["offsets"]] == [None, None]
 
 
-def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
     """Every command that takes --zookeeper, as a proxy sees it."""
     assert live.server.zookeeper is not None
     lines = (
@@ -349,7 +345,7 @@ def test_owners_and_nodes(live: Live, ask: Any) -> None:
     assert shallow == ["/consumers", *(f"/consumers/{group}" for group in GROUPS)]
 
 
-def test_completion(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_completion(live: Live, cli: Cli) -> None:
     line = f"kgroup describe --zookeeper {live.connect} "
     assert suggested(cli, line) == ("plain", list(GROUPS))
     (id_,) = [each.consumer_id for each in live.consumers.alive.values() if each.group == "billing"]
@@ -372,7 +368,7 @@ def test_names(ask: Any) -> None:
     assert [json.loads(line)["group_id"] for line in both] == ["orders", "others"]
 
 
-def test_nodes_that_cannot_be_read(live: Live, ask: Any, cli: Cli) -> None:  # noqa: F811
+def test_nodes_that_cannot_be_read(live: Live, ask: Any, cli: Cli) -> None:
     acl = [make_digest_acl("kgroup", "secret", read=True)]
     live.put("/bad/consumers/g/ids/c", "{")
     live.put("/bad/consumers/g/locks/one", "x")
@@ -399,7 +395,7 @@ def test_nodes_that_cannot_be_read(live: Live, ask: Any, cli: Cli) -> None:  # n
     assert "denied-node" in [each["kind"] for each in json.loads(wrong.out)["errors"]]
 
 
-def test_where_there_is_no_kafka(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_where_there_is_no_kafka(live: Live, cli: Cli) -> None:
     live.put("/other/kafka/brokers/ids", "")
     result = cli("list", "--zookeeper", f"{live.connect}/other")
     assert (result.status, result.out) == (1, "")
@@ -415,7 +411,7 @@ def test_where_there_is_no_kafka(live: Live, cli: Cli) -> None:  # noqa: F811
     assert cli("list", "--zookeeper", f"{live.connect}/other/kafka").status == 0
 
 
-def test_connections_that_break_and_servers_that_are_down(live: Live, cli: Cli) -> None:  # noqa: F811
+def test_connections_that_break_and_servers_that_are_down(live: Live, cli: Cli) -> None:
     assert live.server.zookeeper is not None
     result = cli("list", "--zookeeper", f"127.0.0.1:1,{live.connect}")
     assert (result.status, result.err) == (0, "")

@@ -14,7 +14,7 @@ import pytest
 
 from tests.broker.old_consumers import Black, OldConsumers, Streams, old_consumers
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.record.raw import commit
 from tests.record.wire import Wire
 from tests.waiting import PATIENCE_S, until
@@ -74,7 +74,7 @@ Check = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
-def check(live: Live, cli: Cli) -> Check:  # noqa: F811
+def check(live: Live, cli: Cli) -> Check:
     """Check groups, and give the findings; the exit status says whether there are any."""
 
     def run(*args: str) -> list[dict[str, Any]]:
@@ -151,10 +151,7 @@ def test_a_group_that_is_left_and_a_commit_past_the_end(live: Live, check: Check
 
 
 def test_commits_to_zookeeper_and_to_kafka(
-    live: Live,
-    check: Check,
-    cli: Cli,  # noqa: F811
-    tmp_path: Path,
+    live: Live, check: Check, cli: Cli, tmp_path: Path
 ) -> None:
     live.consumers.join(
         "dual", "dual", Streams({"orders": 1}), offsets_storage="kafka", dual_commit_enabled="true"
@@ -174,11 +171,7 @@ def test_commits_to_zookeeper_and_to_kafka(
     assert [json.loads(line) for line in saved.out.splitlines()] == [finding]
 
 
-def test_a_list_that_comes_to_internal_topics(
-    live: Live,
-    check: Check,
-    cli: Cli,  # noqa: F811
-) -> None:
+def test_a_list_that_comes_to_internal_topics(live: Live, check: Check, cli: Cli) -> None:
     """Comes when there are some, which the test before sees to."""
     for number, options in enumerate([{"exclude_internal_topics": "false"}, {}]):
         name = f"internal-{number}"

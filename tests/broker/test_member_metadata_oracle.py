@@ -1,5 +1,7 @@
 """What assignors, Streams and Connect put into a group, against their own classes of 4.3.1."""
 
+from __future__ import annotations
+
 import json
 import struct
 from collections import Counter

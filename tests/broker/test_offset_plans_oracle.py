@@ -20,7 +20,7 @@ from kafka import KafkaProducer
 from tests.broker.group_tools import PATIENT
 from tests.broker.maven import run_java, version_tuple
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.record.raw import await_coordinator, commit, create_topics
 from tests.record.wire import Wire
 
@@ -90,7 +90,7 @@ def logs(
         yield Logs(server, old_ms + 1_800_000)
 
 
-def ours(cli: Cli, logs: Logs, *arguments: str) -> set[str]:  # noqa: F811
+def ours(cli: Cli, logs: Logs, *arguments: str) -> set[str]:
     """Ask kgroup for the same: what it would commit, in the form of Kafka's lines."""
     line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", *arguments, "-o", "json"]
     result = cli(*line)
@@ -116,20 +116,20 @@ GOALS = {
 
 
 @pytest.mark.parametrize("theirs", GOALS)
-def test_goals_over_what_is_committed(cli: Cli, logs: Logs, theirs: str) -> None:  # noqa: F811
+def test_goals_over_what_is_committed(cli: Cli, logs: Logs, theirs: str) -> None:
     found = logs.plan(*theirs.split())
     assert len(found) == 4
     assert unquoted(ours(cli, logs, *GOALS[theirs].split())) == unquoted(found)
 
 
 @pytest.mark.parametrize("topic", ["orders", "orders:0,3"])
-def test_goals_over_topics(cli: Cli, logs: Logs, topic: str) -> None:  # noqa: F811
+def test_goals_over_topics(cli: Cli, logs: Logs, topic: str) -> None:
     for theirs in ("--to-earliest", "--to-current", "--to-offset 11"):
         found = logs.plan(*theirs.split(), topics=f"--topic {topic}")
         assert ours(cli, logs, *theirs.split(), "--topic", topic) == found
 
 
-def test_a_time(cli: Cli, logs: Logs) -> None:  # noqa: F811
+def test_a_time(cli: Cli, logs: Logs) -> None:
     text = datetime.fromtimestamp(logs.middle_ms / 1000, UTC).isoformat(timespec="milliseconds")
     theirs = logs.plan("--to-datetime", text.removesuffix("+00:00"))
     if version_tuple(logs.server.version) < (2, 5):  # takes it for the local time
@@ -137,7 +137,7 @@ def test_a_time(cli: Cli, logs: Logs) -> None:  # noqa: F811
     assert unquoted(ours(cli, logs, "--to-time", text)) == unquoted(theirs)
 
 
-def test_lines_are_those_of_the_tool(cli: Cli, logs: Logs, tmp_path: Path) -> None:  # noqa: F811
+def test_lines_are_those_of_the_tool(cli: Cli, logs: Logs, tmp_path: Path) -> None:
     """What we export Kafka's tool would write, and reads; that of 1.1.1 knows no quotes."""
     quotes = version_tuple(logs.server.version) >= (2, 8)
     path = tmp_path / "plan.csv"
@@ -154,11 +154,7 @@ def test_lines_are_those_of_the_tool(cli: Cli, logs: Logs, tmp_path: Path) -> No
             assert unquoted(committed) == logs.plan("--to-current", group=group)
 
 
-def test_lines_of_several_groups_name_them(
-    cli: Cli,  # noqa: F811
-    logs: Logs,
-    tmp_path: Path,
-) -> None:
+def test_lines_of_several_groups_name_them(cli: Cli, logs: Logs, tmp_path: Path) -> None:
     if version_tuple(logs.server.version) < (2, 8):
         return  # whose tool takes one group only, and no quotes
     path = tmp_path / "plan.csv"
@@ -180,10 +176,7 @@ def test_lines_of_several_groups_name_them(
 
 @pytest.mark.parametrize("export", [["--export"], []])
 def test_whatever_the_tool_says_is_read(
-    cli: Cli,  # noqa: F811
-    logs: Logs,
-    tmp_path: Path,
-    export: list[str],
+    cli: Cli, logs: Logs, tmp_path: Path, export: list[str]
 ) -> None:
     """Its CSV, its table, and between the lines what it says of partition 3, which is empty."""
     if not export and logs.server.version == "3.9.2":
@@ -201,7 +194,7 @@ def test_whatever_the_tool_says_is_read(
     assert found == logs.plan(*goal[2:], topics="--topic orders")
 
 
-def test_bytes_are_those_of_the_segments(cli: Cli, logs: Logs) -> None:  # noqa: F811
+def test_bytes_are_those_of_the_segments(cli: Cli, logs: Logs) -> None:
     line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", "--to-earliest", "--times"]
     found = {
         (row["topic"], row["partition"]): row["bytes"]
@@ -212,11 +205,7 @@ def test_bytes_are_those_of_the_segments(cli: Cli, logs: Logs) -> None:  # noqa:
     assert found["orders", 0] is None  # from 4, in the middle
 
 
-def test_a_plan_of_the_tool_is_carried_out_and_undone(
-    cli: Cli,  # noqa: F811
-    logs: Logs,
-    tmp_path: Path,
-) -> None:
+def test_a_plan_of_the_tool_is_carried_out_and_undone(cli: Cli, logs: Logs, tmp_path: Path) -> None:
     plan, backup = tmp_path / "plan.csv", tmp_path / "backup.json"
     before, wanted = logs.plan("--to-current"), logs.plan("--to-offset", "3")
     assert before != wanted
@@ -238,7 +227,7 @@ def unquoted(lines: set[str]) -> set[str]:
     return {line.replace('"', "") for line in lines}
 
 
-def test_what_a_cluster_does_not_have(cli: Cli, logs: Logs, tmp_path: Path) -> None:  # noqa: F811
+def test_what_a_cluster_does_not_have(cli: Cli, logs: Logs, tmp_path: Path) -> None:
     line = ["offsets", "reset", "-b", logs.server.bootstrap, "billing", "--to-latest"]
     for topic, text in (
         ("nosuch", "nosuch: The topic does not exist."),
@@ -261,11 +250,7 @@ def test_what_a_cluster_does_not_have(cli: Cli, logs: Logs, tmp_path: Path) -> N
     }
 
 
-def test_groups_in_zookeeper_go_to_the_same_places(
-    cli: Cli,  # noqa: F811
-    logs: Logs,
-    tmp_path: Path,
-) -> None:
+def test_groups_in_zookeeper_go_to_the_same_places(cli: Cli, logs: Logs, tmp_path: Path) -> None:
     """Which ZooKeeper does not know: brokers are asked."""
     if logs.server.zookeeper is None:
         return

@@ -27,8 +27,8 @@ from kgroup.source.offset_file import OffsetFile
 from tests.broker.group_tools import offsets_by_kafka
 from tests.broker.live_groups import MODERN_CONFIG, start_streams
 from tests.broker.servers import Broker, broker, cluster
-from tests.cli import conftest
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli import command_line
+from tests.cli.command_line import Cli
 from tests.contract.offset_store import essence
 from tests.record.clients import java, join_java, make_topics, settle
 from tests.record.raw import commit
@@ -202,10 +202,7 @@ started later, one that wrote records twice, one that is behind, and one that ha
 
 
 def test_a_copy_to_a_mirror(
-    live: tuple[Broker, Session],
-    orders_broker: Broker,
-    cli: Cli,  # noqa: F811
-    tmp_path: Path,
+    live: tuple[Broker, Session], orders_broker: Broker, cli: Cli, tmp_path: Path
 ) -> None:
     """By the times of records, which only the mirror's own broker can tell; and clamped."""
     first, second = live[0], orders_broker
@@ -244,7 +241,7 @@ def test_a_copy_to_a_mirror(
 
     stores = [f"kafka:{server.bootstrap}" for server in (first, second)]
 
-    def copy(group_id: str, *options: str) -> conftest.Result:
+    def copy(group_id: str, *options: str) -> command_line.Result:
         backup = tmp_path / f"{group_id}.json"
         line = ("offsets", "copy", *stores, "--group", "mirrored", "--as", group_id, *options)
         return cli(*line, "--execute", "--backup", backup, "-o", "json")

@@ -18,8 +18,8 @@ from kafka import KafkaProducer
 from tests.broker.maven import version_tuple
 from tests.broker.proxy import RecordingProxy, groups_written, why_not_harmless
 from tests.broker.servers import Broker, broker
+from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
 from tests.record.raw import RawMember, await_coordinator, commit, consumer_protocol, create_topics
 from tests.record.raw import join as join_group
 from tests.record.wire import Wire
@@ -102,7 +102,7 @@ def test_every_command_that_changes_something_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_what_is_written(watched: Watched, cli: Cli, name: str, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_written(watched: Watched, cli: Cli, name: str, tmp_path: Path) -> None:
     line, written = LINES[name]
     version, bootstrap = watched.server.version, watched.server.bootstrap
     with Wire(version, bootstrap) as wire:
@@ -133,11 +133,7 @@ def test_what_is_written(watched: Watched, cli: Cli, name: str, tmp_path: Path) 
     assert watched.offsets(cli)["other"] == before["other"]
 
 
-def test_topics_are_deleted_from_a_group(
-    watched: Watched,
-    cli: Cli,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_topics_are_deleted_from_a_group(watched: Watched, cli: Cli, tmp_path: Path) -> None:
     """Kafka before 2.4 cannot."""
     with Wire(watched.server.version, watched.server.bootstrap) as wire:
         commit(wire, "one", COMMITS)
@@ -152,7 +148,7 @@ def test_topics_are_deleted_from_a_group(
     assert watched.offsets(cli)["one"] == [5]
 
 
-def test_an_active_group_is_left_alone(watched: Watched, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_an_active_group_is_left_alone(watched: Watched, cli: Cli, tmp_path: Path) -> None:
     member = RawMember(watched.server.version, watched.server.bootstrap, "active-client")
     protocols = {"range": consumer_protocol(["orders"])}
     join_group(member, "active", protocols, consumer_protocol(["orders"], 0))

@@ -4,6 +4,8 @@ Each file goes to kgroup (its keyword arguments, to plain connections of kafka-p
 Kafka's own Java Admin client, which says whether the file is right.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 import re
@@ -45,7 +47,7 @@ from tests.broker.secure_broker import (
     login,
     written,
 )
-from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli, Result
 from tests.record.raw import (
     RawMember,
     await_coordinator,
@@ -227,7 +229,7 @@ def _assert_no_secret(*texts: str) -> None:
 def test_commands_never_show_a_secret(
     name: str,
     files: dict[str, Path],
-    cli: Cli,  # noqa: F811
+    cli: Cli,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -240,7 +242,7 @@ def test_commands_never_show_a_secret(
     _assert_no_secret(result.out, result.err, caplog.text)
 
 
-def test_a_snapshot_holds_no_secret(files: dict[str, Path], cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_a_snapshot_holds_no_secret(files: dict[str, Path], cli: Cli, tmp_path: Path) -> None:
     saved = tmp_path / "snapshot.json"
     config = files["plain-tls"]
     assert cli("snapshot", "--all", "-f", saved, "--command-config", config).status == 0
@@ -260,10 +262,7 @@ def test_a_snapshot_holds_no_secret(files: dict[str, Path], cli: Cli, tmp_path: 
     ],
 )
 def test_wrong_settings_never_show_a_secret(
-    server: SecureBroker,
-    cli: Cli,  # noqa: F811
-    caplog: pytest.LogCaptureFixture,
-    overrides: tuple[str, ...],
+    server: SecureBroker, cli: Cli, caplog: pytest.LogCaptureFixture, overrides: tuple[str, ...]
 ) -> None:
     options = [word for each in overrides for word in ("-X", each)]
     with caplog.at_level(logging.DEBUG):
@@ -276,7 +275,7 @@ Ask = Callable[..., Result]
 
 
 @pytest.fixture
-def ask(server: SecureBroker, cli: Cli) -> Ask:  # noqa: F811
+def ask(server: SecureBroker, cli: Cli) -> Ask:
     """Runs a command as a guest."""
 
     def run(user: str, *args: str) -> Result:

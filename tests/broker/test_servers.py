@@ -18,7 +18,8 @@ from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartitio
 
 from tests.broker import maven, process
 from tests.broker.maven import JavaError, class_archive, compile_java, run_java, version_tuple
-from tests.broker.servers import Broker, ServerError, broker, cluster, zookeeper
+from tests.broker.process import ServerError
+from tests.broker.servers import Broker, broker, cluster, zookeeper
 from tests.waiting import until
 
 

@@ -3,6 +3,8 @@
 Kafka 4.0 wrote them in a shape of its own, which only its own tool reads.
 """
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from pathlib import Path

@@ -17,13 +17,11 @@ import pytest
 from kgroup.cli.command.history import COMMANDS
 from kgroup.history.sql.engine import DuckEngine, Engine
 from kgroup.spark.engine import SparkEngine
-from tests.cli.conftest import Cli, cli
+from tests.cli.command_line import Cli
 from tests.history.builds import RECORDED, build
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["cli"]
 
 Lines = list[tuple[str, ...]]
 

@@ -13,15 +13,13 @@ import pytest
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.spark.engine import SparkEngine
 from kgroup.spark.plan_check import FUNCTIONS
-from tests.cli.conftest import Cli, cli
+from tests.cli.command_line import Cli
 from tests.history.damaged_warehouse import DAMAGES, LOG_DIR, check_every_question, drop_columns
 from tests.history.recorded import Built
 from tests.history.warehouse_files import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-__all__ = ["cli"]
 
 STATEMENTS = {
     "AddTableColumns": "ALTER TABLE t ADD COLUMNS (a INT)",

@@ -17,7 +17,7 @@ from kafka import KafkaProducer
 from tests.broker.group_tools import consumer_groups
 from tests.broker.maven import run_java
 from tests.broker.servers import Broker, broker
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.record.raw import await_coordinator, commit, create_topics
 from tests.record.wire import Wire
 from tests.waiting import until
@@ -84,7 +84,7 @@ def tiered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiered]:
         yield Tiered(server, begin_ms)
 
 
-def test_what_is_partly_in_remote_storage(tiered: Tiered, cli: Cli) -> None:  # noqa: F811
+def test_what_is_partly_in_remote_storage(tiered: Tiered, cli: Cli) -> None:
     """Its size is unknown: brokers tell the bytes on their disks. All else is as elsewhere."""
     until(lambda: tiered.start("tiered", "earliest-local") > 0, every_s=1)
     assert tiered.start("tiered", "earliest") == 0

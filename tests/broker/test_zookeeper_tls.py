@@ -14,7 +14,7 @@ from kgroup.source.zookeeper.source import Zookeeper
 from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 from tests.broker.process import HOST, free_port, running
 from tests.broker.servers import ZooKeeper
-from tests.cli.conftest import Cli, Result, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli, Result
 from tests.contract.offset_store import changes_to, essence
 
 TRUST = {
@@ -70,7 +70,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureZooKeeper
         yield server
 
 
-def run(cli: Cli, folder: Path, settings: Mapping[str, str], connect: str) -> Result:  # noqa: F811
+def run(cli: Cli, folder: Path, settings: Mapping[str, str], connect: str) -> Result:
     file = folder / "client.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     return cli("list", "--zookeeper", connect, "--command-config", file, "--timeout", "20")
@@ -78,10 +78,7 @@ def run(cli: Cli, folder: Path, settings: Mapping[str, str], connect: str) -> Re
 
 @pytest.mark.parametrize("trust", [TRUST, PEM_TRUST])
 def test_certificates_both_ways(
-    server: SecureZooKeeper,
-    cli: Cli,  # noqa: F811
-    tmp_path: Path,
-    trust: Mapping[str, str],
+    server: SecureZooKeeper, cli: Cli, tmp_path: Path, trust: Mapping[str, str]
 ) -> None:
     result = run(cli, tmp_path, {**trust, **KEY}, f"{HOST}:{server.secure_port}")
     assert (result.status, result.err) == (0, "")
@@ -98,7 +95,7 @@ def test_offsets_are_written_over_tls(server: SecureZooKeeper) -> None:
         assert store.delete_groups(["secure"]) == ()
 
 
-def test_what_is_said_where_it_fails(server: SecureZooKeeper, cli: Cli, tmp_path: Path) -> None:  # noqa: F811
+def test_what_is_said_where_it_fails(server: SecureZooKeeper, cli: Cli, tmp_path: Path) -> None:
     secure = f"{HOST}:{server.secure_port}"
     stranger = PEM_TRUST | {"zookeeper.ssl.truststore.location": str(FOLDER / "stranger.pem")}
     for settings, connect, text in (

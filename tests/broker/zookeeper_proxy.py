@@ -18,8 +18,6 @@ from threading import Thread
 
 from tests.broker.process import HOST
 
-__all__ = ["READS", "READS_OF_WRITERS", "WRITES", "ZookeeperProxy", "groups_written"]
-
 READS = {4: "getData", 12: "getChildren2", 100: "auth", -11: "closeSession"}
 """Opcodes that what only reads may send: none changes a node (`org.apache.zookeeper.ZooDefs`)."""
 

@@ -11,8 +11,6 @@ import click
 
 from tests.cli.commands import EVERY_COMMAND, context_of
 
-__all__ = ["FOLDER", "pages", "write_folder"]
-
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
 

@@ -9,8 +9,6 @@ import click
 from kgroup.cli.lazy_group import LazyGroup
 from kgroup.cli.main import kgroup
 
-__all__ = ["EVERY_COMMAND", "context_of", "split_line"]
-
 
 def _below(group: LazyGroup, words: tuple[str, ...] = ()) -> dict[str, click.Command]:
     found: dict[str, click.Command] = {}

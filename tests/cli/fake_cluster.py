@@ -1,5 +1,7 @@
 """A cluster that keeps what it is asked for."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -36,11 +38,11 @@ class FakeCluster:
         self.problems: tuple[Problem, ...] = ()
         self.error: Exception | None = None
 
-    def __call__(self, bootstrap: list[str], **options: Any) -> "FakeCluster":
+    def __call__(self, bootstrap: list[str], **options: Any) -> FakeCluster:
         self.made.append({"bootstrap": bootstrap, **options})
         return self
 
-    def __enter__(self) -> "FakeCluster":
+    def __enter__(self) -> FakeCluster:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -48,8 +48,6 @@ from kgroup.simulation.timeline import Simulation
 from tests.cli.command_pages import write_folder
 from tests.render.output_page import EXTENDED, rows_under, tables
 
-__all__ = ["FOLDER", "ROWS", "check_document", "schemas"]
-
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
 
 _AnyRecord = make_dataclass(

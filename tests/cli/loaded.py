@@ -1,5 +1,7 @@
 """What a command line imports."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 

@@ -4,6 +4,8 @@ roff: a line that begins with a dot is a request, and a dot of a text there has 
 before it; what would become another character in print (a dash a hyphen) is written by its name.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +16,6 @@ from kgroup import __version__
 from kgroup.cli.lazy_group import LazyGroup
 from kgroup.cli.main import kgroup
 from tests.cli.command_pages import write_folder
-
-__all__ = ["FOLDER", "pages"]
 
 FOLDER = Path(__file__).parents[2] / "man"
 _NAMED = str.maketrans(

@@ -12,8 +12,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["EXAMPLE", "PAGE", "WIDTH", "on_a_terminal", "plain", "written"]
-
 PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
 WIDTH = 100
 """Of the terminal on which they are shown."""

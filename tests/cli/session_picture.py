@@ -12,8 +12,6 @@ from rich.text import Text
 
 from tests.cli.plan_page import on_a_terminal
 
-__all__ = ["PICTURE", "picture"]
-
 PICTURE = Path(__file__).parents[2] / "docs" / "session.svg"
 _WIDTH = 120
 _COMMANDS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 BREAKS = " \t\n\"'@><=;|&(:"
 """$COMP_WORDBREAKS of bash."""

@@ -1,12 +1,14 @@
 """Numbers of thousands of digits, JSON of a thousand levels, hosts that no one can be called."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 DIGITS = "9" * 5000
 DEEP = "[" * 1000 + "]" * 1000

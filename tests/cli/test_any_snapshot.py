@@ -17,7 +17,7 @@ from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.sample import sample_log_dir
 from kgroup.source.log.source import LogDir
 from kgroup.source.snapshot.file import snapshot_lines, write_gzip
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.examples import examples
 from tests.recorded_tree import recorded_source
 

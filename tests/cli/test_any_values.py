@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kgroup.cli.option.parameter import parse_bytes, parse_end, parse_instant
 from kgroup.model.pattern import parse_regex
 from kgroup.protocol.record.coordinator_record import decode_record
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.examples import examples
 
 INT64 = 1 << 63

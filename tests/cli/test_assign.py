@@ -1,5 +1,7 @@
 """`kgroup assign` from the command line."""
 
+from __future__ import annotations
+
 import json
 import re
 import subprocess
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.assignor.strategy import CLIENTS
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 SPEC = {
     "id": "g",

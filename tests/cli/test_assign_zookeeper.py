@@ -1,5 +1,7 @@
 """`kgroup assign` on a snapshot of the recorded ZooKeeper."""
 
+from __future__ import annotations
+
 import json
 import re
 from pathlib import Path
@@ -10,7 +12,7 @@ from kgroup.model.log_range import LogRange
 from kgroup.model.snapshot import Origin
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.snapshot.file import snapshot_lines
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.operation.sources import TreeSource
 from tests.recorded_tree import recorded, recorded_tree
 

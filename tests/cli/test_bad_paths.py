@@ -14,8 +14,8 @@ import pytest
 
 from kgroup.cli.option.common import AnyPath, OutputFolder, OutputPath
 from kgroup.sample import sample_log_dir
+from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND
-from tests.cli.conftest import Cli
 from tests.examples import some_of
 
 GROUP = "order-service"

@@ -11,7 +11,7 @@ import pytest
 from kgroup.operation.check.limit import LIMITS
 from kgroup.operation.check.rule import Rule
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.cli.fake_cluster import FakeCluster
 from tests.cli.loaded import loaded_by
 from tests.cli.suggested import suggested

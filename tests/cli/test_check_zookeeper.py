@@ -1,5 +1,7 @@
 """`kgroup check --zookeeper` on the recorded tree, in every form, with its exit statuses."""
 
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -11,7 +13,7 @@ import pytest
 from kgroup.operation.check.rule import Rule
 from kgroup.render.group.finding import FINDING_COLUMNS
 from kgroup.source.snapshot.file import snapshot_lines
-from tests.cli.conftest import Cli, Result
+from tests.cli.command_line import Cli, Result
 from tests.cli.suggested import suggested
 from tests.recorded_tree import recorded_snapshot
 

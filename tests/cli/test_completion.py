@@ -20,8 +20,8 @@ from kgroup.model.group import Group, GroupState
 from kgroup.render.group.group import LIST_COLUMNS, STATE_COLUMNS
 from kgroup.sample import sample_log_dir
 from kgroup.source.log.source import LogDir
+from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND
-from tests.cli.conftest import Cli
 from tests.cli.loaded import loaded_by
 from tests.cli.suggested import BREAKS, suggested
 from tests.examples import some_of

@@ -1,5 +1,7 @@
 """The connection options, in a command of the test's own."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

@@ -1,9 +1,11 @@
+from __future__ import annotations
+
 import json
 import re
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 
 def test_computed_without_a_source(cli: Cli) -> None:

@@ -1,12 +1,14 @@
 """Every damaged copy of a recorded segment, through the whole command."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.examples import some_of
 
 DAMAGED = Path(__file__).parents[1] / "data/damaged"

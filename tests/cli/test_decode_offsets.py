@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -9,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kgroup.render.record.record import RECORD_COLUMNS
-from tests.cli.conftest import Cli, Result
+from tests.cli.command_line import Cli, Result
 from tests.columnar.log_writer import batch
 from tests.operation.log_files import (
     Log,

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import json
 import re
 from pathlib import Path
@@ -5,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.render.group.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.render.read_markup import read
 
 FIELDS = [

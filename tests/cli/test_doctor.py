@@ -1,10 +1,12 @@
+from __future__ import annotations
+
 import json
 from pathlib import Path
 
 import pytest
 
 from kgroup import __version__
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.cli.loaded import loaded_by
 
 

@@ -3,14 +3,16 @@
 Those that need a server are parsed.
 """
 
+from __future__ import annotations
+
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND, context_of, split_line
-from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[2]
 

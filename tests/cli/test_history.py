@@ -1,5 +1,7 @@
 """The commands of `kgroup history` that ask: options, forms and exit statuses."""
 
+from __future__ import annotations
+
 import json
 import shlex
 from collections import defaultdict
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.columnar.log_writer import Plain, batch
 from tests.history.owner_story import STORY, T, generation, interval
 from tests.history.recorded import Built, log_of, time_of

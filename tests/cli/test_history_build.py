@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.history.table_oracle import read_tables
 
 ROOT = Path(__file__).parents[2]

@@ -1,12 +1,14 @@
 """Which engine is asked, as far as no JVM is needed to find out."""
 
+from __future__ import annotations
+
 import importlib.util
 from importlib.machinery import ModuleSpec
 
 import pytest
 
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.history.recorded import Built
 
 

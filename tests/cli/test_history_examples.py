@@ -1,5 +1,7 @@
 """Every example of a question, in the help and in docs/history.md, is run on the sample."""
 
+from __future__ import annotations
+
 import re
 import shlex
 from collections.abc import Iterator
@@ -26,7 +28,7 @@ from kgroup.history.rebalance.rebalance import (
 )
 from kgroup.history.rebalance.storm import Starter, Storm
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.examples import some_of
 from tests.history.builds import build
 

@@ -1,5 +1,7 @@
 """`kgroup history report`: the file is written whole, or not at all."""
 
+from __future__ import annotations
+
 import builtins
 import resource
 import subprocess
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.history.recorded import Built
 
 

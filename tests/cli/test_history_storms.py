@@ -1,12 +1,14 @@
 """Storms of rebalances: cases by hand, and a recorded group."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.storm import storms_of
 from kgroup.render.history.rebalance import STORM_COLUMNS, storm_sheet
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.history.rebalance_case import ALONE, STATIC, A, B, T, ask, ask_cases, classic, member
 from tests.history.recorded import Ask, Built
 

@@ -1,5 +1,7 @@
 """`kgroup history stream`, as far as that needs neither Spark nor a cluster."""
 
+from __future__ import annotations
+
 import sys
 from contextlib import nullcontext
 from errno import ENOSPC
@@ -11,7 +13,7 @@ from kgroup.history.input import live_source
 from kgroup.history.input.live_source import LiveSource
 from kgroup.source.config.client_config import ClientConfig
 from kgroup.spark import session, stream
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 
 def test_a_full_disk_leaves_the_batches_before(

@@ -9,8 +9,8 @@ import pytest
 from jsonschema import ValidationError
 
 from kgroup.sample import sample_log_dir
+from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND
-from tests.cli.conftest import Cli
 from tests.cli.json_schemas import FOLDER, ROWS, check_document, schemas
 from tests.history.recorded import Built
 

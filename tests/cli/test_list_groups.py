@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -6,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.render.group.group import LIST_COLUMNS
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 ANSWERS = json.loads((Path(__file__).parents[1] / "data/sample/manifest.json").read_text("utf-8"))[
     "answers"

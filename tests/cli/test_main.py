@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import errno
 import os
 import re
@@ -18,12 +20,12 @@ from kgroup.cli.command import members, offsets, zk
 from kgroup.cli.lazy_group import CommandTable
 from kgroup.cli.main import COMMANDS
 from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
+from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND
-from tests.cli.conftest import Cli
 from tests.cli.loaded import loaded_by
 
 
-def process(*args: str, **options: object) -> "subprocess.CompletedProcess[str]":
+def process(*args: str, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "kgroup", *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
 

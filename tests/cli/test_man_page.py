@@ -1,5 +1,7 @@
 """Manual pages say what the commands' help says, and formatters take them."""
 
+from __future__ import annotations
+
 import re
 import shutil
 import subprocess

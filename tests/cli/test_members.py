@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from kgroup.model.problem import Problem
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.operation.offset_stores import Cluster
 
 

@@ -27,7 +27,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan
 from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.source.sql.store import SqlOffsetStore
-from tests.cli.conftest import Cli, Result
+from tests.cli.command_line import Cli, Result
 from tests.operation.offset_stores import Cluster, Store
 from tests.source.broker_answers import answering_broker, metadata, orders, topic
 

@@ -18,8 +18,8 @@ import pytest
 from kgroup.cli.option.common import AnyPath, InputFolder, InputPath, OutputFolder, OutputPath
 from kgroup.cli.option.execution import execution_options
 from kgroup.sample import sample_log_dir
+from tests.cli.command_line import Cli
 from tests.cli.commands import EVERY_COMMAND
-from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[2]
 GROUP = "order-service"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Cli, Result
+from tests.cli.command_line import Cli, Result
 
 KAFKAJS = Path(__file__).parents[1] / "data" / "field" / "kafkajs-group.json"
 UNPLAYED = (

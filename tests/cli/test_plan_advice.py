@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kgroup.operation.plan.plan import Target
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.cli.suggested import suggested
 
 

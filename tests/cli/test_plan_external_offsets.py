@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.source.sql.stored import query
 
 ORDERS = {0: 10, 1: 11, 2: 12, 3: 9, 4: 4, 5: 15}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.operation.plan.plan import Target
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.cli.plan_page import EXAMPLE, PAGE, WIDTH, plain
 
 TEXT = PAGE.read_text("utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgroup import sample
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 COMMITS = ("plan", "kafka-offsets", "--sample")
 

@@ -21,7 +21,7 @@ from kgroup.operation.describe import describe
 from kgroup.operation.printed_command import Reach, connected_by
 from kgroup.sample import sample_log_dir
 from kgroup.source.log.source import LogDir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.operation.sources import FakeSource
 
 COMMAND = re.compile(r"kgroup [a-z].*?(?= shows| says| has |, |: | finds|\.$|`|$)")

@@ -1,5 +1,7 @@
 """What only a whole process shows: pipes, signals, standard input, a terminal."""
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.columnar.log_writer import batch
 from tests.default_signals import default_signals
 from tests.examples import some_of
@@ -138,7 +140,7 @@ def test_closed_standard_streams(closed: str, args: str, status: int, shown: str
 @contextmanager
 def waiting(
     folder: Path, start: Callable[[], object] = default_signals
-) -> Iterator["subprocess.Popen[bytes]"]:
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process that waits for the rest of its standard input, with a folder for files."""
     environment = {**os.environ, "TMPDIR": str(folder)}
     process = subprocess.Popen(

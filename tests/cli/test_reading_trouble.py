@@ -16,7 +16,7 @@ import pytest
 from kgroup.cli.output.progress import Progress
 from kgroup.kernel import compiled
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 
 @pytest.fixture

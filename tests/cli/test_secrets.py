@@ -15,7 +15,7 @@ from kgroup.errors import KgroupError, ProblemKind
 from kgroup.model.offset import StoreName
 from kgroup.model.problem import Problem
 from kgroup.redaction import keep_secret, keep_userinfo, redact
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.source.fake_broker import fake_broker
 
 CORE = "tr0ub4dor"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 DATA = Path(__file__).parents[1] / "data"
 JSON = ("-o", "json")

@@ -1,5 +1,7 @@
 """`kgroup snapshot`, and the commands on what it saved."""
 
+from __future__ import annotations
+
 import gzip
 import json
 import sys
@@ -12,7 +14,7 @@ import pytest
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.problem import Problem
-from tests.cli.conftest import Cli, Result
+from tests.cli.command_line import Cli, Result
 from tests.cli.fake_cluster import FakeCluster
 from tests.examples import some_of
 

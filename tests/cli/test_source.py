@@ -1,5 +1,7 @@
 """One choice of source for `list`, `describe` and `coordinator`: options, and the environment."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.source.base import DEFAULT_LOG_BUDGET
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.cli.fake_cluster import FakeCluster
 
 

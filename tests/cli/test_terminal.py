@@ -1,5 +1,7 @@
 """Tables on terminals of many widths: folded, or a field a line, but no number or time is cut."""
 
+from __future__ import annotations
+
 import json
 import re
 import sys
@@ -9,9 +11,10 @@ from typing import Any
 import pytest
 
 from kgroup.cli.output.form import FORMS
-from kgroup.render.cell import HARMFUL, rfc3339
+from kgroup.model.instant import rfc3339
+from kgroup.render.cell import HARMFUL
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.history.recorded import Built
 from tests.operation.log_files import commit_key
 

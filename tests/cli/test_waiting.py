@@ -15,7 +15,7 @@ import pytest
 
 from kgroup.source.broker import client
 from tests.broker.key_stores import FOLDER
-from tests.cli.conftest import Cli, Result
+from tests.cli.command_line import Cli, Result
 from tests.source.broker_answers import described
 from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 

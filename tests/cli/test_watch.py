@@ -21,7 +21,7 @@ import pytest
 
 from kgroup.operation.change import ChangeKind
 from kgroup.source.base import Question
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.cli.fake_cluster import FakeCluster
 from tests.columnar.log_writer import batch
 from tests.default_signals import default_signals

@@ -1,5 +1,7 @@
 """Without the extra `fast` the reference decoder reads large inputs too, and it is said once."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.sample import sample_log_dir
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 
 NOTE = (
     "kgroup: note: a large input was read without compiled code, which is many times as fast: "
@@ -16,9 +18,7 @@ NOTE = (
 )
 
 
-def without_compiler(
-    *args: object, broken: Path | None = None
-) -> "subprocess.CompletedProcess[str]":
+def without_compiler(*args: object, broken: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command line for which every input is large, where no compiler is installed.
 
     Args:

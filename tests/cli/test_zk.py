@@ -16,7 +16,7 @@ from kgroup.model.snapshot import Snapshot, SnapshotNode
 from kgroup.render.group.zookeeper import FETCH_COLUMNS
 from kgroup.sample import sample_zookeeper
 from kgroup.source.snapshot.file import snapshot_lines
-from tests.cli.conftest import Cli, Result
+from tests.cli.command_line import Cli, Result
 from tests.cli.suggested import suggested
 from tests.recorded_tree import consumer_names, recorded, recorded_nodes, recorded_snapshot
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.protocol.zookeeper.tree import tree_of
-from tests.cli.conftest import Cli
+from tests.cli.command_line import Cli
 from tests.recorded_tree import recorded_tree
 from tests.source.fake_zookeeper import FakeZookeeper, fake_zookeeper
 from tests.source.refusal import refused

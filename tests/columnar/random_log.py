@@ -21,8 +21,6 @@ from tests.columnar.random_member import PROTOCOLS, assignment, subscription
 from tests.operation.log_files import commit_key
 from tests.protocol.message.random_message import message
 
-__all__ = ["logs", "pairs"]
-
 _NAMES = st.sampled_from(["g", "group-1", "grüppe", "", "a" * 40, 'quo"te\n', "tab\t\x01"])
 _TOPICS = st.sampled_from(["t", "orders.eu", "tëst"])
 _TYPES = [name for name in KEY_TYPES.values() if name != "ShareGroupPartitionMetadata"]

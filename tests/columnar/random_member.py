@@ -1,5 +1,7 @@
 """What members of classic groups say and are given, by `random`, in one of eight parts damaged."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Mapping
 from random import Random
@@ -7,8 +9,6 @@ from typing import Any
 
 from kgroup.protocol.message import codec
 from tests.protocol.message.random_message import any_message
-
-__all__ = ["PROTOCOLS", "assignment", "assignment_info", "subscription", "subscription_info"]
 
 PROTOCOLS = [None, "range", "sticky", "cooperative-sticky", "stream", "stream"]
 

@@ -1,5 +1,7 @@
 """What the system says about the pages of a process."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 

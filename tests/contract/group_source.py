@@ -4,6 +4,8 @@ A module that has the fixture `source` makes a class of this one. What a source 
 leaves out of its capabilities, and must then leave unknown.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict
 
@@ -15,8 +17,6 @@ from kgroup.operation.list_groups import list_groups
 from kgroup.operation.offsets.read import read_stored
 from kgroup.source.base import Capability, GroupSource
 from tests.contract.knowledge import known_of
-
-__all__ = ["GroupSourceContract"]
 
 _IN_FLIGHT = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 

@@ -9,8 +9,6 @@ from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.group import Group, GroupType, Member
 from kgroup.source.base import Capability
 
-__all__ = ["known_of"]
-
 
 def known_of(group: Group, capabilities: Collection[Capability]) -> Group:
     """Return what a source with these capabilities can know of a group.

@@ -18,8 +18,6 @@ from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.source.base import GroupRemover, WritableOffsetStore
 
-__all__ = ["LARGEST", "OffsetStoreContract", "changes_to", "essence"]
-
 LARGEST = 2**63 - 1
 At = tuple[str, int]
 _NUMBERS = count(1)

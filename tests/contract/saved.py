@@ -1,5 +1,7 @@
 """Sources by way of a file."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from kgroup.model.snapshot import Origin
@@ -7,8 +9,6 @@ from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.base import DEFAULT_LOG_BUDGET, GroupSource
 from kgroup.source.snapshot.file import read_snapshot, snapshot_lines
 from kgroup.source.snapshot.source import SnapshotSource, snapshot_source
-
-__all__ = ["saved"]
 
 
 def saved(

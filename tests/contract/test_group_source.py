@@ -1,5 +1,7 @@
 """Sources of recorded data, and their snapshots. A source joins by a line in `RECORDED`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from shutil import copytree

@@ -43,8 +43,6 @@ from tests.source.fake_broker import Handler
 from tests.source.fake_log import FakeLog
 from tests.source.scenarios import scenario
 
-__all__ = ["ANSWERS"]
-
 _MARK = b"answers of "
 _TIMEOUT_S = 0.2
 _BACKOFF_S = 0.01

@@ -36,8 +36,6 @@ from tests.fuzz.corpus import Unit, recorded_logs
 from tests.fuzz.mutation import Damage, Input
 from tests.fuzz.run import Lane
 
-__all__ = ["BATCHES", "check_batches", "make_batches"]
-
 _INPUTS = 64
 """Inputs in one log."""
 

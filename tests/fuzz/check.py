@@ -35,8 +35,6 @@ from kgroup.source.log.replay import replay_groups
 from kgroup.source.log.segment_file import find_segments
 from tests.fresh_file import write_fresh
 
-__all__ = ["DifferentError", "check", "groups", "same", "scanned"]
-
 _COMMANDS = (
     *(("decode-offsets", "FILE", "-o", form) for form in ("json", "csv", "table", "markdown")),
     ("decode-offsets", "FILE", "--strict", "-o", "tsv"),

@@ -15,8 +15,6 @@ from kgroup.protocol.batch.record_batch import read_batches, read_records
 from tests.columnar import log_writer
 from tests.columnar.log_writer import CODECS, Plain
 
-__all__ = ["Unit", "recorded_logs", "sealed"]
-
 _ROOT = Path(__file__).parents[2]
 _PLACES = ("tests/data", "kgroup/sample")
 _V2_HEADER = 61

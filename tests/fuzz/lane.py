@@ -11,8 +11,6 @@ from tests.fuzz.report import REPORTS
 from tests.fuzz.run import LOGS, Lane
 from tests.fuzz.settings import SETTINGS
 
-__all__ = ["LANES", "lane_of"]
-
 LANES: Mapping[str, Lane] = {
     "settings": SETTINGS,
     "reports": REPORTS,

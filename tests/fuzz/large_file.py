@@ -14,8 +14,6 @@ from random import Random
 from tests.fuzz.mutation import Input
 from tests.fuzz.run import Lane
 
-__all__ = ["FILES"]
-
 _MARK = b"large file "
 _BASE_MIB = 250
 _TIMES = 30

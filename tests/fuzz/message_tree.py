@@ -16,8 +16,6 @@ from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versi
 from kgroup.protocol.record.coordinator_record import KEY_TYPES
 from tests.columnar.log_writer import varint
 
-__all__ = ["PREFIXES", "Node", "group", "key_tree", "listed", "number", "text", "value_tree"]
-
 
 def _unsigned(number: int) -> bytes:
     number &= 0xFFFFFFFF

@@ -21,8 +21,6 @@ from tests.columnar import log_writer
 from tests.columnar.log_writer import CODECS, Plain
 from tests.fuzz.corpus import Unit, recorded_logs, sealed
 
-__all__ = ["KINDS", "Damage", "Input", "extreme", "hit", "make_input", "sound_log"]
-
 _EXTREMES = (0, 1, -1, -2, 2, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 1 << 20, 1 << 26)
 _BYTES = (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)
 _LONG_VARINTS = (b"\x80" * 4 + b"\x00", b"\x80" * 9 + b"\x01", b"\xff" * 11, b"\xff" * 4 + b"\x0f")

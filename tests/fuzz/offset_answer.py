@@ -40,8 +40,6 @@ from tests.source.broker_answers import (
 from tests.source.fake_broker import FakeBroker, Handler
 from tests.source.fake_log import FakeLog
 
-__all__ = ["check_changes", "check_sound_changes"]
-
 _GROUPS = {"g": "classic", "h": "classic", "c": "consumer", "t": "streams", "s": "share"}
 """Types by group; "t" and "s" are known to new brokers only."""
 _PARTITIONS = (0, 1, 2)

@@ -16,8 +16,6 @@ from tests.fuzz.corpus import Unit, sealed
 from tests.fuzz.message_tree import Node, group, key_tree, listed, number, text, value_tree
 from tests.fuzz.mutation import Damage, extreme, hit
 
-__all__ = ["KINDS", "mutated"]
-
 _TEXTS = (
     b"",
     b"a",

@@ -12,8 +12,6 @@ from tests.fuzz.mutation import Input
 from tests.fuzz.run import Lane
 from tests.render.every_form import EVERY
 
-__all__ = ["REPORTS"]
-
 _MARK = b"report of "
 
 

@@ -27,8 +27,6 @@ from kgroup.pandas_import import leave_out_pandas
 from tests.fuzz.check import DifferentError, check
 from tests.fuzz.mutation import Input, make_input, sound_log
 
-__all__ = ["LOGS", "Check", "Finding", "Lane", "Outcome", "Plan", "Tally", "run", "try_input"]
-
 Check = Callable[[bytes, Path, Random], None]
 Outcome = Literal["passed", "crashed", "hung", "grew", "different"]
 

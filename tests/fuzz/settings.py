@@ -44,7 +44,7 @@ from kgroup.operation.offsets.diff import diff_offsets
 from kgroup.operation.offsets.read import show_offsets
 from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.operation.report import Report
-from kgroup.operation.simulate import read_scenario, scenario_names, shipped_scenario, simulate
+from kgroup.operation.simulate import scenario_names, shipped_scenario, simulate
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 from kgroup.operation.zookeeper.nodes import list_consumers, list_nodes, list_owners
@@ -57,6 +57,7 @@ from kgroup.render.group.offsets import difference_sheet, file_lines, plan_sheet
 from kgroup.render.markup import MARKUPS
 from kgroup.render.sheet import Sheet, sheet_text
 from kgroup.sample import sample_log_dir
+from kgroup.simulation.scenario.file import read_scenario
 from kgroup.source.config.client_config import client_config
 from kgroup.source.config.profile import read_sql_profile
 from kgroup.source.log.source import LogDir
@@ -72,8 +73,6 @@ from tests.fuzz.mutation import Input
 from tests.fuzz.run import Lane
 from tests.fuzz.text_mutation import as_json, changed_bytes, changed_tree
 from tests.recorded_tree import TREES, recorded_nodes, recorded_snapshot
-
-__all__ = ["SETTINGS"]
 
 _MARK = b"read by "
 _MOST_PARTITIONS = 2000

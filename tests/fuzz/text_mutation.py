@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-__all__ = ["as_json", "changed_bytes", "changed_tree"]
-
 _MOST_REPEATS = 20_000
 _WORDS: Sequence[bytes] = (
     *(b"\0", b"\\u0000", b"\\uD800", b"\\u12", b"\\", b"\r", b"\r\n\t", b"\x85", b"\xff", b"\xc3"),

@@ -7,8 +7,6 @@ from typing import Any
 
 from kgroup.model.record import DecodedRecord, known
 
-__all__ = ["facts_of_record"]
-
 Row = dict[str, Any]
 
 _GROUP_TYPES = {"ConsumerGroup": "consumer", "ShareGroup": "share", "StreamsGroup": "streams"}

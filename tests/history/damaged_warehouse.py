@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgroup.history.warehouse.table import TABLES
-from tests.cli.conftest import Cli
-from tests.history.recorded import RECORDED
-
-__all__ = ["DAMAGES", "LOG_DIR", "QUESTIONS", "check_every_question", "drop_columns"]
+from tests.cli.command_line import Cli
+from tests.history.builds import RECORDED
 
 (LOG_DIR,) = (directory for directory in RECORDED if directory.name == "log-dir")
 

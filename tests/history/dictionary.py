@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from kgroup.history.warehouse.table import ASSIGNED, TABLES, Table
 
-__all__ = ["BEGIN", "END", "PAGE", "dictionary"]
-
 PAGE = Path(__file__).parents[2] / "docs" / "history.md"
 BEGIN = "<!-- made by: python -m tests.history.dictionary -->\n"
 END = "<!-- end -->\n"

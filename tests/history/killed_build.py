@@ -21,8 +21,6 @@ from kgroup.history.input.segment_source import find_sources
 from kgroup.history.warehouse import fact_file, warehouse
 from kgroup.pandas_import import leave_out_pandas
 
-__all__ = ["COMMITTED", "STAGES"]
-
 STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
     "warehouse-read": (warehouse.WarehouseWriter, "__init__", 1, True),
     "file-begun": (fact_file._File, "write", 3, True),

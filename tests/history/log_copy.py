@@ -10,8 +10,6 @@ from pathlib import Path
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches
 
-__all__ = ["Log", "Replica", "read_log", "write_log"]
-
 Log = Mapping[int, Sequence[RecordBatch]]
 """The batches of each partition, in order."""
 

@@ -15,8 +15,6 @@ from kgroup.model.delta import Delta
 from kgroup.model.group import Group, Member
 from kgroup.model.record import DecodedRecord
 
-__all__ = ["assignments"]
-
 Row = dict[str, Any]
 Owned = tuple[str | None, AssignedPartition | Task]
 """Role, and what is owned."""

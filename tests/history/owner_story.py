@@ -1,5 +1,7 @@
 """Intervals of ownership, made by hand."""
 
+from __future__ import annotations
+
 from typing import Any
 
 T = 1_700_000_000_000

@@ -1,12 +1,15 @@
 """Logs of groups whose past is known."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group
 from kgroup.model.record import DecodedRecord
-from tests.history.recorded import RECORDED, time_of
+from tests.history.builds import RECORDED
+from tests.history.recorded import time_of
 
 T = 1_700_000_000_000
 

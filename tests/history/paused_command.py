@@ -19,8 +19,6 @@ from kgroup.__main__ import main
 from kgroup.history.build.build import Build, ClusterReport
 from kgroup.operation.report import Report
 
-__all__ = ["await_paused", "paused_command"]
-
 
 def paused_command(*args: str | Path, die: bool = False) -> Sequence[str | Path]:
     """Give the command line of a command that is to stop."""

@@ -15,8 +15,6 @@ from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign
 
-__all__ = ["ConvertedGroup", "Entry", "Group", "World", "new_group"]
-
 Data = Mapping[str, Any]
 Partition = tuple[str, int]
 """Topic and number; of a task, subtopology and number."""

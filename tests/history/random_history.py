@@ -21,8 +21,6 @@ from tests.columnar.log_writer import TRANSACTIONAL, Plain, batch, marker
 from tests.examples import examples
 from tests.history.random_groups import ConvertedGroup, Entry, Group, World, new_group
 
-__all__ = ["Happening", "RandomHistory"]
-
 
 @dataclass
 class _Batch:

@@ -13,9 +13,7 @@ from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
 from kgroup.source.log.replay import read_segment
 from kgroup.source.log.segment_file import find_segments
-from tests.history.builds import RECORDED, build
-
-__all__ = ["RECORDED", "Ask", "Built", "engine_of_log", "log_of", "open_engine", "time_of"]
+from tests.history.builds import build
 
 Ask = Callable[[Path], DuckEngine]
 """Gives the engine of a recorded log."""

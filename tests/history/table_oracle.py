@@ -19,8 +19,6 @@ from tests.history.brute_force import facts_of_record
 from tests.history.log_copy import Log, write_log
 from tests.history.owner_oracle import assignments
 
-__all__ = ["Tables", "expected_tables", "read_tables"]
-
 Tables = dict[str, list[dict[str, Any]]]
 """Rows of each table that has any, in one order."""
 

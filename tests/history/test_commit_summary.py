@@ -1,5 +1,7 @@
 """How groups committed: compared with plain Python on recorded logs, and cases by hand."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path

@@ -1,5 +1,7 @@
 """`history.coverage` against plain sets of numbers."""
 
+from __future__ import annotations
+
 import random
 from io import BytesIO
 from pathlib import Path

@@ -13,12 +13,10 @@ from kgroup.errors import InputError
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.history.warehouse.fact_file import OWN
 from kgroup.history.warehouse.warehouse import LARGEST, read_warehouse
-from tests.cli.conftest import Cli, cli
+from tests.cli.command_line import Cli
 from tests.history.damaged_warehouse import DAMAGES, LOG_DIR, QUESTIONS, check_every_question
 from tests.history.recorded import Built
 from tests.history.warehouse_files import write_rows
-
-__all__ = ["cli"]
 
 
 def test_every_question_is_asked() -> None:

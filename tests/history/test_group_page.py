@@ -13,7 +13,8 @@ from kgroup.history.query import group_page as module
 from kgroup.history.query.group_page import GroupPage, group_page
 from kgroup.history.query.timeline import timeline
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.render.cell import age, rfc3339
+from kgroup.model.instant import rfc3339
+from kgroup.render.cell import age
 from kgroup.render.history.page import group_html
 from kgroup.sample import sample_log_dir
 from tests.history.owner_story import generation, interval

@@ -1,5 +1,7 @@
 """`docs/history.md` has the tables and columns that there are."""
 
+from __future__ import annotations
+
 from tests.history.dictionary import BEGIN, END, PAGE, dictionary
 
 

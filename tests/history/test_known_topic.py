@@ -1,5 +1,7 @@
 """Topics that were asked about in vain: which of them there are, and what is said of the others."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Lags: each case is commits and ends of logs, and what follows from them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

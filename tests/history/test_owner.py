@@ -1,5 +1,7 @@
 """Who owned a partition: each case is rows of `assignments`, and what follows from them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Who owned a partition: compared with a replay of all records up to each instant."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from pathlib import Path
 

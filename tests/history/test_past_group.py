@@ -1,5 +1,7 @@
 """Groups as they were: compared with a replay of all records up to each instant."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
 

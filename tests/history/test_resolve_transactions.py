@@ -1,5 +1,7 @@
 """Commits of transactions whose markers come with later builds."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 

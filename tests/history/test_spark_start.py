@@ -1,5 +1,7 @@
 """How a JVM is started, and that none is left behind; a process in its place is enough."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 import sys

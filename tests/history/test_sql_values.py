@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli, cli
+from tests.cli.command_line import Cli
 from tests.history.warehouse_files import make_warehouse
-
-__all__ = ["cli"]
 
 FORMS = ("json", "jsonl", "csv", "tsv", "table", "markdown", "html")
 

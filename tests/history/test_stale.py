@@ -1,5 +1,7 @@
 """What expires when: each case is a group as KIP-211 speaks of it, and when its offset goes."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from pathlib import Path
 from typing import Any

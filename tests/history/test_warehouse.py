@@ -1,5 +1,7 @@
 """What counts in a warehouse, and what others at work there are kept from."""
 
+from __future__ import annotations
+
 import json
 import os
 import re

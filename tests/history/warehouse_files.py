@@ -1,5 +1,7 @@
 """Files of a warehouse with the rows that a test gives, written by pyarrow alone."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path

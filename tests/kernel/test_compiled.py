@@ -1,5 +1,7 @@
 """Interrupts while functions are compiled; the functions themselves are tested where they serve."""
 
+from __future__ import annotations
+
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -1,5 +1,7 @@
 """Decoded records, as the decoders give them, written short."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import count

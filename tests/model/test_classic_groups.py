@@ -1,5 +1,7 @@
 """Classic groups, and conversions between the classic and the consumer protocol."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

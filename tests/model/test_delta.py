@@ -1,5 +1,7 @@
 """What cannot be replayed is reported, and never in the way of the rest."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """What a committed offset means for a partition with a start and ends."""
 
+from __future__ import annotations
+
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 

@@ -1,5 +1,7 @@
 """Consumer (KIP-848), share (KIP-932) and streams (KIP-1071) groups."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,5 +1,7 @@
 """Offsets: plain commits, transactions, tombstones."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Share groups' states: snapshots, updates, tombstones, and how they complete a group."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

@@ -1,6 +1,6 @@
 """The mutants of a module: each says one small thing otherwise than the code does.
 
-Left out is what no test can or should tell apart: annotations, docstrings, `__all__`, decorators,
+Left out is what no test can or should tell apart: annotations, docstrings, decorators,
 what only type checkers read, assertions, and the texts of messages (f-strings, and whatever stands
 inside a raise).
 """
@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-
-__all__ = ["Mutant", "mutants"]
 
 _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
@@ -60,7 +58,7 @@ def _is_left_out(node: ast.AST) -> bool:
     match node:
         case ast.JoinedStr() | ast.Assert() | ast.keyword(arg="strict"):
             return True
-        case ast.Assign(targets=[ast.Name(id="__all__")]) | ast.If(test=ast.Name("TYPE_CHECKING")):
+        case ast.If(test=ast.Name("TYPE_CHECKING")):
             return True
     return False
 

@@ -22,8 +22,6 @@ from hypothesis import Phase, settings
 
 from tests.mutation.mutant import mutants
 
-__all__ = ["in_fork", "measure", "mutate", "run"]
-
 _WALL_SECONDS = 150
 
 

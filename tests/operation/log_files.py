@@ -1,5 +1,7 @@
 """Segments of `__consumer_offsets` for tests, written from the layouts alone."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,8 +10,6 @@ from kgroup.model.segment import Segment
 from kgroup.source.log.segment_file import find_segments
 from tests.columnar.log_writer import TRANSACTIONAL, Plain, batch, marker
 from tests.fresh_file import write_fresh
-
-__all__ = ["Log", "commit", "commit_key", "group_metadata", "tombstone"]
 
 
 def text(value: str) -> bytes:

@@ -15,8 +15,6 @@ from kgroup.model.problem import Problem
 from kgroup.source.base import OffsetReading
 from tests.operation.sources import FakeSource
 
-__all__ = ["Cluster", "Store", "commits"]
-
 At = tuple[str, int]
 
 

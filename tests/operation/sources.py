@@ -1,5 +1,7 @@
 """Sources of groups that are written down in a test, or recorded."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kgroup.model.cluster import ClusterView, Placement

@@ -1,5 +1,7 @@
 """What a dry run tells of an assignment: moves, balance, what is unsound, what follows."""
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """Whose assignor a dry run imitates, and how sure that is said to be."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """What of a source's group goes into a dry run, and what is refused."""
 
+from __future__ import annotations
+
 import json
 from base64 import b64decode
 from collections.abc import Collection, Mapping
@@ -11,8 +13,16 @@ import pytest
 from kgroup.assignor.spec import Software
 from kgroup.errors import InputError, NotFoundError, UnknownStrategyError
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
+from kgroup.model.group import (
+    Broker,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Membership,
+    Subscription,
+)
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.source.log.source import LogDir

@@ -1,5 +1,7 @@
 """Dry runs of the recorded groups of ZooKeeper consumers: Kafka's own tool says who owns what."""
 
+from __future__ import annotations
+
 from collections import Counter
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """What a dry run tells of random groups, sound or not, found again by the definitions."""
 
+from __future__ import annotations
+
 from collections import Counter
 from itertools import zip_longest
 from statistics import pstdev

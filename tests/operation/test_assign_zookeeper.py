@@ -1,5 +1,7 @@
 """Dry runs of ZooKeeper consumers: threads, what moves between them, what-ifs, bad specs."""
 
+from __future__ import annotations
+
 import re
 from typing import Any
 

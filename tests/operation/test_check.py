@@ -15,8 +15,8 @@ import pytest
 
 from kgroup.errors import BrokerError, ExitStatus, InputError, ProblemKind
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
+from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.next_record import NextReading, NextRecord, Position
 from kgroup.model.offset import CommittedOffset

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import UsageError
+from kgroup.model.instant import rfc3339
 from kgroup.model.snapshot import Origin, SnapshotCommit
 from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
 from kgroup.operation.check.check import Request, check
@@ -16,7 +17,6 @@ from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.report import Report
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.protocol.zookeeper.tree import tree_of
-from kgroup.render.cell import rfc3339
 from kgroup.source.snapshot.source import snapshot_source
 from tests.operation.plan.zookeeper.old_tree import changed as changed_tree
 from tests.operation.sources import KafkaSource

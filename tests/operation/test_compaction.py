@@ -4,6 +4,8 @@ The recorded directories hold, beside the segment that the cleaner wrote, the se
 renamed to ``.log.deleted``.
 """
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import re
 from collections.abc import Collection
 from dataclasses import fields

@@ -1,5 +1,7 @@
 """What rows and the problems beside them come to."""
 
+from __future__ import annotations
+
 import pytest
 
 from kgroup.errors import ExitStatus, ProblemKind

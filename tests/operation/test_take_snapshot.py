@@ -11,8 +11,16 @@ import pytest
 
 from kgroup.errors import BrokerError, InputError, ProblemKind
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.cluster import Broker, ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Group, GroupState, GroupType, Member, Membership, Subscription
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
+from kgroup.model.group import (
+    Broker,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Membership,
+    Subscription,
+)
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem

@@ -1,5 +1,7 @@
 """What depends on the ids of members that are still to join."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import replace
 from typing import Any

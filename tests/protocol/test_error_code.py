@@ -1,5 +1,7 @@
 """Error codes, against kafka-python's table of them."""
 
+from __future__ import annotations
+
 import kafka.errors
 
 from kgroup.protocol.error_code import ErrorCode

@@ -8,8 +8,6 @@ from typing import Any
 from tests.broker.maven import version_tuple
 from tests.record.wire import Wire, WireError, jsonable
 
-__all__ = ["ask"]
-
 _DESCRIBE = {
     "consumer": "ConsumerGroupDescribe",
     "share": "ShareGroupDescribe",

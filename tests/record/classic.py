@@ -21,15 +21,6 @@ from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-__all__ = [
-    "CLASSIC_CONFIG",
-    "classic_groups",
-    "deletions",
-    "odd_groups",
-    "rebalancing_group",
-    "transactions",
-]
-
 CLASSIC_CONFIG = {
     "offsets.topic.num.partitions": "4",
     "offsets.retention.check.interval.ms": "2000",

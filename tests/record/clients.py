@@ -13,8 +13,6 @@ from tests.record.recording import Keep, Recording
 from tests.record.session import Session, session
 from tests.record.wire import Wire
 
-__all__ = ["ASSIGNOR", "finish", "java", "join_java", "make_topics", "settle", "start_streams"]
-
 ASSIGNOR = "org.apache.kafka.clients.consumer."
 """The package of the Java client's assignors."""
 

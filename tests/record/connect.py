@@ -18,8 +18,6 @@ from tests.broker.maven import compile_java, die_with_parent, java_command
 from tests.broker.servers import Broker
 from tests.record.session import JAVA
 
-__all__ = ["Worker", "worker"]
-
 DEADLINE_S = 90
 
 

@@ -26,8 +26,6 @@ import google_crc32c
 from tests.record.layout import Batch, layout
 from tests.record.recording import DATA, Recording
 
-__all__ = ["record_damaged"]
-
 SEED = 20240229
 
 SOURCES = {

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from tests.broker.maven import run_java
 
-__all__ = ["Batch", "layout"]
-
 TOOL = "4.3.1"
 
 _POSITION = re.compile(rb" position: (\d+) .* size: (\d+) magic: (\d+) ")

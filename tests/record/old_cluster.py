@@ -25,8 +25,6 @@ from tests.record.recording import Recording
 from tests.record.wire import Wire
 from tests.record.zookeeper_tree import read_tree
 
-__all__ = ["SHORT_LOG", "OldCluster", "old_cluster"]
-
 VERSION = "0.8.2.2"
 """The version that runs where nothing else is said."""
 

@@ -16,8 +16,6 @@ from kafka import KafkaConsumer, OffsetAndMetadata
 from tests.broker.maven import die_with_parent, version_tuple
 from tests.waiting import until
 
-__all__ = ["python_consumer"]
-
 
 @contextmanager
 def python_consumer(

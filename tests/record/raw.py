@@ -10,23 +10,6 @@ from typing import Any
 from tests.broker.maven import version_tuple
 from tests.record.wire import Wire, WireError
 
-__all__ = [
-    "RawMember",
-    "add_offsets_to_transaction",
-    "await_coordinator",
-    "await_expired",
-    "commit",
-    "commit_each",
-    "configure_group",
-    "configure_topic",
-    "consumer_protocol",
-    "create_topics",
-    "delete_groups",
-    "delete_offsets",
-    "join",
-    "knock",
-]
-
 SESSION_TIMEOUT_MS = 300_000
 """Long enough for a raw member that never sends a heartbeat to outlive the recording."""
 

@@ -14,8 +14,6 @@ from typing import Any
 from tests.broker.maven import version_tuple
 from tests.record.wire import Wire, WireError
 
-__all__ = ["RawConsumer"]
-
 
 class RawConsumer:
     """One member; each `heartbeat` is one request."""

@@ -11,16 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "DATA",
-    "SAMPLE",
-    "Recording",
-    "everything",
-    "file_entries",
-    "recording",
-    "write_manifest",
-]
-
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 SAMPLE = ROOT / "kgroup" / "sample"

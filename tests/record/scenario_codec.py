@@ -10,8 +10,6 @@ from tests.record.raw import commit
 from tests.record.recording import Recording
 from tests.record.wire import Wire
 
-__all__ = ["record_codec"]
-
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """By the number that stands for them in the broker's configuration."""
 

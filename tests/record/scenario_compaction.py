@@ -15,8 +15,6 @@ from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-__all__ = ["record_compacted", "record_compacted_wrappers"]
-
 TOPICS = {"orders": 6, "payments": 3}
 
 ROLL_S = 2.2

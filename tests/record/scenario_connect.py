@@ -10,8 +10,6 @@ from tests.record.clients import finish, java, make_topics
 from tests.record.connect import worker
 from tests.record.recording import Recording
 
-__all__ = ["record_connect"]
-
 PROTOCOLS = (("eager", 1), ("compatible", 1), ("sessioned", 2))
 """`connect.protocol` and the number of workers."""
 

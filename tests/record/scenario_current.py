@@ -30,8 +30,6 @@ from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-__all__ = ["record_current"]
-
 CONFIG = CLASSIC_CONFIG | {
     "group.consumer.heartbeat.interval.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "1000",

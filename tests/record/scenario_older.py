@@ -19,8 +19,6 @@ from tests.record.clients import finish, java, make_topics
 from tests.record.python_client import python_consumer
 from tests.record.recording import Recording, everything
 
-__all__ = ["record_older"]
-
 TOPICS = {"orders": 6, "payments": 3}
 
 WHOLE = "2.8.2"

@@ -22,8 +22,6 @@ from tests.record.scenario_current import CONFIG
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-__all__ = ["record_sample"]
-
 TOPICS = {"orders": 6, "payments": 3, "shipments": 4, "order-totals": 3}
 
 WEEK_MS = 7 * 24 * 3600 * 1000

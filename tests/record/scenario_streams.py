@@ -8,8 +8,6 @@ from tests.record.classic import CLASSIC_CONFIG
 from tests.record.clients import finish, java, make_topics, start_streams
 from tests.record.recording import Recording
 
-__all__ = ["record_streams"]
-
 TOPICS = {"orders": 4, "order-totals": 2}
 
 

@@ -18,8 +18,6 @@ from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-__all__ = ["record_upgrade"]
-
 TOPICS = {"orders": 6, "payments": 3}
 
 

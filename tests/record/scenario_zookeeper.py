@@ -11,8 +11,6 @@ from tests.record.recording import Recording
 from tests.record.session import Session
 from tests.record.wire import Wire
 
-__all__ = ["record_0_8_2_2"]
-
 VERSION = "0.8.2.2"
 
 TOPICS = {"orders": 6, "payments": 3}

@@ -6,8 +6,6 @@ from tests.broker.old_consumers import Black, Streams, White
 from tests.record.old_cluster import SHORT_LOG, OldCluster, old_cluster
 from tests.record.recording import Recording
 
-__all__ = ["DOOMED", "half_crashed", "record_zookeeper_groups", "small_groups"]
-
 TOPICS = {
     "orders": "1:2,2:1,1:2,2:1,1:2,2:1",
     "payments": "1,2,1",

@@ -9,8 +9,6 @@ from tests.record.old_cluster import OldCluster, old_cluster
 from tests.record.recording import Recording
 from tests.record.scenario_zookeeper_groups import DOOMED, half_crashed, small_groups
 
-__all__ = ["record_older_zookeeper_groups"]
-
 TOPICS = {
     "orders": "1:2,2:1,1:2,2:1,1:2,2:1",
     "payments": "1,2,1",

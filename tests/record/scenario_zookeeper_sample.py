@@ -6,8 +6,6 @@ from tests.broker.old_consumers import Black, Streams, White
 from tests.record.old_cluster import SHORT_LOG, OldCluster, old_cluster
 from tests.record.recording import Recording
 
-__all__ = ["record_zookeeper_sample"]
-
 TOPICS = {
     "orders": "1:2,2:1,1:2,2:1,1:2",
     "payments": "2:1,1:2,2:1",

@@ -16,8 +16,6 @@ from urllib.parse import quote, unquote_plus
 
 from tests.broker.maven import Artifacts, compile_java, die_with_parent, java_command
 
-__all__ = ["ClientError", "Session", "session"]
-
 JAVA = Path(__file__).parent / "java"
 
 

@@ -23,8 +23,6 @@ from kafka.protocol.api_message import ApiMessage
 from tests.broker.maven import CACHE, kafka_jars, version_tuple
 from tests.source.fake_broker import build_message
 
-__all__ = ["Wire", "WireError", "jsonable", "message_class"]
-
 _MODULES = (
     "kafka.protocol.admin.configs",
     "kafka.protocol.admin.groups",

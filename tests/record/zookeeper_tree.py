@@ -7,8 +7,6 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-__all__ = ["read_tree"]
-
 
 def read_tree(client: KazooClient, path: str = "/") -> list[dict[str, Any]]:
     """All nodes from `path` down, sorted by path: its path, data and stat.

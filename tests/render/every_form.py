@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import csv
+import inspect
 import io
 import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise, product
 from random import Random
+from types import ModuleType
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -75,8 +78,6 @@ from tests.cli.json_schemas import ROWS, check_document
 from tests.render.random_report import RandomReport
 from tests.render.read_markup import NEED_ROWS, read, squeezed
 
-__all__ = ["EVERY", "PAGES", "SHEETS", "name_of", "try_sheet"]
-
 Rows: TypeAlias = Sequence[Any]
 NOW_MS = 1_700_000_000_004
 
@@ -114,6 +115,7 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     group.members_sheet: GroupDescription,
     group.offsets_sheet: GroupDescription,
     group.last_stable_sheet: GroupDescription,
+    group.connect_sheet: GroupDescription,
     group.pending_sheet: GroupDescription,
     group.share_sheet: GroupDescription,
     group.topology_sheet: GroupDescription,
@@ -157,6 +159,7 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
 
 _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
     group.last_stable_sheet: _of_each(group.last_stable_sheet),
+    group.connect_sheet: _of_each(group.connect_sheet),
     group.pending_sheet: _of_each(group.pending_sheet),
     group.share_sheet: _of_each(group.share_sheet),
     group.topology_sheet: _of_each(group.topology_sheet),
@@ -401,9 +404,20 @@ def name_of(function: Callable[..., object]) -> str:
         f"{path.removeprefix('kgroup.render.')}.{name}"
         for path, module in list(sys.modules.items())
         if path.startswith("kgroup.render.")
-        for name in getattr(module, "__all__", ())
+        for name in public_names(module)
         if getattr(module, name) is function
     )
+
+
+@cache
+def public_names(module: ModuleType) -> tuple[str, ...]:
+    """List the functions and values that a module defines, without what it imports."""
+    names = []
+    for node in ast.parse(inspect.getsource(module)).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+                names.append(name)
+    return tuple(name for name in names if not name.startswith("_"))
 
 
 EVERY: Mapping[str, Callable[[Random], None]] = {

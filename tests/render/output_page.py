@@ -1,5 +1,7 @@
 """The tables of docs/output.md and of pages beside it, and the fields that they have to name."""
 
+from __future__ import annotations
+
 import dataclasses
 import re
 from collections.abc import Iterator

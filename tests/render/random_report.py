@@ -20,8 +20,6 @@ import pyarrow as pa
 from kgroup.columnar.schema import COMMIT_TYPES, DECODED
 from kgroup.operation.assign.outcome import AssignPlan
 
-__all__ = ["RandomReport", "blank_values", "fields_of"]
-
 T = TypeVar("T")
 
 _WORDS = (

@@ -14,8 +14,6 @@ from itertools import pairwise
 from typing import Any
 from unicodedata import east_asian_width
 
-__all__ = ["NEED_ROWS", "Part", "read", "squeezed"]
-
 Part = str | list[list[str]]
 NEED_ROWS = ("rst", "latex")
 """Languages without tables of a head alone."""

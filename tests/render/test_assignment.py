@@ -1,5 +1,7 @@
 """Dry runs as objects for programs, as rows and as pages."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,11 @@
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, ranges, rfc3339, visible
+from kgroup.model.instant import rfc3339
+from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, ranges, visible
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kgroup import render
 from kgroup.render.group import offsets
 from kgroup.render.group.watch import watch_text  # shows the same as description_text
 from tests.examples import examples, some_of
-from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, try_sheet
+from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, public_names, try_sheet
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
 SEEDS = range(examples(2, 48))
@@ -78,9 +78,7 @@ def test_every_sheet_and_page_is_tried() -> None:
         module = import_module(found.name)
         if found.name.removeprefix("kgroup.render.") not in ELSEWHERE:
             names = [
-                n
-                for n in getattr(module, "__all__", ())
-                if n.endswith(("_sheet", "_text", "_page"))
+                name for name in public_names(module) if name.endswith(("_sheet", "_text", "_page"))
             ]
             written.update(name_of(getattr(module, name)) for name in names)
     assert written == {*map(name_of, SHEETS), *map(name_of, PAGES)}

@@ -1,5 +1,7 @@
 """Assignments drawn as members and partitions."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Iterable

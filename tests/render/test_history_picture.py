@@ -1,5 +1,7 @@
 """The picture of who owned what, in letters."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,7 @@
 """`docs/output.md` says what the code does: every field, column, kind and exit status."""
 
+from __future__ import annotations
+
 from importlib import import_module
 
 import pytest

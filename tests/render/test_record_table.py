@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import re
 import struct
 from collections.abc import Callable, Iterator
@@ -9,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.columnar.schema import ColumnBuilder
-from kgroup.render.cell import Kind, cell, rfc3339
+from kgroup.model.instant import rfc3339
+from kgroup.render.cell import Kind, cell
 from kgroup.render.markup import MARKUPS
 from kgroup.render.record import record_table
 from kgroup.render.record.record import RECORD_COLUMNS, record_text

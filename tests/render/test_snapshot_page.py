@@ -1,5 +1,7 @@
 """`docs/snapshot.md` says what is in the file: every field of every part, each once."""
 
+from __future__ import annotations
+
 import re
 from pathlib import Path
 

@@ -20,8 +20,6 @@ from kgroup.simulation.message import (
 from kgroup.simulation.subscription import encode_assignment
 from tests.simulation.scripted_host import ScriptedHost
 
-__all__ = ["CONFIG", "ClassicHost", "orders"]
-
 CONFIG = ClientConfig("g", "c", ("orders",), strategies=("range",))
 
 

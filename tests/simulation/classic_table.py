@@ -26,8 +26,6 @@ from kgroup.simulation.message import (
 from kgroup.simulation.rules import Settings, Version
 from tests.simulation.world import Sim
 
-__all__ = ["GROUP", "NEW", "OLD", "VERSIONS", "Table", "make_join", "stable"]
-
 GROUP = "g"
 OLD: Version = (1, 1, 1)
 NEW: Version = (4, 0)

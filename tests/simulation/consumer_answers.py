@@ -22,8 +22,6 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 
-__all__ = ["BEAT_EPOCH", "FOLLOWS", "REFUSALS"]
-
 BEAT_EPOCH = JOIN_EPOCH + 1
 """Stands for any epoch of a member that is in the group."""
 

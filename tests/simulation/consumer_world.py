@@ -18,8 +18,6 @@ from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from tests.model.records import record
 
-__all__ = ["GROUP", "ConsumerWorld", "foo", "image", "topic_id"]
-
 GROUP = "g"
 
 

@@ -23,8 +23,6 @@ from kgroup.simulation.mixed_coordinator import MixedCoordinator
 from kgroup.simulation.rules import Settings
 from tests.simulation.consumer_world import GROUP, ConsumerWorld
 
-__all__ = ["MixedWorld"]
-
 
 class MixedWorld(ConsumerWorld):
     """A world for members of both protocols.

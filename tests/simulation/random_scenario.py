@@ -10,8 +10,6 @@ from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolic
 from kgroup.simulation.rules import CONSUMER_PROTOCOL, COOPERATIVE, SKIPPED_ASSIGNMENT, Settings
 from kgroup.simulation.scenario.scenario import Action, KeptIn, MemberPlan, Paused, Scenario, Step
 
-__all__ = ["random_scenario"]
-
 _VERSIONS = ((1, 1, 1), (2, 8, 2), (3, 9, 2), (4, 3, 1), (4, 3, 1), (4, 3, 1))
 _STRATEGIES = (
     ("range",),

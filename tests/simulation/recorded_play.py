@@ -12,8 +12,6 @@ from tests.broker.play_file import encode, read_mixed_plays, request_of
 from tests.broker.raw_client import as_version_has_it
 from tests.simulation.mixed_world import MixedWorld
 
-__all__ = ["Step", "replayed"]
-
 
 class Step(NamedTuple):
     """An act, with what the state machine says to it.

@@ -12,8 +12,6 @@ from kgroup.simulation.consumer.message import AnyRequest
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import CommittedPartition
 
-__all__ = ["ScriptedHost"]
-
 
 class ScriptedHost:
     """Keeps what the client sends, and what it tells its program; answers are the test's.

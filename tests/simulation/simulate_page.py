@@ -27,8 +27,6 @@ from kgroup.word import Word
 from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
 from tests.simulation.consumer_answers import FOLLOWS as GROUP_FOLLOWS
 
-__all__ = ["PAGE", "TABLES", "written"]
-
 PAGE = Path(__file__).parents[2] / "docs" / "simulate.md"
 _STATES = (
     GroupState.EMPTY,

@@ -1,5 +1,7 @@
 """In which order brokers keep members; who leads and what wins votes depends on it."""
 
+from __future__ import annotations
+
 import pytest
 
 from kgroup.simulation.classic.member_table import member_table

@@ -14,8 +14,6 @@ from kgroup.simulation.group_coordinator import GroupCoordinator
 from kgroup.simulation.rules import NEWEST, Settings, Version
 from tests.simulation.consumer_world import GROUP, image
 
-__all__ = ["Sim", "beat", "join", "sim"]
-
 
 class Sim:
     """The world of the state machine: answers are kept, ids are those of the broker."""

@@ -1,3 +1,3 @@
-from tests.source.broker_answers import broker
+from __future__ import annotations
 
-__all__ = ["broker"]
+from tests.source.broker_answers import broker as broker

@@ -29,8 +29,6 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE, describe_share_offsets_request
 
-__all__ = ["Asked", "FakeBroker", "build_message", "fake_broker"]
-
 HOST = "127.0.0.1"
 Fields = dict[str, Any]
 Handler = Callable[[Any], "Fields | None"]

@@ -15,8 +15,6 @@ from typing import Any
 
 from kgroup.model.zookeeper import Stat, ZookeeperTree
 
-__all__ = ["FakeZookeeper", "fake_zookeeper"]
-
 Operation = tuple[Any, ...]
 """("create", path, data), ("delete", path, version) or ("set", path, data, version)."""
 

@@ -1,11 +1,11 @@
 """The recorded log directories that come with the broker's own answers about its groups."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-__all__ = ["SCENARIOS", "Scenario", "scenario"]
 
 _ROOT = Path(__file__).parents[2]
 _DATA = _ROOT / "tests" / "data"

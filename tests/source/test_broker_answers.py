@@ -1,5 +1,7 @@
 """Groups rebuilt from a log directory against what the broker that wrote it says of them."""
 
+from __future__ import annotations
+
 from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any

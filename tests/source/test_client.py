@@ -1,5 +1,7 @@
 """The loop on which requests to brokers run."""
 
+from __future__ import annotations
+
 from collections.abc import Coroutine
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Where settings of a connection come from, which is the strongest, what is said of bad ones."""
 
+from __future__ import annotations
+
 import pickle
 import traceback
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """Error codes of brokers, against those of kafka-python."""
 
+from __future__ import annotations
+
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.error_code import error_name, what_it_needs
 

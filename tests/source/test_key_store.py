@@ -1,5 +1,7 @@
 """Key stores that Java wrote (`tests/broker/key_stores.py`), PEM, and TLS contexts made of them."""
 
+from __future__ import annotations
+
 import ssl
 import tempfile
 import traceback

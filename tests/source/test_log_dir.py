@@ -1,5 +1,7 @@
 """What a log directory tells beside the groups, and what becomes of damage and doubles."""
 
+from __future__ import annotations
+
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """Ends of logs, on every recorded segment, against the reader of whole batches."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from struct import pack
 

@@ -1,5 +1,7 @@
 """Records whose bytes were changed, as if their checksums were right: nothing may raise."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

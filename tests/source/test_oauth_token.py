@@ -4,6 +4,8 @@ The request's form is that of Kafka's `ClientSecretRequestFormatter`, the claims
 `OAuthBearerUnsecuredLoginCallbackHandler`.
 """
 
+from __future__ import annotations
+
 import json
 import ssl
 import threading
@@ -48,7 +50,7 @@ class Endpoint(HTTPServer):
     asked: list[tuple[str, dict[str, str], str]]
 
     class Handler(BaseHTTPRequestHandler):
-        server: "Endpoint"
+        server: Endpoint
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()

@@ -15,7 +15,7 @@ from kgroup.source.base import MemberRemover
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
 from kgroup.source.broker.write import offset_request
-from tests.cli.conftest import Cli, cli  # noqa: F401, a fixture
+from tests.cli.command_line import Cli
 from tests.contract.offset_store import changes_to
 from tests.source.broker_answers import committed, coordinator, described, ends
 from tests.source.fake_broker import FakeBroker
@@ -536,12 +536,7 @@ def test_a_deleted_group_that_exists_again_is_told(broker: FakeBroker, state: St
     ("line", "found"), [("reset g --to-offset 9", 11), ("delete g", None)], ids=["reset", "delete"]
 )
 def test_a_backup_stays_where_another_process_changed_what_was_written(
-    broker: FakeBroker,
-    state: State,
-    cli: Cli,  # noqa: F811
-    tmp_path: Path,
-    line: str,
-    found: int | None,
+    broker: FakeBroker, state: State, cli: Cli, tmp_path: Path, line: str, found: int | None
 ) -> None:
     """The change was carried out: the backup has what is lost."""
     state.others = found

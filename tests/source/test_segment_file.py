@@ -1,5 +1,7 @@
 """Which segment files are found, and which of them a broker that starts there would read."""
 
+from __future__ import annotations
+
 import shutil
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """Settings that are absurdly long, deep or elsewhere: each is an error that says so, at once."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

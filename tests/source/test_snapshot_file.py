@@ -1,5 +1,7 @@
 """Snapshot files that are none, are damaged, or come from elsewhere."""
 
+from __future__ import annotations
+
 import gzip
 import json
 from collections.abc import Mapping
@@ -10,8 +12,8 @@ from typing import Any
 import pytest
 
 from kgroup.errors import InputError, ProblemKind
-from kgroup.model.cluster import Broker, Placement
-from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.cluster import Placement
+from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.model.snapshot import (

@@ -1,5 +1,7 @@
 """What is said where Spark does not start: parts of what Spark 4.2.1 and Java 17 wrote."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

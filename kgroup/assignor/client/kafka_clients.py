@@ -8,11 +8,10 @@ from kgroup.assignor import range as range_assignor
 from kgroup.assignor import round_robin
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.client_library import ClientLibrary
-from kgroup.assignor.spec import KAFKA_CLIENTS, NEWEST, MemberSpec
+from kgroup.assignor.spec import NEWEST, MemberSpec
 from kgroup.assignor.sticky import sticky
 from kgroup.assignor.subscription import as_sent, as_sent_1_1
-
-__all__ = ["JAVA"]
+from kgroup.model.client.library import KAFKA_CLIENTS
 
 
 def _assign_sticky_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:

@@ -19,8 +19,6 @@ from kgroup.assignor.client.takers import takers_by_topic
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.spec import MemberSpec
 
-__all__ = ["KAFKA_GO", "assign_by_rack", "rack_in_user_data"]
-
 _BY_RACK = "rack-affinity"
 
 _TopicAssignor = Callable[[Sequence[Subscriber], Topic], Mapping[str, Sequence[int]]]

@@ -17,8 +17,6 @@ from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import MemberSpec
 
-__all__ = ["KAFKAJS"]
-
 
 def _assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as versions since 1.13.0 do, see `ClassicAssignor`."""

@@ -12,8 +12,6 @@ from typing import Any, Protocol, TypeVar
 
 from kgroup.assignor.base import Assignment, TopicPartition
 
-__all__ = ["MapOrder", "ascending", "descending", "is_same_in_any_order", "shuffled"]
-
 _SHUFFLES = 8
 
 _Key = TypeVar("_Key", bound=Any)

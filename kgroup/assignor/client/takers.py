@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.assignor.base import Subscriber
 
-__all__ = ["takers_by_topic"]
-
 
 def takers_by_topic(members: Sequence[Subscriber]) -> Mapping[str, Sequence[Subscriber]]:
     """Give the members that name each topic; who names it twice is there twice."""

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from kgroup.assignor.java.java_hash import CROWD, TABLE, JavaHashMap
 
-__all__ = ["Flags", "Ints", "bulk_order", "first_seen", "ranks_within", "stable_order"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

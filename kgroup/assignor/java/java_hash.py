@@ -26,18 +26,6 @@ from typing import Generic, TypeVar
 
 from kgroup.model.offsets_partition import java_int, string_hash
 
-__all__ = [
-    "CROWD",
-    "TABLE",
-    "JavaHashMap",
-    "hash_order",
-    "map_order",
-    "spread",
-    "topic_partition_hash",
-    "uncrowded_size",
-    "utf16",
-]
-
 _K = TypeVar("_K")
 
 TABLE = 16

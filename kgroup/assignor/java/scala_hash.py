@@ -20,8 +20,6 @@ from typing import TypeVar
 
 from kgroup.model.offsets_partition import string_hash
 
-__all__ = ["case_class_hash", "champ_order", "immutable_order", "mutable_bucket", "mutable_order"]
-
 _K = TypeVar("_K", bound=Hashable)
 
 _MASK = 0xFFFFFFFF

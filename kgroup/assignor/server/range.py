@@ -10,8 +10,6 @@ from bisect import bisect_left
 from kgroup.assignor.base import Assignment, consumers_by_topic
 from kgroup.assignor.server.server import ServerGroup, Target
 
-__all__ = ["assign"]
-
 
 def assign(group: ServerGroup) -> Assignment:
     """Assign as the coordinator does."""

@@ -25,8 +25,6 @@ from kgroup.assignor.java.java_hash import (
 )
 from kgroup.assignor.spec import GroupSpec
 
-__all__ = ["ServerGroup", "Target", "capacity_for"]
-
 _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3
 _FEW = 7  # keys that neither let it grow nor crowd one of its buckets

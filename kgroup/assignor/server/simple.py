@@ -15,8 +15,6 @@ from kgroup.assignor.java.bulk_order import Ints, bulk_order, first_seen, ranks_
 from kgroup.assignor.server.server import ServerGroup
 from kgroup.assignor.server.target_rows import Rows, TargetRows
 
-__all__ = ["assign"]
-
 
 def assign(group: ServerGroup) -> Assignment:
     """Assign as the coordinator does; all partitions count as ready to be shared.

@@ -23,8 +23,6 @@ from kgroup.assignor.java.bulk_order import (
 from kgroup.assignor.java.java_hash import TABLE
 from kgroup.assignor.server.server import ServerGroup
 
-__all__ = ["Rows", "TargetRows"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:

@@ -10,8 +10,6 @@ from kgroup.assignor.base import Assignment, AssignorError
 from kgroup.assignor.server import uniform_mixed
 from kgroup.assignor.server.server import ServerGroup, Target, capacity_for
 
-__all__ = ["assign"]
-
 
 def assign(group: ServerGroup) -> Assignment:
     """Assign as the coordinator does.

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Sequence
 from kgroup.assignor.base import AssignorError
 from kgroup.assignor.server.server import ServerGroup, Target
 
-__all__ = ["assign"]
-
 _MOST_ROUNDS = 16
 _NOBODY = -1
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from kgroup.assignor.base import Subscriber, Topic, TopicPartition, uses_racks
 from kgroup.assignor.java.java_hash import hash_order
 
-__all__ = ["NO_GENERATION", "Claim", "Claims", "Racks", "or_no_generation"]
-
 NO_GENERATION = -1
 
 

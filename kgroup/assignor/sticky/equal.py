@@ -14,8 +14,6 @@ from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, T
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.sticky.claim import Claims, Racks
 
-__all__ = ["assign"]
-
 
 def assign(
     members: Sequence[Subscriber], topics: Mapping[str, Topic], claims: Claims

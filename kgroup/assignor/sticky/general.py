@@ -23,8 +23,6 @@ from kgroup.assignor.java.java_hash import JavaHashMap, topic_partition_hash, ut
 from kgroup.assignor.sticky.claim import Claims, Racks
 from kgroup.model.offsets_partition import java_int, string_hash
 
-__all__ = ["Builder", "LiteralBuilder", "assign"]
-
 _NO_LIST = (
     'Cannot invoke "java.util.List.size()" because the return value of '
     '"java.util.Map.get(Object)" is null'

@@ -26,8 +26,6 @@ from kgroup.assignor.base import (
 from kgroup.assignor.sticky import equal
 from kgroup.assignor.sticky.claim import Claim, Claims, or_no_generation
 
-__all__ = ["assign", "assign_cooperative"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign by what the members' user data remembers, see `ClassicAssignor`."""

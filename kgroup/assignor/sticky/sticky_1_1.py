@@ -23,8 +23,6 @@ from kgroup.assignor.java.java_hash import hash_order, map_order, topic_partitio
 from kgroup.assignor.sticky.general import Builder, LiteralBuilder
 from kgroup.model.offsets_partition import string_hash
 
-__all__ = ["assign"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""

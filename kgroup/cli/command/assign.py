@@ -1,5 +1,7 @@
 """`kgroup assign`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,8 +23,6 @@ from kgroup.errors import ExitStatus
 if TYPE_CHECKING:
     from kgroup.operation.assign.what_if import Changes
     from kgroup.render.sheet import Sheet
-
-__all__ = ["command"]
 
 _VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")
 _PIPE_WIDTH = 80
@@ -101,7 +101,7 @@ def command(
     grid: bool,
     compare: bool,
     bounce: bool,
-    changes: "Changes",
+    changes: Changes,
     output: Output,
 ) -> ExitStatus:
     """Run a group's assignor dry: what would move, and how balanced it is.

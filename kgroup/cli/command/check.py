@@ -1,5 +1,7 @@
 """`kgroup check`."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -37,10 +39,8 @@ if TYPE_CHECKING:
     from kgroup.operation.check.rule import Finding, Rule
     from kgroup.operation.report import Report
 
-__all__ = ["command"]
 
-
-def _parse_rules(texts: Sequence[str]) -> "frozenset[Rule]":
+def _parse_rules(texts: Sequence[str]) -> frozenset[Rule]:
     from kgroup.operation.check.rule import Rule
 
     for text in texts:
@@ -188,7 +188,7 @@ def command(
     interval_s: float | None,
     warehouse: Path | None,
     cluster: str | None,
-    rules: "frozenset[Rule]",
+    rules: frozenset[Rule],
     lists_rules: bool,
     limits: list[tuple[str, float]],
     fail_on: str,
@@ -289,7 +289,7 @@ def _tell_plugin(lines: Iterable[str], status: int) -> int:
 @contextmanager
 def _past(
     root: Path | None, cluster: str | None
-) -> "Iterator[Callable[[Evidence], Report[Finding]] | None]":
+) -> Iterator[Callable[[Evidence], Report[Finding]] | None]:
     """Open the warehouse, where one was chosen."""
     if root is None:
         yield None
@@ -314,7 +314,7 @@ def _list_rules(output: Output) -> ExitStatus:
 
 def _all_limits(
     source: Source, typed: Sequence[tuple[str, float]]
-) -> "tuple[Limits, tuple[GroupLimits, ...]]":
+) -> tuple[Limits, tuple[GroupLimits, ...]]:
     """Return the limits of all groups, and of some: those of the profile, and of the command line.
 
     What is typed counts most.

@@ -1,5 +1,7 @@
 """`kgroup completion`."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr
@@ -12,8 +14,6 @@ from kgroup.cli.shell.command_line import TypedLine, read_bash, read_fish_word
 from kgroup.cli.shell.script import SHELLS, script
 from kgroup.cli.shell.suggestion import PART
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 _OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
 """What its script hands over."""

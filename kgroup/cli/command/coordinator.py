@@ -1,5 +1,7 @@
 """`kgroup coordinator`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from contextlib import nullcontext
 
@@ -12,8 +14,6 @@ from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 _COUNT = click.IntRange(min=1, max=2**31 - 1)
 

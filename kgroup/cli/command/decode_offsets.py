@@ -1,5 +1,7 @@
 """`kgroup decode-offsets`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
 
     from kgroup.operation.decode.decode import Decoding
     from kgroup.render.record.record import Rows
-
-__all__ = ["command"]
 
 T = TypeVar("T")
 
@@ -289,7 +289,7 @@ def _show_one(
 
 
 def _write(
-    rows: "Rows",
+    rows: Rows,
     problems: Callable[[], Iterable[object]],
     target: OutputFile | None,
     output: Output,
@@ -321,14 +321,14 @@ def _write(
 
 
 def _show_rows(
-    decoding: "Decoding",
+    decoding: Decoding,
     output: Output,
     progress: Progress,
     target: OutputFile | None,
     *,
     is_endless: bool,
 ) -> None:
-    def rows_of_file(function: "Callable[[pa.RecordBatch], T]") -> "Iterator[T]":
+    def rows_of_file(function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
         """Give all rows; where there is nothing to be read, an error keeps the file there is."""
         yield from decoding.map(function)
         assert target is not None
@@ -344,7 +344,7 @@ def _show_rows(
     warn_of(() if is_endless else decoding.problems())
 
 
-def _show_stats(decoding: "Decoding", output: Output, progress: Progress) -> None:
+def _show_stats(decoding: Decoding, output: Output, progress: Progress) -> None:
     from kgroup.operation.decode.statistics import count_records
     from kgroup.render.record.statistics import stats_sheet, stats_text
 

@@ -1,5 +1,7 @@
 """`kgroup describe`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 
@@ -21,8 +23,6 @@ from kgroup.cli.output.described import check_sections, section_options, show_gr
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
-
-__all__ = ["command"]
 
 
 @click.command(

@@ -1,5 +1,7 @@
 """`kgroup doctor`."""
 
+from __future__ import annotations
+
 from contextlib import nullcontext
 
 import click
@@ -9,8 +11,6 @@ from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 
 @click.command(

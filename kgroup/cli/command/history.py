@@ -1,8 +1,8 @@
 """`kgroup history`, and the table of its commands."""
 
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from __future__ import annotations
 
-__all__ = ["COMMANDS", "command"]
+from kgroup.cli.lazy_group import CommandTable, LazyGroup
 
 COMMANDS: CommandTable = {
     "build": ("history.build", "Make or extend a warehouse from segments or a cluster."),

@@ -1,5 +1,7 @@
 """`kgroup list`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import click
@@ -13,8 +15,6 @@ from kgroup.cli.shell.suggestion import suggest_choices
 from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.pattern import Pattern
-
-__all__ = ["command"]
 
 MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
 """Those that a cluster tells only where it is asked about each group."""

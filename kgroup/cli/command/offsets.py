@@ -1,8 +1,8 @@
 """`kgroup offsets`, and the table of its commands."""
 
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from __future__ import annotations
 
-__all__ = ["COMMANDS", "command"]
+from kgroup.cli.lazy_group import CommandTable, LazyGroup
 
 COMMANDS: CommandTable = {
     "show": ("offsets.show", "Show what groups have committed."),

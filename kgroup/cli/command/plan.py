@@ -1,8 +1,8 @@
 """`kgroup plan`, and the table of its commands."""
 
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from __future__ import annotations
 
-__all__ = ["COMMANDS", "command"]
+from kgroup.cli.lazy_group import CommandTable, LazyGroup
 
 COMMANDS: CommandTable = {
     "assignor": ("plan.assignor", "Move groups to another strategy of their members."),

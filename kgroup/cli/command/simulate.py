@@ -1,5 +1,7 @@
 """`kgroup simulate`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +24,6 @@ from kgroup.limited_input import read_limited
 if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.simulation.scenario.scenario import Scenario
-
-__all__ = ["command"]
 
 _LARGEST_SCENARIO = 1 << 24
 _SMALLER = "simulate fewer members or topics"
@@ -159,11 +159,12 @@ def _scenario(
     source: Source,
     crash: Sequence[str],
     stop: Sequence[str],
-) -> "Report[Scenario]":
+) -> Report[Scenario]:
     """Read what is to be played."""
     from kgroup.operation.report import Report
     from kgroup.operation.running_group import assumptions, group_as_it_is, with_steps
-    from kgroup.operation.simulate import read_scenario, scenario_names
+    from kgroup.operation.simulate import scenario_names
+    from kgroup.simulation.scenario.file import read_scenario
     from kgroup.simulation.scenario.scenario import Action
 
     if group is None:

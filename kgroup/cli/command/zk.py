@@ -1,8 +1,8 @@
 """`kgroup zk`, and the table of its commands."""
 
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from __future__ import annotations
 
-__all__ = ["COMMANDS", "command"]
+from kgroup.cli.lazy_group import CommandTable, LazyGroup
 
 COMMANDS: CommandTable = {
     "ids": ("zk.ids", "List the consumers that are registered in ZooKeeper."),

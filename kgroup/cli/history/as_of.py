@@ -1,5 +1,7 @@
 """`kgroup history as-of`."""
 
+from __future__ import annotations
+
 import click
 
 from kgroup.cli.option.common import examples, output_options, parsed
@@ -10,8 +12,6 @@ from kgroup.cli.output.context import documented
 from kgroup.cli.output.described import check_sections, section_options, show_groups
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 
 @click.command(

@@ -1,5 +1,7 @@
 """`kgroup history build`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +16,6 @@ from kgroup.cli.output.context import documented, show, warn
 from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 
 @click.command(

@@ -1,5 +1,7 @@
 """`kgroup history lag`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,8 +13,6 @@ from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 
 @click.command(

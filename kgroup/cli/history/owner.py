@@ -1,5 +1,7 @@
 """`kgroup history owner`."""
 
+from __future__ import annotations
+
 import click
 
 from kgroup.cli.option.common import ID, examples, output_options, parsed
@@ -10,8 +12,6 @@ from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 
 @click.command(

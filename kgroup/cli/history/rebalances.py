@@ -1,5 +1,7 @@
 """`kgroup history rebalances`."""
 
+from __future__ import annotations
+
 import click
 
 from kgroup.cli.option.common import examples, output_options
@@ -8,8 +10,6 @@ from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 
 @click.command(

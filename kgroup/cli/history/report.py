@@ -1,5 +1,7 @@
 """`kgroup history report`."""
 
+from __future__ import annotations
+
 import click
 
 from kgroup.atomic_file import FileKind
@@ -9,8 +11,6 @@ from kgroup.cli.option.output_file import OutputFile, output_file_option
 from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import warn_notes
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 
 @click.command(

@@ -1,5 +1,7 @@
 """`kgroup history sql`."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import click
@@ -9,8 +11,6 @@ from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, UsageError
-
-__all__ = ["command"]
 
 
 @click.command(

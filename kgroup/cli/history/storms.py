@@ -1,5 +1,7 @@
 """`kgroup history storms`."""
 
+from __future__ import annotations
+
 import click
 
 from kgroup.cli.option.common import examples, output_options, parsed
@@ -10,8 +12,6 @@ from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.source.config.number import MOST_LONG, whole_number
-
-__all__ = ["command"]
 
 
 def _parse_rate(text: str) -> tuple[int, int]:

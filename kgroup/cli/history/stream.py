@@ -1,5 +1,7 @@
 """`kgroup history stream`."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +19,6 @@ from kgroup.errors import ExitStatus
 if TYPE_CHECKING:
     from kgroup.history.build.build import ClusterReport
     from kgroup.operation.report import Report
-
-__all__ = ["command"]
 
 
 @click.command(
@@ -72,7 +72,7 @@ def command(
     return ExitStatus.DONE
 
 
-def _show(report: "Report[ClusterReport]") -> None:
+def _show(report: Report[ClusterReport]) -> None:
     from kgroup.render.history.build import build_line
 
     for each in report.data:

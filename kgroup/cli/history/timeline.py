@@ -1,5 +1,7 @@
 """`kgroup history timeline`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -15,8 +17,6 @@ from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
     from kgroup.history.sql.interval import Interval
-
-__all__ = ["command"]
 
 
 @click.command(
@@ -61,7 +61,7 @@ def command(
             with_last=is_drawn,
         )
 
-    def picture(rows: "tuple[Interval, ...]", form: str, /, **_: bool) -> Iterator[str]:
+    def picture(rows: tuple[Interval, ...], form: str, /, **_: bool) -> Iterator[str]:
         span = {"since_ms": since_ms, "until_ms": until_ms, "last_ms": report.last_ms}
         return picture_text(rows, get_terminal_size().columns, **span)
 

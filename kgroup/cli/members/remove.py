@@ -1,5 +1,7 @@
 """`kgroup members remove`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 
@@ -18,8 +20,6 @@ from kgroup.cli.option.suggestion import suggest_groups, suggest_members
 from kgroup.cli.output.context import documented, show, warn
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, UsageError, named_group
-
-__all__ = ["command"]
 
 _INTERRUPTED = "interrupted: whether members were removed is not known; describe the group"
 

@@ -1,5 +1,7 @@
 """`kgroup offsets copy`."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -26,8 +28,6 @@ from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.operation.offsets.choice import Topics
-
-__all__ = ["command"]
 
 
 @click.command(
@@ -63,7 +63,7 @@ def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
-    topics: "Topics",
+    topics: Topics,
     new_id: str | None,
     clamp: bool,
     by_time: bool,

@@ -1,5 +1,7 @@
 """`kgroup offsets delete`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,8 +18,6 @@ from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.operation.offsets.choice import Topics
-
-__all__ = ["command"]
 
 
 @click.command(
@@ -42,7 +42,7 @@ __all__ = ["command"]
 def command(
     groups: Sequence[str],
     regex: Pattern | None,
-    topics: "Topics",
+    topics: Topics,
     delete_hidden: bool,
     store: Store,
     execution: Execution,

@@ -1,5 +1,7 @@
 """`kgroup offsets export`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import click
@@ -12,8 +14,6 @@ from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import warn_saved, write
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
-
-__all__ = ["command"]
 
 
 @click.command(

@@ -1,5 +1,7 @@
 """`kgroup offsets import`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +19,6 @@ from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     from kgroup.operation.offsets.choice import Topics
-
-__all__ = ["command"]
 
 
 @click.command(
@@ -51,7 +51,7 @@ def command(
     groups: Sequence[str],
     every: bool,
     regex: Pattern | None,
-    topics: "Topics",
+    topics: Topics,
     new_id: str | None,
     without_epochs: bool,
     clamp: bool,

@@ -1,5 +1,7 @@
 """`kgroup offsets reset`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.offsets.reset import ResetTo
-
-__all__ = ["command"]
 
 _MOST = (1 << 63) - 1
 _GOALS: Mapping[str, Callable[[Any], Any]] = {
@@ -160,8 +160,8 @@ def command(
 
 
 def _reset_to(
-    goal: tuple[str, Any], groups: Sequence[str], regex: Pattern | None, store: "AnyStore"
-) -> "ResetTo":
+    goal: tuple[str, Any], groups: Sequence[str], regex: Pattern | None, store: AnyStore
+) -> ResetTo:
     """Give where to, with the offsets of another group or a file."""
     from kgroup.operation.offsets.read import read_stored
     from kgroup.operation.offsets.reset import Goal, ResetTo
@@ -183,7 +183,7 @@ def _reset_to(
     return ResetTo(numbers[name], value)
 
 
-def _refuse(problems: "Sequence[Problem]") -> None:
+def _refuse(problems: Sequence[Problem]) -> None:
     """Raise what is missing of what a reset goes by."""
     from kgroup.errors import KgroupError, NotFoundError, ProblemKind
     from kgroup.render.problem import problem_line

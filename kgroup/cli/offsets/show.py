@@ -1,5 +1,7 @@
 """`kgroup offsets show`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import click
@@ -11,8 +13,6 @@ from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
-
-__all__ = ["command"]
 
 
 @click.command(

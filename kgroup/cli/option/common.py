@@ -1,5 +1,7 @@
 """Options that mean the same in every command, and the values that they take."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -15,27 +17,6 @@ from kgroup.atomic_file import INPUTS
 from kgroup.cli.output.form import FORMS, Output
 from kgroup.cli.shell.suggestion import suggest_columns
 from kgroup.model.pattern import Pattern, parse_regex
-
-__all__ = [
-    "FOLDER",
-    "ID",
-    "PATH",
-    "AnyPath",
-    "InputPath",
-    "OutputFolder",
-    "OutputPath",
-    "Word",
-    "add_options",
-    "check_all",
-    "check_choice",
-    "examples",
-    "given_options",
-    "log_budget_option",
-    "log_dir_options",
-    "output_options",
-    "parsed",
-    "regex_option",
-]
 
 
 class AnyPath(click.Path):

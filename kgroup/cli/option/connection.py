@@ -1,5 +1,7 @@
 """Options that say which cluster to ask, and how to connect to it."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from kgroup.source.config.client_config import ClientConfig
     from kgroup.source.zookeeper.address import ZookeeperAddress
     from kgroup.source.zookeeper.source import Zookeeper
-
-__all__ = ["DEFAULT_TIMEOUT_S", "Connection", "connection_options"]
 
 DEFAULT_TIMEOUT_S = 10.0
 
@@ -103,7 +103,7 @@ class Connection:
         return found, secret
 
     def printed(
-        self, config: "ClientConfig", zookeeper: str | None = None
+        self, config: ClientConfig, zookeeper: str | None = None
     ) -> AbstractContextManager[None]:
         """Let commands that reports print carry these options; values that are secret are "...".
 
@@ -134,7 +134,7 @@ class Connection:
 
     def client_config(
         self, *, needs_server: bool = True, with_environment: bool = True
-    ) -> "ClientConfig":
+    ) -> ClientConfig:
         """Put the configuration together, with environment and profiles; tell what has no effect.
 
         Args:
@@ -164,9 +164,7 @@ class Connection:
         return config
 
     @contextmanager
-    def open_zookeeper(
-        self, address: "ZookeeperAddress", *, of_silence: bool
-    ) -> "Iterator[Zookeeper]":
+    def open_zookeeper(self, address: ZookeeperAddress, *, of_silence: bool) -> Iterator[Zookeeper]:
         """Give ZooKeeper, and by it the brokers that are registered there, likewise.
 
         The cluster that the environment names is another source. Brokers that a profile or a
@@ -194,7 +192,7 @@ class Connection:
             yield zookeeper
 
     @contextmanager
-    def open(self, *, of_silence: bool = False) -> "Iterator[Cluster]":
+    def open(self, *, of_silence: bool = False) -> Iterator[Cluster]:
         """Give the cluster, for as long as the context lasts.
 
         Args:

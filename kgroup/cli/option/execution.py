@@ -1,5 +1,7 @@
 """Changes: their plan is shown, and carried out where that is wanted; what was is saved first."""
 
+from __future__ import annotations
+
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
-
-__all__ = ["Execution", "execution_options", "planned", "telling_of_interrupts", "telling_results"]
 
 _READ_ONLY = (
     "log directories, snapshots and files are read-only ('kgroup offsets export' writes files)"
@@ -61,11 +61,11 @@ class Execution:
     def run(
         self,
         command: str,
-        plan: "OffsetPlan",
-        store: "AnyStore",
-        chosen: "Store",
+        plan: OffsetPlan,
+        store: AnyStore,
+        chosen: Store,
         output: Output,
-        cluster: "GroupSource | None" = None,
+        cluster: GroupSource | None = None,
     ) -> ExitStatus:
         """Show the plan, or carry it out and show what became of it.
 
@@ -139,7 +139,7 @@ class Execution:
         with telling_results(report):
             return _show(command, report, output)
 
-    def ask(self, plan: "Callable[..., Iterable[str]]", question: Callable[[], str]) -> None:
+    def ask(self, plan: Callable[..., Iterable[str]], question: Callable[[], str]) -> None:
         """Show a plan and ask whether to do it, on a terminal.
 
         Args:
@@ -165,7 +165,7 @@ class Execution:
     def _asks(self) -> bool:
         return not self._is_sure and sys.stdin.isatty()
 
-    def _save(self, offsets: "Sequence[StoredOffset]", store: "StoreName") -> Path:
+    def _save(self, offsets: Sequence[StoredOffset], store: StoreName) -> Path:
         """Write a new file.
 
         Raises:
@@ -231,14 +231,14 @@ def _unsaved(path: Path, reason: str) -> InputError:
     return InputError(f"{path}: {reason}; nothing was changed", path=str(path))
 
 
-def planned(store: "StoreName | None") -> str:
+def planned(store: StoreName | None) -> str:
     """Say that a plan was shown and nothing done, and what would do it; None: nothing can."""
     if store is not None:
         return f"note: nothing was changed in {store}; --execute carries out the plan"
     return f"note: nothing was changed, and --execute cannot change it: {_READ_ONLY}"
 
 
-def _show(command: str, report: "Report[PlannedOffset]", output: Output) -> ExitStatus:
+def _show(command: str, report: Report[PlannedOffset], output: Output) -> ExitStatus:
     """Show a plan, or what became of it, and what it comes to."""
     from kgroup.render.group.offset_plan import plan_text, plan_totals
     from kgroup.render.group.offsets import plan_sheet
@@ -249,7 +249,7 @@ def _show(command: str, report: "Report[PlannedOffset]", output: Output) -> Exit
     return status
 
 
-def _question(plan: "OffsetPlan", store: "StoreName") -> str:
+def _question(plan: OffsetPlan, store: StoreName) -> str:
     from kgroup.render.group.offset_plan import counted, record_totals
 
     groups = counted(len(plan.deleted or plan.changes), "group")
@@ -259,7 +259,7 @@ def _question(plan: "OffsetPlan", store: "StoreName") -> str:
     return f"{what} in {store}{records and f' ({records})'}?"
 
 
-def _undo(file: Path, store: "Store", group_ids: Collection[str]) -> str:
+def _undo(file: Path, store: Store, group_ids: Collection[str]) -> str:
     """Give the command that undoes a change by its backup, and what secrets it leaves out."""
     from kgroup.operation.printed_command import kgroup_command
 
@@ -296,7 +296,7 @@ def _interrupted(command: str, done: Sequence[str], count: int, saved: str | Non
 
 
 @contextmanager
-def telling_results(report: "Report[Any]") -> Iterator[None]:
+def telling_results(report: Report[Any]) -> Iterator[None]:
     """Tell what a change came to also where its report cannot be written."""
     try:
         yield

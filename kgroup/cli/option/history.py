@@ -1,5 +1,7 @@
 """Arguments and options that several commands about the past have."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeAlias
@@ -9,16 +11,6 @@ import click
 from kgroup.cli.option.common import ID, OutputFolder, parsed
 from kgroup.cli.option.parameter import parse_duration, parse_time
 from kgroup.cli.option.suggestion import suggest_groups
-
-__all__ = [
-    "any_group_argument",
-    "at_option",
-    "group_argument",
-    "length_option",
-    "time_options",
-    "to_option",
-    "topic_option",
-]
 
 _Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 

@@ -1,5 +1,7 @@
 """Files named on the command line, standard input among them."""
 
+from __future__ import annotations
+
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -13,8 +15,6 @@ import click
 from kgroup.cli.output.context import naming, warn
 from kgroup.errors import InputError
 from kgroup.limited_input import read_limited
-
-__all__ = ["LARGEST", "STDIN", "input_files", "read_whole", "standard_input"]
 
 STDIN = Path("-")
 LARGEST = 1 << 27

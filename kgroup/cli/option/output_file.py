@@ -1,5 +1,7 @@
 """Options that name a file to write, and which files they replace."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +13,6 @@ import click
 
 from kgroup.atomic_file import FileKind, check_output, output_file
 from kgroup.cli.option.common import OutputPath, add_options
-
-__all__ = ["OutputFile", "output_file_option"]
 
 _STDOUT = tuple(map(Path, ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")))
 

@@ -1,5 +1,7 @@
 """Values of options that click has no type for: instants, topics and pasted bytes."""
 
+from __future__ import annotations
+
 import re
 import time
 from base64 import b64decode
@@ -9,17 +11,6 @@ from datetime import UTC, datetime
 from math import nan
 
 from kgroup.model.instant import duration_ms
-
-__all__ = [
-    "parse_bytes",
-    "parse_duration",
-    "parse_end",
-    "parse_instant",
-    "parse_seconds",
-    "parse_some_time",
-    "parse_time",
-    "parse_topics",
-]
 
 LEAST_EPOCH_MS = 100_000_000_000
 """Smaller numbers are offsets where both could be meant: no Kafka ran in March 1973."""

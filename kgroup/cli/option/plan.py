@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
-__all__ = [
-    "CONSUMER_CONFIG_OPTION",
-    "DIAGRAM_OPTION",
-    "habit_options",
-    "write_old_plans",
-    "write_plans",
-]
-
 CONSUMER_CONFIG_OPTION = click.option(
     "--consumer-config",
     metavar="FILE",

@@ -1,5 +1,7 @@
 """Plans in a file, as `kgroup plan … -o json` writes them, and notes in it of what was seen."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,8 +12,6 @@ from kgroup.errors import InputError
 from kgroup.limited_input import read_limited
 from kgroup.operation.plan.plan import Plan
 from kgroup.source.json_fault import json_fault
-
-__all__ = ["PlanFile", "note_in_plan_file", "read_plan_file"]
 
 _LARGEST = 1 << 27
 """Bytes; a plan of a group with a hundred thousand members has some thirty million."""

@@ -1,5 +1,7 @@
 """Options that choose records of `__consumer_offsets` by what they say."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -12,13 +14,11 @@ from kgroup.cli.option.parameter import parse_time
 from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.shell.suggestion import suggest_record_types
 from kgroup.errors import near_names
+from kgroup.model.instant import rfc3339
 from kgroup.model.pattern import Pattern
-from kgroup.render.cell import rfc3339
 
 if TYPE_CHECKING:
     from kgroup.operation.decode.selection import Selection
-
-__all__ = ["RecordFilter", "filter_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class RecordFilter:
                 f"{rfc3339(self.until)}; --since must be the earlier one"
             )
 
-    def selection(self) -> "Selection":
+    def selection(self) -> Selection:
         """Give the same as a selection of rows."""
         from kgroup.operation.decode.selection import NOT_COMMITTED, Selection
 

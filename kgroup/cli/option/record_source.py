@@ -1,5 +1,7 @@
 """Where records of `__consumer_offsets` come from: files, standard input, or a live cluster."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,13 +21,11 @@ if TYPE_CHECKING:
     from kgroup.model.segment import Segment
     from kgroup.source.broker.live_log import LiveLog
 
-__all__ = ["LiveChoice", "file_records", "live_records"]
-
 
 @contextmanager
 def file_records(
     inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
-) -> "Iterator[tuple[list[Segment], list[Problem], Callable[[Path], str]]]":
+) -> Iterator[tuple[list[Segment], list[Problem], Callable[[Path], str]]]:
     """Find the segments to be read, what cannot be, and a function that gives each file a name.
 
     What is left out is told.
@@ -45,7 +45,7 @@ def file_records(
 
 def _segments(
     inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
-) -> "tuple[list[Segment], list[Problem]]":
+) -> tuple[list[Segment], list[Problem]]:
     from kgroup.model.segment import SegmentStatus, left_out_notes
     from kgroup.source.log.replica import without_replicas
     from kgroup.source.log.segment_file import find_segments
@@ -86,8 +86,8 @@ class LiveChoice:
 
 @contextmanager
 def live_records(
-    connection: Connection, choice: LiveChoice, on_progress: "Callable[[LiveLog], None]"
-) -> "Iterator[tuple[Sequence[Segment] | Logs, list[Problem], Callable[[Path], str]]]":
+    connection: Connection, choice: LiveChoice, on_progress: Callable[[LiveLog], None]
+) -> Iterator[tuple[Sequence[Segment] | Logs, list[Problem], Callable[[Path], str]]]:
     """Give the logs of a cluster; none, and a note, where it has no such topic.
 
     As `file_records` does, but that no file has a name that means anything.

@@ -1,5 +1,7 @@
 """Where groups come from: one choice among the options, the same for every command."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,16 +21,6 @@ if TYPE_CHECKING:
     from kgroup.source.snapshot.source import SnapshotSource
     from kgroup.source.zookeeper.address import ZookeeperAddress
 
-__all__ = [
-    "Source",
-    "missing_source",
-    "sample_cluster",
-    "source_of",
-    "source_options",
-    "with_sample_zookeeper",
-    "zookeeper_source_options",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -45,7 +37,7 @@ class Source:
     paths: tuple[Path, ...] = ()
     connection: Connection | None = None
     snapshot: Path | None = None
-    zookeeper: "ZookeeperAddress | None" = None
+    zookeeper: ZookeeperAddress | None = None
     timeout_s: float = field(default=DEFAULT_TIMEOUT_S, compare=False)
 
     @property
@@ -55,7 +47,7 @@ class Source:
         return bool(self.paths or self.snapshot or self.zookeeper or chosen_by)
 
     @property
-    def origin(self) -> "Origin":
+    def origin(self) -> Origin:
         """What a snapshot of it is said to be taken from."""
         from kgroup.model.snapshot import Origin
         from kgroup.sample import sample_log_dir, sample_zookeeper
@@ -68,14 +60,14 @@ class Source:
             return Origin("sample")
         return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
 
-    def that_has(self, group_ids: Sequence[str]) -> "Source":
+    def that_has(self, group_ids: Sequence[str]) -> Source:
         """Give the source to read groups from that are named: the sample has its ZooKeeper apart.
 
         It is the sample's ZooKeeper where that has them all, or those that may have been meant.
         """
         return self.divided(group_ids)[0][0]
 
-    def divided(self, group_ids: Sequence[str]) -> "Sequence[tuple[Source, Sequence[str]]]":
+    def divided(self, group_ids: Sequence[str]) -> Sequence[tuple[Source, Sequence[str]]]:
         """Give the sources that groups are in which are named, each with its own.
 
         There are two, this one first, where some are of the sample's ZooKeeper alone.
@@ -104,7 +96,7 @@ class Source:
         return get_close_matches(name, [*own, *names], 1)[0] not in own
 
     @contextmanager
-    def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> "Iterator[GroupSource]":
+    def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> Iterator[GroupSource]:
         """Give the source, for as long as the context lasts.
 
         Args:
@@ -142,7 +134,7 @@ class Source:
             return ("--snapshot", str(self.snapshot))
         return tuple(word for path in self.paths for word in ("--log-dir", str(path)))
 
-    def instant_ms(self, found: "GroupSource") -> int:
+    def instant_ms(self, found: GroupSource) -> int:
         """Return the epoch milliseconds of which it speaks: now, or when a snapshot was taken."""
         if self.snapshot is None:
             return time.time_ns() // 1_000_000
@@ -151,7 +143,7 @@ class Source:
         assert isinstance(found, SnapshotSource)
         return found.snapshot.taken_ms
 
-    def open_snapshot(self) -> "SnapshotSource":
+    def open_snapshot(self) -> SnapshotSource:
         """Read the snapshot, where one was chosen.
 
         Raises:
@@ -210,7 +202,7 @@ def with_sample_zookeeper(source: Source) -> Source:
 
 
 @contextmanager
-def sample_cluster(source: Source) -> "Iterator[GroupSource | None]":
+def sample_cluster(source: Source) -> Iterator[GroupSource | None]:
     """Open the sample's log directory, beside the sample's ZooKeeper; None beside any other."""
     from kgroup.sample import sample_log_dir, sample_zookeeper
 

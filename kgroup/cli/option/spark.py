@@ -1,5 +1,7 @@
 """Options that say which Spark does the work."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -8,8 +10,6 @@ from typing import Any
 import click
 
 from kgroup.cli.option.common import parsed
-
-__all__ = ["SparkChoice", "spark_options"]
 
 
 @dataclass(frozen=True, slots=True)

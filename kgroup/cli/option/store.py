@@ -1,5 +1,7 @@
 """Where offsets are kept: what a source of groups is, and also a SQL table or a file."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,26 +25,6 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.plan import OffsetCopy
     from kgroup.source.base import GroupSource
     from kgroup.source.sql.store import SqlOffsetStore
-
-__all__ = [
-    "GROUP_OPTION",
-    "SQL_OPTION",
-    "SqlNames",
-    "Store",
-    "check_new_name",
-    "check_two",
-    "copied_stores",
-    "fit_options",
-    "names_options",
-    "open_copied",
-    "parse_store",
-    "planned_copy",
-    "planned_table",
-    "store_options",
-    "table_options",
-    "topic_option",
-]
-
 
 _KINDS = ("kafka", "zookeeper", "sql", "log-dir", "snapshot", "file")
 """What a store's name may begin with where two are named."""
@@ -78,7 +60,7 @@ class Store:
     names: SqlNames = field(default_factory=SqlNames)
 
     @contextmanager
-    def open(self, group_ids: tuple[str, ...] = ()) -> "Iterator[AnyStore]":
+    def open(self, group_ids: tuple[str, ...] = ()) -> Iterator[AnyStore]:
         """Give the store, for as long as the context lasts.
 
         Raises:
@@ -96,7 +78,7 @@ class Store:
                 yield source
 
     @contextmanager
-    def open_cluster(self, store: "AnyStore") -> "Iterator[GroupSource | None]":
+    def open_cluster(self, store: AnyStore) -> Iterator[GroupSource | None]:
         """Give what knows where partitions begin and end: the store itself, or the cluster beside.
 
         Raises:
@@ -144,7 +126,7 @@ class Store:
         found, keys = connection.words(with_environment=zookeeper is None)
         return where + found, [f"{key} in a file (--command-config)" for key in keys]
 
-    def open_table(self, text: str) -> "SqlOffsetStore":
+    def open_table(self, text: str) -> SqlOffsetStore:
         """Give the table of a database.
 
         Args:
@@ -281,7 +263,7 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
     return Store(file=path)
 
 
-def copied_stores(copy: "OffsetCopy", source: Source, sql: str | None) -> tuple[Store, Store]:
+def copied_stores(copy: OffsetCopy, source: Source, sql: str | None) -> tuple[Store, Store]:
     """Give the two stores between which a step of a plan copies offsets.
 
     Args:
@@ -298,8 +280,8 @@ def copied_stores(copy: "OffsetCopy", source: Source, sql: str | None) -> tuple[
 
 @contextmanager
 def open_copied(
-    copy: "OffsetCopy", group_ids: tuple[str, ...], source: Source, sql: str | None
-) -> "Iterator[tuple[AnyStore, AnyStore]]":
+    copy: OffsetCopy, group_ids: tuple[str, ...], source: Source, sql: str | None
+) -> Iterator[tuple[AnyStore, AnyStore]]:
     """Open these; errors as of `Store.open`."""
     first, second = copied_stores(copy, source, sql)
     try:
@@ -320,13 +302,13 @@ def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Stor
     return parse_store(text, connection, names)
 
 
-def planned_table(source: Source, sql: str | None, names: SqlNames) -> "SqlOffsetStore":
+def planned_table(source: Source, sql: str | None, names: SqlNames) -> SqlOffsetStore:
     """Give the table of a plan, which is empty where there is none; errors as of `open_table`."""
     names = replace(names, creates=True)
     return Store(source, names=names).open_table(sql or PROFILE)
 
 
-def planned_copy(sql: str | None, names: SqlNames) -> "OffsetCopy":
+def planned_copy(sql: str | None, names: SqlNames) -> OffsetCopy:
     """Name a copy from Kafka to a table as a plan may: without secrets."""
     from kgroup.operation.plan.plan import OffsetCopy
 

@@ -25,15 +25,6 @@ if TYPE_CHECKING:
     from kgroup.model.group import Group
     from kgroup.source.base import GroupSource
 
-__all__ = [
-    "groups_argument",
-    "named_groups_argument",
-    "suggest_groups",
-    "suggest_members",
-    "suggest_topics",
-    "suggest_topics_of_group",
-]
-
 PATIENCE_S = 1.0
 """How long to wait for a source of groups, unless $KGROUP_COMPLETION_TIMEOUT says otherwise."""
 

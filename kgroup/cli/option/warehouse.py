@@ -1,5 +1,7 @@
 """Which warehouse is asked, by which engine."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,8 +20,6 @@ from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError
 if TYPE_CHECKING:
     from kgroup.history.sql.engine import Engine
     from kgroup.history.warehouse.warehouse import Warehouse
-
-__all__ = ["WarehouseChoice", "explain_write_errors", "warehouse_options"]
 
 _ENGINES = ("duckdb", "spark")
 
@@ -41,7 +41,7 @@ class WarehouseChoice:
     spark: SparkChoice
 
     @contextmanager
-    def open(self) -> "Iterator[Engine]":
+    def open(self) -> Iterator[Engine]:
         """Give an engine for the tables, and say where records may be missing from them.
 
         Raises:
@@ -73,7 +73,7 @@ class WarehouseChoice:
         return ("--warehouse", str(self.root), *cluster, *engine, *self.spark.words)
 
     @contextmanager
-    def open_both(self) -> "Iterator[tuple[Warehouse, Engine]]":
+    def open_both(self) -> Iterator[tuple[Warehouse, Engine]]:
         """Give the warehouse too; otherwise as `open`.
 
         To what is said of a group that is not there it adds how to list those that are.
@@ -95,7 +95,7 @@ class WarehouseChoice:
                     raise UnknownGroupError(text, group_id=error.group_id) from None
 
     @contextmanager
-    def _engine(self, files: Mapping[str, Sequence[Path]]) -> "Iterator[Engine]":
+    def _engine(self, files: Mapping[str, Sequence[Path]]) -> Iterator[Engine]:
         if (self.engine or _default_engine()) == "duckdb":
             from kgroup.history.sql.engine import DuckEngine
 

@@ -1,5 +1,7 @@
 """What might happen to a group before it is assigned: options of a dry run."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -14,8 +16,6 @@ from kgroup.source.config.number import whole_number
 
 if TYPE_CHECKING:
     from kgroup.operation.assign.what_if import AddedMembers
-
-__all__ = ["what_if_options"]
 
 _MOST_ADDED = 10_000
 
@@ -33,7 +33,7 @@ def what_if_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return add_options(with_changes, *_OPTIONS)
 
 
-def _added(text: str) -> "AddedMembers":
+def _added(text: str) -> AddedMembers:
     from kgroup.operation.assign.what_if import AddedMembers
 
     count, _, rest = text.partition(":")

@@ -1,5 +1,7 @@
 """Where a command's output goes: data to standard output, everything else to standard error."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys
@@ -23,25 +25,6 @@ if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.report import Report
     from kgroup.render.sheet import Sheet
-
-__all__ = [
-    "Page",
-    "check_reader",
-    "discard",
-    "documented",
-    "flush",
-    "is_terminal",
-    "naming",
-    "show",
-    "uncollected",
-    "unsaved",
-    "warn",
-    "warn_notes",
-    "warn_of",
-    "warn_report",
-    "warn_saved",
-    "write",
-]
 
 MAX_LINES = 20
 """Problems of one kind of trouble told one by one on standard error."""
@@ -135,7 +118,7 @@ def warn_notes(notes: Sequence[str]) -> None:
         warn(f"and {len(notes) - MAX_LINES} more notes")
 
 
-def warn_of(problems: "Sequence[Problem]") -> None:
+def warn_of(problems: Sequence[Problem]) -> None:
     """Tell the first problems one by one, and how many more there are."""
     from kgroup.render.problem import problem_line
 
@@ -147,13 +130,13 @@ def warn_of(problems: "Sequence[Problem]") -> None:
         warn(f"and {len(rest)} more{left_out}")
 
 
-def warn_report(report: "Report[Any]") -> None:
+def warn_report(report: Report[Any]) -> None:
     """Tell the notes of a report, and the problems."""
     warn_notes(report.notes)
     warn_of(report.errors)
 
 
-def warn_saved(report: "Report[Any]", verb: str, path: Path) -> ExitStatus:
+def warn_saved(report: Report[Any], verb: str, path: Path) -> ExitStatus:
     """Tell likewise of a report that is to be written to a file, and give what it comes to.
 
     Raises:
@@ -218,9 +201,9 @@ def documented(command: str, output: Output) -> Iterator[None]:
 
 def show(
     command: str,
-    report: "Report[Any]",
+    report: Report[Any],
     output: Output,
-    sheet: "Callable[[tuple[Any, ...]], Sheet]",
+    sheet: Callable[[tuple[Any, ...]], Sheet],
     page: Page | None = None,
     row: Callable[[Any], object] | None = None,
 ) -> ExitStatus:

@@ -1,5 +1,7 @@
 """How a command shows groups that it describes: which sections, in which form."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
@@ -13,8 +15,6 @@ from kgroup.errors import ExitStatus, near_names
 if TYPE_CHECKING:
     from kgroup.operation.description import GroupDescription
     from kgroup.operation.report import Report
-
-__all__ = ["check_sections", "section_options", "show_groups"]
 
 
 def section_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +47,7 @@ def check_sections(sections: Sequence[str], output: Output) -> None:
 
 def show_groups(
     command: str,
-    report: "Report[GroupDescription]",
+    report: Report[GroupDescription],
     output: Output,
     sections: Sequence[str],
     now_ms: int,

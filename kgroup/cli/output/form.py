@@ -1,8 +1,8 @@
 """The forms of output, and what the output options say of them."""
 
-from dataclasses import dataclass
+from __future__ import annotations
 
-__all__ = ["FORMS", "Output"]
+from dataclasses import dataclass
 
 FORMS = (
     *("table", "json", "jsonl", "csv", "tsv"),

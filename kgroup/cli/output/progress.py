@@ -1,5 +1,7 @@
 """How far a long run has come, on standard error, where that is a terminal and not in the way."""
 
+from __future__ import annotations
+
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -9,8 +11,6 @@ from kgroup.cli.output.context import is_terminal, warn
 if TYPE_CHECKING:
     from kgroup.columnar.log_reader import LogReader
     from kgroup.source.broker.live_log import LiveLog
-
-__all__ = ["Progress"]
 
 FIRST_S = 1.0
 EVERY_S = 0.2
@@ -27,7 +27,7 @@ class Progress:
         self._due = time.monotonic() + FIRST_S
         self._is_shown = False
 
-    def show_rows(self, log: "LogReader") -> None:
+    def show_rows(self, log: LogReader) -> None:
         """Show how far a log has been read, if it is time to."""
         self._show(f"{self._unit} {log.files_read} of {log.file_count}, {log.rows_read:,} records")
 
@@ -43,7 +43,7 @@ class Progress:
         else:
             self._show(f"read {done:,} of {size:,} {unit}")
 
-    def show_copied(self, topic: "LiveLog") -> None:
+    def show_copied(self, topic: LiveLog) -> None:
         """Show how much of a live topic has been fetched, if it is time to."""
         shift, unit = _unit(topic.bytes_copied)
         self._show(f"fetched {topic.bytes_copied >> shift:,} {unit}")

@@ -1,5 +1,7 @@
 """Rounds of a watch: redrawn on a terminal, a JSON line a change in a pipe."""
 
+from __future__ import annotations
+
 import os
 import sys
 import time
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from kgroup.operation.change import Change
     from kgroup.operation.watch import Round
 
-__all__ = ["is_screen", "show_rounds"]
-
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 """Take the alternate screen, hide the cursor, let long lines end at the edge."""
 _LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -29,7 +29,7 @@ _END_OF_LINE = "\x1b[0m\x1b[K"
 class _View(Protocol):
     """Where rounds are shown."""
 
-    def show(self, found: "Round") -> None:
+    def show(self, found: Round) -> None:
         """Show a round."""
         ...
 
@@ -44,7 +44,7 @@ def is_screen() -> bool:
 
 
 def show_rounds(
-    rounds: "Iterator[Round]",
+    rounds: Iterator[Round],
     again: Callable[[bool], None],
     interval_s: float,
     *,
@@ -89,7 +89,7 @@ class _Lines:
         self._told: tuple[Problem, ...] = ()
         self._notes: set[str] = set()
 
-    def show(self, found: "Round") -> None:
+    def show(self, found: Round) -> None:
         """See `_View`."""
         from kgroup.render.document import json_rows
 
@@ -132,7 +132,7 @@ class _Screen:
         self._events: deque[Change] = deque(maxlen=EVENTS)
         self._page = ""
 
-    def __enter__(self) -> "_Screen":
+    def __enter__(self) -> _Screen:
         write([_ENTER])
         return self
 
@@ -140,7 +140,7 @@ class _Screen:
         write([_LEAVE, self._page])
         sys.stdout.flush()
 
-    def show(self, found: "Round") -> None:
+    def show(self, found: Round) -> None:
         """See `_View`."""
         from kgroup.render.group.watch import is_event, watch_text
 

@@ -1,5 +1,7 @@
 """`kgroup plan` without a target: which ones there are, and which make sense for groups."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,6 @@ from kgroup.errors import ExitStatus, ProblemKind
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.plan.forecast import Habits
-
-__all__ = ["command"]
 
 _OWN = ("every", "lists", "form", "columns", "no_headers")
 """Options that the commands of targets do not have, or that are of this output alone."""
@@ -43,12 +43,7 @@ _CONNECTION = ("bootstrap_server", "command_config", "overrides", "profile", "ti
 @habit_options
 @output_options
 def command(
-    groups: Sequence[str],
-    lists: bool,
-    every: bool,
-    source: Source,
-    habits: "Habits",
-    output: Output,
+    groups: Sequence[str], lists: bool, every: bool, source: Source, habits: Habits, output: Output
 ) -> ExitStatus:
     """Tell which migrations make sense for groups, and what each would save.
 
@@ -87,7 +82,7 @@ def command(
     return show("plan", report, output, render.advice_sheet, render.advice_text)
 
 
-def _is_missing(problem: "Problem", group_id: str) -> bool:
+def _is_missing(problem: Problem, group_id: str) -> bool:
     return problem.group_id == group_id and problem.kind is ProblemKind.NOT_FOUND
 
 

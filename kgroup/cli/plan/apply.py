@@ -1,5 +1,7 @@
 """`kgroup plan apply`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,8 +15,6 @@ from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, UsageError
-
-__all__ = ["command"]
 
 _STALE = (
     "the last copy is expected to be of the cluster as it is now, found --sample, --snapshot or "

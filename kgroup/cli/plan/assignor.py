@@ -1,5 +1,7 @@
 """`kgroup plan assignor`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,8 +18,6 @@ from kgroup.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from kgroup.operation.plan.forecast import Habits
-
-__all__ = ["command"]
 
 
 def _parse_settings(
@@ -80,7 +80,7 @@ def command(
     source: Source,
     settings: Mapping[str, tuple[str, ...]],
     client: str | None,
-    habits: "Habits",
+    habits: Habits,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:

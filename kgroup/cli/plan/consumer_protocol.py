@@ -1,5 +1,7 @@
 """`kgroup plan consumer-protocol`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.plan import Plan
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
-
-__all__ = ["command"]
 
 
 def _parse_version(text: str) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ def command(
     stops: bool,
     client: str | None,
     client_version: tuple[int, ...] | None,
-    habits: "Habits",
+    habits: Habits,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:
@@ -84,7 +84,7 @@ def command(
     from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
     from kgroup.operation.plan.running import plan_each
 
-    def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         make = partial(
             plan_consumer_protocol,
             habits=habits,

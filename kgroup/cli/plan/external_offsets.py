@@ -1,5 +1,7 @@
 """`kgroup plan external-offsets`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.plan import Plan
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
-
-__all__ = ["command"]
 
 
 @click.command(
@@ -51,7 +51,7 @@ def command(
     source: Source,
     sql: str | None,
     names: SqlNames,
-    habits: "Habits",
+    habits: Habits,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:
@@ -64,7 +64,7 @@ def command(
     from kgroup.operation.plan.external_offsets import plan_external_offsets
     from kgroup.operation.plan.running import plan_each
 
-    def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         make = partial(
             plan_external_offsets,
             source=opened,

@@ -1,5 +1,7 @@
 """`kgroup plan kafka-offsets`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -22,8 +24,6 @@ from kgroup.errors import ExitStatus
 if TYPE_CHECKING:
     from kgroup.operation.plan.forecast import Habits
 
-__all__ = ["command"]
-
 
 @click.command(
     "kafka-offsets",
@@ -43,7 +43,7 @@ def command(
     groups: Sequence[str],
     source: Source,
     consumer_config: Path | None,
-    habits: "Habits",
+    habits: Habits,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:

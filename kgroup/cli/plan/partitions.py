@@ -1,5 +1,7 @@
 """`kgroup plan partitions`."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.plan import Plan
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
-
-__all__ = ["command"]
 
 _MOST = 100_000
 _RESETS = ("earliest", "latest", "none", "by_duration:")
@@ -80,7 +80,7 @@ def command(
     source: Source,
     reset: str | None,
     metadata_max_age: int,
-    habits: "Habits",
+    habits: Habits,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:
@@ -95,7 +95,7 @@ def command(
     topic, count = growth
     zookeeper = with_sample_zookeeper(source)
 
-    def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         return plan_partitions(
             opened,
             topic,

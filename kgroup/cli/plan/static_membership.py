@@ -1,5 +1,7 @@
 """`kgroup plan static-membership`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.running import RunningGroup
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
-
-__all__ = ["command"]
 
 
 @click.command(
@@ -49,7 +49,7 @@ def command(
     source: Source,
     template: str | None,
     back: bool,
-    habits: "Habits",
+    habits: Habits,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:
@@ -68,8 +68,8 @@ def command(
 
     is_measured = "restart_time" in given_options()
 
-    def plans(opened: "GroupSource", groups: Sequence[str]) -> "Report[Plan]":
-        def make(running: "RunningGroup") -> "Plan":
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
+        def make(running: RunningGroup) -> Plan:
             if back:
                 return plan_dynamic_membership(running, habits)
             return plan_static_membership(

@@ -1,5 +1,7 @@
 """`kgroup plan verify`."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from kgroup.operation.plan.verify.step import StepCheck
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
-
-__all__ = ["command", "look", "note_members"]
 
 _PAUSE_S = 1.0
 
@@ -80,14 +80,14 @@ def command(
 
 
 def look(
-    source: "GroupSource",
-    file: "PlanFile",
+    source: GroupSource,
+    file: PlanFile,
     step: int,
     groups: Sequence[str],
-    open_stores: "OpenStores",
+    open_stores: OpenStores,
     wait_s: float | None,
     pause_s: float = _PAUSE_S,
-) -> "Report[StepCheck]":
+) -> Report[StepCheck]:
     """Look once, or until a step is done; who has answered once may be silent for a while.
 
     Raises:
@@ -114,14 +114,14 @@ def look(
             source.renew(anew=has_failed)
 
 
-def note_members(path: Path, file: "PlanFile", report: "Report[StepCheck]") -> None:
+def note_members(path: Path, file: PlanFile, report: Report[StepCheck]) -> None:
     """Note in the file who was there when a step was done, or who came before it was."""
     from kgroup.cli.option.plan_file import note_in_plan_file
     from kgroup.operation.plan.verify.step import with_members_seen
 
     checks = {each.group_id: each for each in report.data}
 
-    def note(plan: "Plan") -> "Plan":
+    def note(plan: Plan) -> Plan:
         check = checks.get(plan.group_id)
         return plan if check is None else with_members_seen(plan, check)
 

@@ -1,9 +1,9 @@
 """A command line that somebody is typing in a shell, up to the cursor."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
-
-__all__ = ["TypedLine", "read_bash", "read_fish_word"]
 
 _NEEDS_BACKSLASH = re.compile(r"[^\w@%+=:,./-]")
 _NEEDS_BACKSLASH_IN_QUOTES = re.compile(r'["$`\\]')

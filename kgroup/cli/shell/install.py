@@ -1,5 +1,7 @@
 """Put the completion of kgroup where a shell finds it: `kgroup completion --install`."""
 
+from __future__ import annotations
+
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -7,8 +9,6 @@ from pathlib import Path
 from kgroup.atomic_file import FileKind, check_output, output_file
 from kgroup.cli.shell.script import script
 from kgroup.errors import InputError
-
-__all__ = ["install"]
 
 _COMMAND = "source <(kgroup completion {})"
 _WHERE_IT_IS = "if command -v kgroup > /dev/null; then {}; fi"

@@ -11,9 +11,9 @@ bash gets what is to be typed, quoted; zsh and fish quote by themselves and get 
 are, with a tab and an explanation behind them where there is one.
 """
 
-from pathlib import Path
+from __future__ import annotations
 
-__all__ = ["SHELLS", "script"]
+from pathlib import Path
 
 _FILES = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
 SHELLS = tuple(_FILES)

@@ -17,19 +17,6 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from kgroup.render.cell import Column
 
-__all__ = [
-    "PART",
-    "Items",
-    "suggest_choices",
-    "suggest_clients",
-    "suggest_columns",
-    "suggest_profiles",
-    "suggest_record_types",
-    "suggest_rules",
-    "suggest_scenarios",
-    "suggest_strategies",
-]
-
 Items: TypeAlias = "list[CompletionItem[str]]"  # older versions of click have no type arguments
 _PARTS_OF_HISTORY = ("partitions", "of_groups", "pauses", "jumps")
 """Options of questions of history that choose other rows."""

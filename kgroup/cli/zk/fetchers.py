@@ -1,5 +1,7 @@
 """`kgroup zk fetchers`."""
 
+from __future__ import annotations
+
 import click
 
 from kgroup.cli.option.common import examples, output_options
@@ -8,8 +10,6 @@ from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 _VERSIONS = ("0.8.0", "0.8.1.1", "0.8.2.2")
 

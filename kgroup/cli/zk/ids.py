@@ -1,5 +1,7 @@
 """`kgroup zk ids`."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import click
@@ -10,8 +12,6 @@ from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-
-__all__ = ["command"]
 
 
 @click.command(

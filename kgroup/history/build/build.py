@@ -34,8 +34,6 @@ from kgroup.history.warehouse.warehouse import WarehouseWriter
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.report import Report
 
-__all__ = ["Build", "ClusterReport", "TableCount"]
-
 TASK_BYTES = 16 << 20
 """Bytes from which on a task gets no further split: small files share one."""
 

@@ -22,8 +22,6 @@ from kgroup.history.warehouse.warehouse import (
 )
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 
-__all__ = ["Change", "fingerprint"]
-
 MOST_SEEN = 1000
 """Segment files that are remembered of a partition, each as long as it was when it was read."""
 

@@ -20,16 +20,6 @@ from kgroup.history.warehouse.table_file import read_rows
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 
-__all__ = [
-    "DamageRow",
-    "damage_row",
-    "damage_rows",
-    "problem_of",
-    "replace_damage",
-    "shorter_row",
-    "unreadable_row",
-]
-
 
 class DamageRow(TypedDict):
     """A row of the table."""

@@ -29,8 +29,6 @@ from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import by_partition, read_parquet, read_rows
 from kgroup.history.warehouse.warehouse import WarehouseWriter
 
-__all__ = ["DerivationResult", "DerivationTask", "derive_assignments", "run_derivation"]
-
 TASK_BYTES = 4 << 20
 """Bytes of files that several partitions of one task have at the most."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     _Mask = NDArray[np.bool_]
 
-__all__ = ["facts_of"]
-
 _GROUP_TYPES = {
     name: group_type
     for name in KEY_TYPES.values()

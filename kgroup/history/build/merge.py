@@ -15,8 +15,6 @@ from kgroup.history.warehouse.fact_file import WrittenFile
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import row_groups
 
-__all__ = ["MergeTask", "merge_tasks", "run_merge"]
-
 MANY = 12
 """Files that are merged."""
 

@@ -18,8 +18,6 @@ from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import read_rows
 
-__all__ = ["resolve_transactions"]
-
 _TRANSACTIONAL = ("offset_commits", "tombstones", "other_records")
 """Tables with the column `transaction`."""
 

@@ -17,8 +17,6 @@ from kgroup.operation.report import Report
 from kgroup.source.config.client_config import ClientConfig
 from kgroup.source.snapshot.file import is_snapshot, read_snapshot
 
-__all__ = ["BuildFrom", "build_from_cluster", "build_from_files"]
-
 BuildFrom: TypeAlias = Callable[[Build], Report[ClusterReport]]
 """Brings a warehouse up to date, and commits.
 

@@ -27,8 +27,6 @@ from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.batch import Damage
 
-__all__ = ["Job", "Run", "SplitRead", "Task", "TaskResult", "Work", "run_here", "run_task"]
-
 COMPILED_BYTES = 8 << 20
 """Bytes of all its splits from which on compiled code decodes each of them."""
 

@@ -12,8 +12,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["topic_names_in"]
-
 _LISTS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
 _GONE = "<UNKNOWN>"
 """What coordinators record for the name of a topic that is gone."""

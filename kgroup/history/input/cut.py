@@ -24,8 +24,6 @@ from kgroup.protocol.batch.batch import LOG_OVERHEAD, MAX_BATCH_SIZE, Damage, Re
 from kgroup.protocol.batch.byte_range import ByteRange
 from kgroup.protocol.batch.record_batch import read_batches
 
-__all__ = ["LARGEST_INDEX", "WALK", "cut_by_index", "cut_by_lengths"]
-
 LARGEST_INDEX = 64 << 20
 """Bytes that are read of an index; brokers allocate 10 MiB."""
 

@@ -13,8 +13,6 @@ from kgroup.model.problem import Problem
 from kgroup.source.broker.live_log import Start, problems_of
 from kgroup.source.config.client_config import ClientConfig
 
-__all__ = ["LiveSource", "ask_live"]
-
 MOST_OFFSETS = 1 << 20
 """Offsets of a split: some hundred megabytes where no record was compacted away."""
 

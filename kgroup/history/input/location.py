@@ -22,8 +22,6 @@ from kgroup.source.config.client_config import ClientConfig
 if TYPE_CHECKING:
     from kgroup.source.broker.live_log import LiveLog
 
-__all__ = ["FileRange", "OffsetRange", "opened"]
-
 
 @dataclass(frozen=True, slots=True)
 class FileRange:

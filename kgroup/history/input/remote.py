@@ -28,8 +28,6 @@ from kgroup.source.log.segment_file import (
     topic_folders,
 )
 
-__all__ = ["RemoteFiles", "first_line", "is_uri"]
-
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.*")
 _PIECE = 8 << 20
 _AT_ONCE = 4

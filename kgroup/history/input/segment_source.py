@@ -19,8 +19,6 @@ from kgroup.model.segment import Segment, left_out_notes
 from kgroup.source.log.folder import META_PROPERTIES, read_pairs, read_topic_names
 from kgroup.source.log.segment_file import find_segments
 
-__all__ = ["SegmentSource", "Sources", "find_sources"]
-
 SPLIT_SIZE = 128 << 20
 """Bytes of a split."""
 

@@ -12,8 +12,6 @@ from kgroup.columnar.segment_check import is_allocated_ahead
 from kgroup.history.input.location import FileRange, OffsetRange
 from kgroup.protocol.batch.batch import Damage
 
-__all__ = ["Split", "read_split"]
-
 
 @dataclass(frozen=True, slots=True)
 class Split:

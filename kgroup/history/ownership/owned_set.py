@@ -15,19 +15,6 @@ import pyarrow.compute as pc
 
 from kgroup.history.ownership.record_order import Flags, Ints
 
-__all__ = [
-    "CODED",
-    "Kinds",
-    "OwnedSets",
-    "coded",
-    "dense",
-    "flags",
-    "indices",
-    "numbers",
-    "one_of_each",
-    "owned_sets",
-]
-
 CODED = pa.dictionary(pa.int32(), pa.string())
 """Texts by their indices in a dictionary."""
 

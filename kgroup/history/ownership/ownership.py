@@ -42,8 +42,6 @@ from kgroup.history.ownership.record_order import (
 )
 from kgroup.history.warehouse.table import TABLES
 
-__all__ = ["NEEDED", "Derived", "Ownership", "derive"]
-
 _RECORD = ("log_offset", "time_ms", "group_id")
 
 NEEDED: Mapping[str, tuple[str, ...]] = {

@@ -34,8 +34,6 @@ from kgroup.history.ownership.record_order import (
     RecordOrder,
 )
 
-__all__ = ["CLIENT", "OwnershipEvents"]
-
 CLIENT = ("instance_id", "client_id", "client_host")
 """Columns that tell who a member is."""
 

@@ -10,19 +10,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "ASSIGNMENT_GONE",
-    "CLASSIC",
-    "GROUP_GONE",
-    "GROUP_TYPES",
-    "MEMBER_GONE",
-    "VALUE",
-    "Flags",
-    "Ints",
-    "RecordOrder",
-    "between",
-]
-
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 """Arrays here are of the shape (n,), of int64 or of truth values; those of one call or object have

@@ -13,8 +13,6 @@ from kgroup.history.sql.known_topic import check_topic
 from kgroup.history.sql.question import COMMITTED, Row, cluster_of_group, rows_of, where
 from kgroup.operation.report import Report
 
-__all__ = ["CommitSummary", "Jump", "Pause", "commit_summaries", "eventful_groups"]
-
 _MINUTE_MS = 60_000
 _LOG = "topic, partition, offsets_partition"
 _IS_EVENT = "(committed_offset < before_offset OR pause_ms > ?)"

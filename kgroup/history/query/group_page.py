@@ -15,8 +15,6 @@ from kgroup.history.sql.question import COMMITTED, cluster_of_group, first_times
 from kgroup.model.instant import rfc3339
 from kgroup.operation.report import Report
 
-__all__ = ["CommitRate", "GroupLag", "GroupPage", "Life", "counted", "group_page", "name_of_owned"]
-
 MOST_PARTITIONS = 150
 MOST_STRETCHES = 4000
 MOST_REBALANCES = 1000

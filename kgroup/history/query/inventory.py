@@ -10,8 +10,6 @@ from kgroup.history.sql.question import GROUP_TABLES, RECORD_TABLES, rows_of, wh
 from kgroup.history.warehouse.warehouse import Warehouse
 from kgroup.operation.report import Report
 
-__all__ = ["ClusterInventory", "GroupInventory", "PartitionInventory", "groups_of", "inventory_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionInventory:

@@ -23,8 +23,6 @@ from kgroup.model.log_range import LogRange
 from kgroup.model.record import known
 from kgroup.operation.report import Report
 
-__all__ = ["Lag", "lags"]
-
 _BEFORE_ALL = -(1 << 62)
 _At = tuple[str, int]
 

@@ -22,8 +22,6 @@ from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import OffsetDescription
 from kgroup.operation.report import Report, first_names
 
-__all__ = ["look_back"]
-
 _STORM_MS = 600_000
 """In which so many rebalances are a storm; the default of `kgroup history storms`."""
 

@@ -25,8 +25,6 @@ from kgroup.history.sql.question import (
 )
 from kgroup.operation.report import Report
 
-__all__ = ["Owner", "owners"]
-
 Status = Literal["owned", "nobody", "unknown"]
 _Condition = tuple[str, Parameter]
 

@@ -38,8 +38,6 @@ from kgroup.operation.report import Report
 from kgroup.protocol.record.coordinator_record import decode_subscriptions
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 
-__all__ = ["PastDescription", "PastGroups", "describe_past"]
-
 _CAPABILITIES = frozenset(
     {
         Capability.GENERATION,

@@ -26,8 +26,6 @@ from kgroup.model.instant import rfc3339
 from kgroup.model.offset import CommittedOffset
 from kgroup.operation.report import Report
 
-__all__ = ["StaleOffset", "stale_offsets"]
-
 _CONSUMER = "consumer"
 
 

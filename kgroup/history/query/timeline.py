@@ -10,8 +10,6 @@ from kgroup.history.sql.known_topic import check_topic
 from kgroup.history.sql.question import cluster_of_group, span_of, where
 from kgroup.operation.report import Report
 
-__all__ = ["Timeline", "timeline"]
-
 
 @dataclass(frozen=True, slots=True)
 class Timeline(Report[Interval]):

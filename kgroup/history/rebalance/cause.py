@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from kgroup.history.rebalance.group_commit import Commits, Signs
 from kgroup.history.rebalance.rebalance import Cause, Certainty, Kind, OwnedPartition, Participant
 
-__all__ = ["EPOCH_SESSION_MS", "Departed", "GroupVersion", "Member", "causes_of", "elapsed_ms"]
-
 EPOCH_SESSION_MS = 45_000
 """Session timeout of consumer, share and streams groups where nobody has configured another one
 (`group.consumer.session.timeout.ms`); it is no record."""

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-__all__ = ["CommitSpan", "Commits", "Signs"]
-
 
 @dataclass(frozen=True, slots=True)
 class CommitSpan:

@@ -21,8 +21,6 @@ from kgroup.history.rebalance.rebalance import (
 )
 from kgroup.history.sql.question import Row
 
-__all__ = ["rebalances_of"]
-
 _AWAY = -2
 """Epoch of a static member that will be back. Kafka: `LEAVE_GROUP_STATIC_MEMBER_EPOCH`."""
 _FIRST_EPOCH = 2

@@ -21,8 +21,6 @@ from kgroup.history.sql.question import (
 )
 from kgroup.operation.report import Report
 
-__all__ = ["AT_ONCE", "rebalances"]
-
 AT_ONCE = 200
 """Groups whose rows are in memory at a time."""
 _EPOCHS = "('ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"

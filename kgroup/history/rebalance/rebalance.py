@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Cause", "Certainty", "Kind", "Moved", "OwnedPartition", "Participant", "Rebalance"]
-
 
 class Kind(StrEnum):
     """Why a group rebalanced."""

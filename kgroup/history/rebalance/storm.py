@@ -11,8 +11,6 @@ from kgroup.history.rebalance.rebalance import Rebalance
 from kgroup.history.sql.engine import Engine
 from kgroup.operation.report import Report
 
-__all__ = ["Starter", "Storm", "find_storms", "storms_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Starter:

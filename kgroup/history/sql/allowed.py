@@ -9,8 +9,6 @@ from fnmatch import fnmatchcase
 from kgroup.errors import UsageError
 from kgroup.history.warehouse.table import TABLES
 
-__all__ = ["Functions", "check_table", "missing_table", "names", "refused_statement"]
-
 _RULE = (
     "A query may read the tables of the warehouse and call functions that compute from their "
     "arguments; docs/history.md has the rules, under sql"

@@ -14,8 +14,6 @@ import orjson
 from kgroup.errors import UsageError
 from kgroup.history.sql.allowed import Functions, check_table, names, refused_statement
 
-__all__ = ["FUNCTIONS", "TABLE_FUNCTIONS", "check_query"]
-
 FUNCTIONS = Functions(
     allowed=names(
         """

@@ -27,17 +27,6 @@ from kgroup.interrupt import kept_signals
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = [
-    "FOLDERS",
-    "FOLDER_COLUMNS",
-    "DuckEngine",
-    "Engine",
-    "Parameter",
-    "check_texts",
-    "table_schema",
-    "unreadable_file",
-]
-
 Parameter = str | int | float | bool | None
 """What stands for a ``?``."""
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, fields
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import rows_of
 
-__all__ = ["Interval", "overlaps", "read_intervals"]
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:

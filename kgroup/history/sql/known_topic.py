@@ -11,8 +11,6 @@ from kgroup.errors import NotFoundError, near_names
 from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.question import place_of, rows_of, where
 
-__all__ = ["check_topic"]
-
 _MOST_NAMED = 10
 _TABLES = ("assignments", "log_ends", "offset_commits", "tombstones")
 _TABLES_WITH_IDS = ("assignments", "offset_commits")

@@ -9,8 +9,6 @@ from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.question import rows_of
 from kgroup.model.snapshot import Snapshot
 
-__all__ = ["LogEnd", "all_ends", "ends_at", "ends_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:

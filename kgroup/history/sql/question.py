@@ -10,27 +10,6 @@ from kgroup.errors import NotFoundError, UnknownGroupError, UsageError, near_nam
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.model.instant import rfc3339
 
-__all__ = [
-    "COMMITTED",
-    "GROUP_TABLES",
-    "MEMBER_TABLES",
-    "RECORD_TABLES",
-    "Row",
-    "Span",
-    "cluster_names",
-    "cluster_of_group",
-    "first_times",
-    "group_ids",
-    "known_up_to",
-    "marks",
-    "no_group",
-    "place_of",
-    "rows_of",
-    "span_of",
-    "topic_names",
-    "where",
-]
-
 Row = dict[str, Any]
 
 MEMBER_TABLES = ("group_generations", "consumer_group_epochs")

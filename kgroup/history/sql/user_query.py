@@ -18,8 +18,6 @@ from kgroup.history.sql.engine import Engine
 from kgroup.history.sql.question import Row
 from kgroup.operation.report import Report
 
-__all__ = ["Answer", "ask_sql"]
-
 
 @dataclass(frozen=True, slots=True)
 class Answer(Report[Row]):

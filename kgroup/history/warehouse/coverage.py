@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from kgroup.errors import InputError
 
-__all__ = ["Coverage", "Offsets"]
-
 Offsets = npt.NDArray[np.int64]
 """Offsets of a log, (n,)."""
 

@@ -22,8 +22,6 @@ import pyarrow.parquet as pq
 
 from kgroup.history.warehouse.table import TABLES
 
-__all__ = ["OWN", "FactWriter", "WrittenFile", "cluster_folder", "set_umask", "unique_stem"]
-
 OWN = "_kgroup"
 """The folder in a warehouse with what is no table."""
 

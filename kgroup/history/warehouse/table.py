@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["ASSIGNED", "TABLES", "Table"]
-
 ASSIGNED = pa.list_(
     pa.struct(
         [

@@ -14,15 +14,6 @@ from kgroup.errors import InputError
 from kgroup.history.warehouse.fact_file import WrittenFile
 from kgroup.history.warehouse.table import TABLES
 
-__all__ = [
-    "by_partition",
-    "check_columns",
-    "damaged_file",
-    "read_parquet",
-    "read_rows",
-    "row_groups",
-]
-
 
 def read_rows(
     warehouse: Path,

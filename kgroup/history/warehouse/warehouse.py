@@ -40,17 +40,6 @@ from kgroup.history.warehouse.table_file import damaged_file
 from kgroup.limited_input import read_limited
 from kgroup.operation.printed_command import kgroup_command
 
-__all__ = [
-    "LARGEST",
-    "ClusterState",
-    "PartitionState",
-    "SeenSegment",
-    "Warehouse",
-    "WarehouseWriter",
-    "read_warehouse",
-    "write_warehouse",
-]
-
 FORMAT = 1
 """Of the manifest and all that it names."""
 

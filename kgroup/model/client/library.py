@@ -6,19 +6,6 @@ from typing import NamedTuple
 
 from kgroup.word import Word
 
-__all__ = [
-    "FRANZ_GO",
-    "KAFKAJS",
-    "KAFKA_CLIENTS",
-    "KAFKA_GO",
-    "KAFKA_PYTHON",
-    "LIBRDKAFKA",
-    "RUBY_KAFKA",
-    "SARAMA",
-    "Certainty",
-    "Recognition",
-]
-
 KAFKA_CLIENTS = "kafka-clients"
 """Kafka's own, in Java."""
 LIBRDKAFKA = "librdkafka"

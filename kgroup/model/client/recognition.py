@@ -31,8 +31,6 @@ from kgroup.model.client.library import (
 )
 from kgroup.model.client.short_subscription import readable
 
-__all__ = ["always_told", "leading_library", "recognize"]
-
 Data = Mapping[str, Any]
 """A member, a subscription or an assignment, with Kafka's field names, as decoders give them."""
 

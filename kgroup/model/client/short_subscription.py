@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from struct import Struct, error
 from typing import Any
 
-__all__ = ["readable"]
-
 _HEAD = Struct(">hi")
 _INT16 = Struct(">h")
 _INT32 = Struct(">i")

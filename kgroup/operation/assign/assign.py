@@ -16,8 +16,6 @@ from kgroup.operation.assign.what_if import Changes, changed, notes
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
 
-__all__ = ["AssignRequest", "Mode", "assign_group", "assign_specs"]
-
 
 class Mode(Enum):
     """Which rebalances are computed."""

@@ -8,21 +8,12 @@ from functools import cache
 from itertools import islice
 
 from kgroup.assignor.base import AssignorError, TopicPartition
-from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec, Software
+from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
 from kgroup.errors import near_names
+from kgroup.model.client.library import KAFKA_CLIENTS
 from kgroup.model.client.recognition import always_told
 from kgroup.operation.report import first_names
-
-__all__ = [
-    "asked_software",
-    "chance_warnings",
-    "is_failure_open",
-    "later_note",
-    "leader_warnings",
-    "ruled_out",
-    "software",
-]
 
 _OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}
 """confluent-kafka of Python, Go and .NET is librdkafka, whose version numbers it follows."""

@@ -31,16 +31,6 @@ from kgroup.operation.select_groups import select_groups
 from kgroup.simulation.consumer.timeline_table import TimelineTable
 from kgroup.source.base import ClusterSource, GroupSource, Question, Reading
 
-__all__ = [
-    "NO_ADVICE",
-    "Advice",
-    "before_rebalance",
-    "find_group",
-    "group_spec",
-    "protocol_of",
-    "read_group",
-]
-
 
 class Advice(NamedTuple):
     """What a message says that could be done about what is not known: options of the command."""

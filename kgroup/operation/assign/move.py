@@ -12,8 +12,6 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import MemberSpec
 from kgroup.assignor.zookeeper import ThreadAssignment
 
-__all__ = ["Move", "find_moves", "with_lags", "with_threads"]
-
 
 class Move(NamedTuple):
     """A partition that somebody had and has no more; there may be a million of them.

@@ -11,24 +11,15 @@ from operator import itemgetter
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec
+from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member, computed_as, is_cooperative
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
+from kgroup.model.client.library import KAFKA_CLIENTS
 from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
 from kgroup.operation.assign.move import Move, find_moves, with_lags, with_threads
 from kgroup.operation.assign.overlap import Overlap, overlaps
 from kgroup.operation.assign.ownership import Ownership, ownership
 from kgroup.operation.report import first_names
-
-__all__ = [
-    "AssignFailure",
-    "AssignPlan",
-    "Balance",
-    "MemberPlan",
-    "TopicBalance",
-    "after",
-    "dry_run",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec
 
-__all__ = ["Overlap", "overlaps"]
-
 
 @dataclass(frozen=True, slots=True)
 class Overlap:

@@ -8,8 +8,6 @@ from kgroup.assignor.base import TopicPartition, java_order
 from kgroup.assignor.spec import GroupSpec
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 
-__all__ = ["Ownership", "ownership"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ownership:

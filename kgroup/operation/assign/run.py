@@ -15,8 +15,6 @@ from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, after
 from kgroup.operation.assign.unknown_id import dry_run_as
 from kgroup.operation.assign.what_if import comes_back, leaves
 
-__all__ = ["Bounce", "Run", "bounced", "compared", "settled"]
-
 _MOST_REBALANCES = 10
 _RESTLESS = (
     f"The group may never come to rest: after {_MOST_REBALANCES} more rebalances members still "

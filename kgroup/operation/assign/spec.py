@@ -30,16 +30,6 @@ from kgroup.operation.assign.client import asked_software, later_note, software
 from kgroup.operation.assign.user_data import read_user_data
 from kgroup.operation.report import Report
 
-__all__ = [
-    "MOST_PARTITIONS",
-    "SpecError",
-    "as_asked",
-    "check_strategy",
-    "made_up_topic_id",
-    "read_spec",
-    "read_specs",
-]
-
 _T = TypeVar("_T")
 _Known = dict[tuple[str, ...], tuple[str, ...]]
 _PROTOCOLS = ("classic", "consumer", "share", "zookeeper")

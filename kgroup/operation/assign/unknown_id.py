@@ -21,22 +21,11 @@ from string import ascii_lowercase
 from uuid import UUID
 
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import KAFKA_CLIENTS, GroupSpec, MemberSpec
+from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import CLIENTS, computed_as, has_static_members
+from kgroup.model.client.library import KAFKA_CLIENTS
 from kgroup.operation.assign.move import Move
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
-
-__all__ = [
-    "MOST_IDS",
-    "SEEDS",
-    "TRIES",
-    "dry_run_as",
-    "is_small",
-    "is_small_restart",
-    "mark",
-    "random_ids",
-    "unmarked",
-]
 
 _FEW_TOPICS = 3
 TRIES = 6

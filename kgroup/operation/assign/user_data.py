@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from kgroup.assignor.spec import UserData
 from kgroup.protocol.record.consumer_protocol import decode_subscription
 
-__all__ = ["read_user_data"]
-
 
 def read_user_data(raw: bytes | None, strategy: str) -> UserData:
     """Read a member's user data as the sticky assignors do.

@@ -16,25 +16,6 @@ from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
 
-__all__ = [
-    "NEW_MEMBER",
-    "AddedMembers",
-    "Changes",
-    "add_members",
-    "add_topic",
-    "changed",
-    "comes_back",
-    "drop_topic",
-    "forget",
-    "lead",
-    "leaves",
-    "notes",
-    "remove_member",
-    "restart_member",
-    "set_partitions",
-    "subscribe",
-]
-
 NEW_MEMBER = "new-"
 """How the ids begin that stand for those which the coordinator will choose."""
 

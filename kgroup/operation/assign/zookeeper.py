@@ -16,8 +16,6 @@ from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.operation.assign.ownership import ownership
 
-__all__ = ["check_registrations", "departed_consumers", "registered_consumer", "with_strategy"]
-
 
 def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
     """Refuse to guess what a consumer wants whose node cannot be read, or its list evaluated.

@@ -32,8 +32,6 @@ from kgroup.source.base import (
     SettingSource,
 )
 
-__all__ = ["Audit", "Request", "check"]
-
 _RETENTION = "offsets.retention.minutes"
 _POLICY = "cleanup.policy"
 _OUTAGES = (

@@ -10,7 +10,6 @@ from kgroup.operation.check.look import Evidence, finding_of
 from kgroup.operation.check.rule import Finding, Rule, Severity
 from kgroup.operation.report import first_names
 
-__all__ = ["check_cluster"]
 _FEW_GROUPS = 20
 """Fewer in all are not spread evenly, and need not be."""
 

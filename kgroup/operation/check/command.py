@@ -19,8 +19,6 @@ from kgroup.operation.printed_command import (
     reaching,
 )
 
-__all__ = ["with_commands"]
-
 _PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|INSTANCE)\b")
 
 

@@ -16,8 +16,6 @@ from kgroup.operation.description import (
 )
 from kgroup.operation.report import first_names
 
-__all__ = ["check_commits", "check_lag", "needs_retention", "out_of_range"]
-
 _OUT_OF_RANGE: Mapping[OffsetMark | None, Rule] = {
     OffsetMark.PAST_END: Rule.PAST_END,
     OffsetMark.BEFORE_START: Rule.BEFORE_START,

@@ -14,8 +14,6 @@ from kgroup.model.pattern import parse_regex
 from kgroup.operation.check.look import GroupLimits, Limits
 from kgroup.operation.check.rule import Rule
 
-__all__ = ["LIMITS", "parse_group_limits", "parse_limit", "read_baseline", "with_limits"]
-
 LIMITS: Mapping[str, str] = {
     "old-commit": "old_commit_ms",
     "expiring": "expiring_ms",

@@ -11,18 +11,6 @@ from kgroup.model.pattern import Pattern
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription, OffsetDescription
 
-__all__ = [
-    "At",
-    "Evidence",
-    "GroupLimits",
-    "Limits",
-    "Look",
-    "about_offset",
-    "ago",
-    "finding_of",
-    "length",
-]
-
 At = tuple[str, int]
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))
 

@@ -14,8 +14,6 @@ from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
 from kgroup.operation.description import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
 
-__all__ = ["check_membership", "replaced_members", "subscribed"]
-
 _OF_PARTITIONS = (GroupType.CLASSIC, GroupType.CONSUMER)
 _REBALANCING = (
     GroupState.PREPARING_REBALANCE,

@@ -22,8 +22,6 @@ from kgroup.operation.printed_command import Reach, reaching
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.source.base import GroupSource
 
-__all__ = ["check_readiness", "judge_strategies"]
-
 
 def check_readiness(
     source: GroupSource, groups: Iterable[GroupDescription]

@@ -1,20 +1,12 @@
 """What `kgroup check` looks for: each rule with what it means and what to do about it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Self
 
 from kgroup.operation.printed_command import Reach
 from kgroup.word import Word
-
-__all__ = [
-    "Basis",
-    "Finding",
-    "NextCommand",
-    "Rule",
-    "RuleDescription",
-    "Severity",
-    "describe_rules",
-]
 
 _REBALANCE = (
     "A rebalance takes some seconds: check again. If it stays, look in the consumers' logs for "

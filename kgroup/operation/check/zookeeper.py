@@ -5,6 +5,8 @@ partitions, and with what the group has committed to Kafka. A rebalance that is 
 session that has not run out, looks like a fault too: advice says when to look again.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,8 +38,6 @@ from kgroup.operation.report import Report
 from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.source.base import GroupSource, Question
-
-__all__ = ["check_zookeeper"]
 
 _At = tuple[str, int]
 _STRATEGIES = strategies("zookeeper")

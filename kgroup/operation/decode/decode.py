@@ -17,9 +17,6 @@ from kgroup.operation.decode.selection import Names, Selection
 from kgroup.operation.report import Report
 from kgroup.protocol.record.coordinator_record import is_control_key
 
-__all__ = ["Decoding", "decode", "decode_message"]
-
-
 T = TypeVar("T")
 
 

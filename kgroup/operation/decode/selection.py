@@ -16,8 +16,6 @@ from kgroup.model.pattern import Pattern
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.record.coordinator_record import CONTROL_TYPES
 
-__all__ = ["NOT_COMMITTED", "Names", "Selection", "row_time_ms"]
-
 NOT_COMMITTED = frozenset({TransactionStatus.ABORTED, TransactionStatus.OPEN})
 """Statuses of transactional records that count for nothing, or not yet."""
 MOST_SEEN = 10_000

@@ -11,8 +11,6 @@ import pyarrow as pa
 from kgroup.operation.decode.decode import Decoding
 from kgroup.operation.report import Report
 
-__all__ = ["Count", "count_records"]
-
 
 @dataclass(frozen=True, slots=True)
 class Count:

@@ -1,12 +1,12 @@
 """Which partitions a transfer or a deletion is about."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping
 
 from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.source.offset_change import At
-
-__all__ = ["EVERY", "Topics", "is_chosen", "not_committed"]
 
 Topics = Mapping[str, Collection[int] | None]
 """Which partitions, by topic: those of these numbers, None for all; no topic at all: every one."""

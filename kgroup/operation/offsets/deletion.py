@@ -1,5 +1,7 @@
 """Plan to delete what groups have committed for topics, or the groups as a whole."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -21,8 +23,6 @@ from kgroup.operation.offsets.plan import (
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading, Question
 from kgroup.source.offset_change import At
-
-__all__ = ["plan_deletion"]
 
 _SHARED = (
     "It is a share group: how far it has come cannot be saved, nor written back; "

@@ -1,5 +1,7 @@
 """Compare what two stores have of the same groups."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -10,8 +12,6 @@ from kgroup.model.pattern import Pattern
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.operation.report import Report, outcome
 from kgroup.source.base import GroupSource, NextRecordSource, OffsetReading
-
-__all__ = ["OffsetDifference", "diff_offsets"]
 
 
 @dataclass(frozen=True, slots=True)

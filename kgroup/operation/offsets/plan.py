@@ -4,6 +4,8 @@ A plan is made of what is committed now and what shall be. Nothing is written by
 carried out, the store writes a group's part only if what is committed is still what the plan says.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -27,20 +29,6 @@ from kgroup.source.offset_change import At, conflict, place_of
 from kgroup.value_class import value_class
 from kgroup.word import Word
 
-__all__ = [
-    "OffsetPlan",
-    "PlannedOffset",
-    "Result",
-    "Target",
-    "active_groups",
-    "carry_out",
-    "failed",
-    "gone",
-    "make_plan",
-    "why_active",
-    "with_requests",
-]
-
 _UNKNOWN = LogRange()
 _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
 
@@ -62,7 +50,7 @@ class Result(Word):
     )
 
     @classmethod
-    def of(cls, problem: Problem) -> "Result":
+    def of(cls, problem: Problem) -> Result:
         """Give what a problem made of a change."""
         return _RESULTS.get(problem.kind, cls.REFUSED)
 
@@ -113,7 +101,7 @@ class PlannedOffset(Struct, frozen=True, gc=False):
     result: Result
 
     @classmethod
-    def of_group(cls, group_id: str, result: Result) -> "PlannedOffset":
+    def of_group(cls, group_id: str, result: Result) -> PlannedOffset:
         """Make the row of a group that has committed nothing."""
         nothing = (None, None, None, None)
         return cls(group_id, *nothing, *nothing, *nothing, result)

@@ -1,5 +1,7 @@
 """Read what groups have committed, from whatever knows it."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from operator import attrgetter
@@ -17,8 +19,6 @@ from kgroup.source.base import (
     Question,
     WritableOffsetStore,
 )
-
-__all__ = ["AnyStore", "read_stored", "show_offsets", "stored", "unread"]
 
 AnyStore = GroupSource | OffsetStore
 """What has offsets: a store of them, or a source of groups."""

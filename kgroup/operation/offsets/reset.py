@@ -4,6 +4,8 @@ Source of what each target means: `ConsumerGroupCommand` of Kafka 4.3.1 (`prepar
 which takes the end where no record is as late as a time, and the nearest offset that the log has.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -26,8 +28,6 @@ from kgroup.source.base import (
 )
 from kgroup.source.offset_change import At
 from kgroup.word import Word
-
-__all__ = ["Goal", "ResetTo", "Selection", "plan_reset"]
 
 _Offsets = Mapping[At, int]
 _MOST = (1 << 63) - 1

@@ -1,5 +1,7 @@
 """Plan to have in one store what another one has: copies, imports, and the undoing of a change."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum
@@ -23,8 +25,6 @@ from kgroup.source.base import (
     WritableOffsetStore,
 )
 from kgroup.source.offset_change import At
-
-__all__ = ["Fit", "plan_transfer"]
 
 
 class Fit(Enum):

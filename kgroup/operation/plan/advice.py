@@ -36,8 +36,6 @@ from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.source.base import GroupSource, Question
 
-__all__ = ["GroupAdvice", "ListedTarget", "Proposal", "advise", "every_target", "judge_strategy"]
-
 _ENOUGH = 0.9
 """Of what is counted now: what saves less than a tenth is not worth a change, or a word against."""
 

@@ -42,16 +42,6 @@ from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.source.base import GroupSource
 
-__all__ = [
-    "CLASSES",
-    "STRATEGY",
-    "configured_strategies",
-    "one_by_one",
-    "plan_assignor",
-    "plan_assignors",
-    "strategy_named",
-]
-
 STRATEGY = "partition.assignment.strategy"
 CLASSES = {
     name: f"org.apache.kafka.clients.consumer.{word}Assignor"

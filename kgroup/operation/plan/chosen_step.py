@@ -8,8 +8,6 @@ from kgroup.errors import InputError, UsageError
 from kgroup.operation.plan.plan import Plan, PlanStep
 from kgroup.operation.report import first_names
 
-__all__ = ["chosen_steps"]
-
 
 def chosen_steps(
     plans: Sequence[Plan], number: int, group_ids: Collection[str] = ()

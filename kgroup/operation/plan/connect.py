@@ -14,18 +14,6 @@ from kgroup.model.group import Member
 from kgroup.operation.plan.plan import Precondition, Setting, Verdict
 from kgroup.operation.report import first_names
 
-__all__ = [
-    "OVERRIDE",
-    "how_to_resume",
-    "how_to_stop_connectors",
-    "overrides",
-    "own_settings",
-    "settable",
-    "shared_settings",
-    "sink_connectors",
-    "tasks_one_by_one",
-]
-
 OVERRIDE = "consumer.override."
 """Before a setting of consumers in a connector's configuration."""
 _CLIENT_ID = re.compile(r"connector-consumer-(.+)-\d+", re.DOTALL)

@@ -29,8 +29,6 @@ from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop, removal, started_with
 from kgroup.simulation.consumer.settings import MigrationPolicy
 
-__all__ = ["plan_consumer_protocol"]
-
 _IN_ORDER = "Let it stop in order, so that what it has read is committed."
 
 

@@ -20,22 +20,6 @@ from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolic
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, FeatureSource, GroupSource, SettingSource
 
-__all__ = [
-    "CONSUMER_GROUP_HEARTBEAT",
-    "CONSUMER_SESSION",
-    "INTER_BROKER_VERSION",
-    "LEAST_SESSION",
-    "MIGRATION_POLICY",
-    "MOST_SESSION",
-    "NO_BROKERS",
-    "PROTOCOLS",
-    "Brokers",
-    "address_of",
-    "kafka_tool",
-    "kgroup_on",
-    "read_brokers",
-]
-
 CONSUMER_GROUP_HEARTBEAT = 68
 """Number of the API that brokers with the consumer protocol have."""
 

@@ -16,8 +16,6 @@ from kgroup.operation.plan.plan import OffsetCopy, Plan, PlanStep
 from kgroup.source.base import GroupSource
 from kgroup.source.offset_change import At
 
-__all__ = ["Copied", "StepCopy", "compare_copied", "copy_of_step", "plan_copy"]
-
 
 @dataclass(frozen=True, slots=True)
 class StepCopy:

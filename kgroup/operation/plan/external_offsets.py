@@ -47,8 +47,6 @@ from kgroup.simulation.scenario.scenario import KeptIn, MemberPlan, Scenario
 from kgroup.source.base import GroupSource, OffsetTable
 from kgroup.source.offset_change import At
 
-__all__ = ["plan_external_offsets"]
-
 _AUTO_COMMIT = "enable.auto.commit"
 _TRANSACTION = "It stores results and offsets in one transaction."
 _SEEKS = {

@@ -23,27 +23,6 @@ from kgroup.simulation.scenario.scenario import (
 )
 from kgroup.simulation.timeline import Simulation
 
-__all__ = [
-    "BEGIN_MS",
-    "NOT_PLANNED",
-    "USUAL",
-    "Habits",
-    "Move",
-    "beginning_at",
-    "copied_offsets",
-    "costs",
-    "forecast",
-    "how_to_restart",
-    "paced",
-    "removing_restart",
-    "rest_ms",
-    "rolling_restart",
-    "started_group",
-    "stopped_group",
-    "stopped_members",
-    "topic_grows",
-]
-
 BEGIN_MS = 1_000
 """When the first of the moves begins."""
 _SPARE_MS = 5_000

@@ -9,8 +9,6 @@ from string import Formatter
 from kgroup.errors import UsageError
 from kgroup.model.group import Member
 
-__all__ = ["FIELDS", "proposed", "why_unfit"]
-
 FIELDS = ("client", "host", "number")
 """What a template may have in braces: a member's `client.id`, its host, and its place, from 1."""
 _LONGEST = 249

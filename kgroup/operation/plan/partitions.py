@@ -35,8 +35,6 @@ from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import ClusterSource, GroupSource, Question
 
-__all__ = ["plan_partitions"]
-
 _MAX_AGE = "metadata.max.age.ms"
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")

@@ -11,21 +11,6 @@ from kgroup.model.offset import CommitStore
 from kgroup.operation.printed_command import connection_words
 from kgroup.word import Word
 
-__all__ = [
-    "Compared",
-    "Expected",
-    "Forecast",
-    "NaiveWay",
-    "OffsetCopy",
-    "Plan",
-    "PlanStep",
-    "PlannedMember",
-    "Precondition",
-    "Setting",
-    "Target",
-    "Verdict",
-]
-
 
 class Target(Word):
     """What a group is to be moved to."""

@@ -18,8 +18,6 @@ from kgroup.operation.plan.running import RunningGroup
 from kgroup.simulation.client.config import COOPERATIVE_STICKY, ClientConfig
 from kgroup.simulation.scenario.scenario import MemberPlan
 
-__all__ = ["ProtocolChange"]
-
 _PROTOCOL = "group.protocol"
 _REMOTE = "group.remote.assignor"
 _SESSION = "session.timeout.ms"

@@ -20,8 +20,6 @@ from kgroup.operation.running_group import assumptions, member_names, scenario_o
 from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.source.base import GroupSource, WritableOffsetStore
 
-__all__ = ["RunningGroup", "plan_all", "plan_each", "plan_of", "planned_members", "read_running"]
-
 _LIBRARIES: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
 """Client libraries that plans know apart, and what `--client` calls each."""
 _CONSUMERS: Final = "a classic or consumer group"

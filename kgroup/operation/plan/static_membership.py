@@ -40,8 +40,6 @@ from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 
-__all__ = ["plan_dynamic_membership", "plan_static_membership"]
-
 _DEFAULT_SESSION_MS = ClientConfig("", "").session_timeout_ms
 _MARGIN = 2
 """How much longer than a restart a session is to be: a slow day, and the last heartbeat before."""

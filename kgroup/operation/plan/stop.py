@@ -12,8 +12,6 @@ from kgroup.operation.plan.connect import (
 from kgroup.operation.plan.coordinator import kgroup_on
 from kgroup.operation.plan.plan import Expected, PlanStep, Setting
 
-__all__ = ["how_to_start", "how_to_stop", "removal", "seen_stopped", "started_with"]
-
 
 def how_to_stop(group: Group) -> tuple[str, ...]:
     """Say how its members are stopped, and when they are."""

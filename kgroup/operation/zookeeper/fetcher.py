@@ -12,6 +12,8 @@ Source: kafka.consumer.ConsumerFetcherManager, kafka.consumer.ConsumerFetcherThr
 kafka.server.AbstractFetcherManager of Kafka 0.8.0, 0.8.1.1 and 0.8.2.2.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,8 +30,6 @@ from kgroup.operation.report import Report
 from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.source.base import GroupSource, Question
 from kgroup.word import Word
-
-__all__ = ["Fetch", "FetchState", "OffsetReset", "ResetCause", "fetches_of", "list_fetches"]
 
 _EVERYTHING = Question(nodes=True, log_budget=0)
 _UNKNOWN = LogRange()

@@ -1,5 +1,7 @@
 """What only ZooKeeper has: registrations of consumers, owner nodes, and the tree itself."""
 
+from __future__ import annotations
+
 from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -19,17 +21,6 @@ from kgroup.operation.select_groups import select_groups
 from kgroup.protocol.zookeeper.topic_filter import subscribed_topics
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts
 from kgroup.source.base import GroupSource, NodeSource, Question
-
-__all__ = [
-    "FoundGroups",
-    "OwnedPartition",
-    "RegisteredConsumer",
-    "TreeNode",
-    "list_consumers",
-    "list_nodes",
-    "list_owners",
-    "read_groups",
-]
 
 _WHO_IS_THERE = Question(offsets=False, log_budget=0)
 _ABSENCE = "No such group is in ZooKeeper ('kgroup describe' has those in Kafka)"

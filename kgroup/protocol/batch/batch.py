@@ -1,22 +1,10 @@
 """What is read from a log: record batches, records, and the damage between and inside them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from kgroup.errors import ProblemKind
-
-__all__ = [
-    "CODECS",
-    "LOG_OVERHEAD",
-    "MAX_BATCH_SIZE",
-    "MAX_UNCOMPRESSED",
-    "MOST_INFLATED",
-    "MOST_RECORDS",
-    "MOST_TIMES",
-    "Damage",
-    "Effort",
-    "Record",
-    "RecordBatch",
-]
 
 LOG_OVERHEAD = 12
 """Bytes before the part that a batch's length field counts: base offset and the length itself."""

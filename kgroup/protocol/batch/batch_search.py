@@ -5,6 +5,8 @@ said about many thousand at a time; what is left is rare, also in bytes that wer
 is looked at one by one by the reader, which has checksums to decide.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -16,8 +18,6 @@ from kgroup.protocol.batch.byte_window import ByteWindow
 if TYPE_CHECKING:
     from numpy import uint8
     from numpy.typing import NDArray
-
-__all__ = ["PREFIX_SIZE", "BatchSearch", "plausible_headers"]
 
 PREFIX_SIZE = 17
 """Bytes that batches of every format begin with: offset, length, four by format, magic."""
@@ -68,7 +68,7 @@ def plausible_headers(data: memoryview, count: int, max_length: int) -> list[int
     padded = np.zeros(count + _MAX_HEADER_SIZE, np.uint8)
     padded[: len(data)] = np.frombuffer(data, np.uint8)
 
-    def at(offset: int) -> "NDArray[uint8]":
+    def at(offset: int) -> NDArray[uint8]:
         return padded[offset : offset + count]
 
     # the number that begins at each byte

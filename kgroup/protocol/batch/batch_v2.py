@@ -23,6 +23,8 @@
 Varints are zig-zag encoded. See `DefaultRecordBatch` and `DefaultRecord`.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterator
 from functools import partial
@@ -33,15 +35,6 @@ from kgroup.errors import ProblemKind
 from kgroup.protocol.batch.batch import CODECS, MOST_RECORDS, Damage, Effort, Record, RecordBatch
 from kgroup.protocol.batch.compression import CompressionError, decompress_in
 from kgroup.protocol.message.primitives import java_long
-
-__all__ = [
-    "HEADER_SIZE",
-    "MIN_LENGTH",
-    "decode_batch",
-    "has_right_crc",
-    "is_plausible_header",
-    "read_batch_records",
-]
 
 HEADER_SIZE = 61
 MIN_LENGTH = 49

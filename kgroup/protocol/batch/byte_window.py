@@ -1,11 +1,11 @@
 """A source of bytes of any size, of which a part is in memory."""
 
+from __future__ import annotations
+
 import os
 import re
 from errno import ENXIO
 from typing import BinaryIO
-
-__all__ = ["ByteWindow"]
 
 _NOT_ZERO = re.compile(rb"[^\0]")
 _FIRST_READ = 1 << 16

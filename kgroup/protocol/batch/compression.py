@@ -15,6 +15,8 @@ Framing of the data by codec (number in the attributes):
 What is accepted is what Kafka's own reader accepts: its readers of trailing bytes differ by codec.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
 from types import ModuleType
@@ -23,8 +25,6 @@ import cramjam
 
 from kgroup.errors import ProblemKind
 from kgroup.protocol.batch.batch import MAX_UNCOMPRESSED, RecordBatch
-
-__all__ = ["CompressionError", "UndecidedError", "decompress", "decompress_in"]
 
 _GZIP_MEMBER = b"\x1f\x8b\x08"
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"

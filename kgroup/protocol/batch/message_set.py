@@ -15,6 +15,8 @@ that the producer wrote (KIP-31), also where compaction left gaps. A wrapper wit
 overrides the timestamps inside (KIP-32). See `AbstractLegacyRecordBatch` and `LegacyRecord`.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
 from collections.abc import Iterator
@@ -32,15 +34,6 @@ from kgroup.protocol.batch.batch import (
 )
 from kgroup.protocol.batch.compression import CompressionError, decompress_in
 from kgroup.protocol.message.primitives import java_long
-
-__all__ = [
-    "HEADER_SIZES",
-    "MIN_LENGTHS",
-    "decode_message",
-    "has_right_crc",
-    "read_messages",
-    "value_position",
-]
 
 MIN_LENGTHS = (14, 22)
 """Smallest value of the size field of a message v0 and v1: no key, no value."""

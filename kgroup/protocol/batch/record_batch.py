@@ -22,6 +22,8 @@ Offsets may go backwards between batches: a broker that recovers a log does not 
 (`LogSegment.recover`), and several segments may come through one stream.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -42,8 +44,6 @@ from kgroup.protocol.batch.batch import (
 from kgroup.protocol.batch.batch_search import PREFIX_SIZE, BatchSearch
 from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
 from kgroup.protocol.batch.byte_window import ByteWindow
-
-__all__ = ["read_batches", "read_file_batches", "read_records"]
 
 _PREFIX = struct.Struct(">qiIB")
 _ZERO_PREFIX = bytes(PREFIX_SIZE)

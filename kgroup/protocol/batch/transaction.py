@@ -10,6 +10,8 @@ Compaction keeps a marker as long as a record of its transaction remains
 marker without records is harmless.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from threading import Lock
@@ -18,8 +20,6 @@ from typing import TypeVar
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.batch import Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_records
-
-__all__ = ["TransactionIndex", "markers_in", "once"]
 
 _T = TypeVar("_T")
 

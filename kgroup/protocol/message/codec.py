@@ -14,6 +14,8 @@ Each version of a message gets a reader of its own, generated as Python source: 
 fixed length are read in one go, and nothing is looked up while reading.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,8 +34,6 @@ from kgroup.protocol.message.primitives import (
     uuid_text,
 )
 from kgroup.protocol.message.schema import FIXED, Field, fields, flexible, versions
-
-__all__ = ["Reader", "read", "read_or_raw", "read_whole", "reader", "versioned_reader", "write"]
 
 Reader = Callable[[bytes, int, int], tuple[dict[str, Any], int]]
 """``(buffer, position, size) -> (message, end)``; `DecodeError` where the bytes do not fit.

@@ -7,25 +7,14 @@ Wire layout (big endian):
     string             UTF-8; what is no UTF-8 becomes U+FFFD; at most 32,767 bytes, always
 """
 
+from __future__ import annotations
+
 import codecs
 import re
 from binascii import a2b_base64, b2a_base64
 from functools import lru_cache
 
 from kgroup.model.offsets_partition import java_int
-
-__all__ = [
-    "JAVA_UTF8",
-    "DecodeError",
-    "base64_bytes",
-    "base64_text",
-    "compact_length",
-    "java_long",
-    "no_string",
-    "unsigned_varint",
-    "uuid_bytes",
-    "uuid_text",
-]
 
 _LONGEST = 0x7FFF
 

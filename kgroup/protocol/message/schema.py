@@ -5,12 +5,12 @@ A definition is a file under `kgroup/schema`, in the format that Kafka's own gen
 path without `.json`: "coordinator/OffsetCommitValue".
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-
-__all__ = ["FIXED", "Field", "fields", "flexible", "versions"]
 
 FIXED = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8, "uuid": 16}
 """The types of one length, with their width in bytes."""
@@ -44,7 +44,7 @@ class Field:
     compact: bool
     tag: int | None
     default: Any
-    fields: tuple["Field", ...] | None
+    fields: tuple[Field, ...] | None
 
 
 @cache

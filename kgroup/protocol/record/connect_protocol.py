@@ -11,12 +11,11 @@ Task -1 is the connector itself. Version 2 ("sessioned") has the layout of versi
 ("compatible"); a newer one is read like 2.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from kgroup.protocol.message import codec
-
-__all__ = ["decode_assignment", "decode_metadata"]
-
 
 _read_metadata = codec.versioned_reader("member_metadata/ConnectMetadata", raw_bytes=True)
 _read_assignment = codec.versioned_reader("member_metadata/ConnectAssignment")

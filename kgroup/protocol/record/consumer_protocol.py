@@ -10,6 +10,8 @@ As Kafka's `ConsumerProtocol` does, a version above 3 is read as 3, bytes behind
 error (they are kept under "trailing"), and a negative version is one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from struct import Struct
@@ -18,8 +20,6 @@ from typing import Any
 from kgroup.protocol.message import codec, schema
 from kgroup.protocol.message.primitives import DecodeError, base64_bytes, base64_text
 from kgroup.protocol.record import streams_protocol
-
-__all__ = ["decode_assignment", "decode_subscription", "encode_assignment", "encode_subscription"]
 
 _Read = Callable[[bytes], dict[str, Any]]  # raises DecodeError
 

@@ -8,6 +8,8 @@ Records are laid out as `record_family` says. Those of a transaction's end have 
 No bytes make these functions raise, see `record_family`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from struct import Struct
 from typing import Any
@@ -16,20 +18,6 @@ from kgroup.protocol.message import codec
 from kgroup.protocol.message.primitives import DecodeError, base64_bytes, base64_text
 from kgroup.protocol.record import connect_protocol, consumer_protocol
 from kgroup.protocol.record.record_family import Decoded, RecordFamily, damaged
-
-__all__ = [
-    "KEY_TYPES",
-    "MOST_MEMBER_BYTES",
-    "RECORD_TYPES",
-    "decode_control",
-    "decode_key",
-    "decode_members",
-    "decode_record",
-    "decode_subscriptions",
-    "decode_value",
-    "encode_key",
-    "encode_value",
-]
 
 KEY_TYPES: Mapping[int, str] = {
     0: "LegacyOffsetCommit",

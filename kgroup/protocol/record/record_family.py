@@ -9,14 +9,14 @@ wrong under "error". Like Kafka it reads a message that ends before its bytes do
 kept as base64 under "trailing".
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from struct import Struct
 from typing import Any
 
 from kgroup.protocol.message import codec, schema
 from kgroup.protocol.message.primitives import DecodeError, base64_text
-
-__all__ = ["Decoded", "RecordFamily", "damaged"]
 
 Decoded = dict[str, Any]
 

@@ -3,11 +3,11 @@
 Records are laid out as `record_family` says, as in Kafka's `ShareCoordinatorRecordSerde`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from kgroup.protocol.record.record_family import RecordFamily
-
-__all__ = ["KEY_TYPES", "decode_record", "encode_key", "encode_value"]
 
 KEY_TYPES: Mapping[int, str] = {0: "ShareSnapshot", 1: "ShareUpdate"}
 """The record types by the number that their keys begin with."""

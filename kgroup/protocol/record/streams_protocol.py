@@ -15,13 +15,13 @@ Wire layout (big endian; text is int16 length and modified UTF-8, as Java's `wri
 Arrays have an int32 count. Of a version above 11 only the two versions at the start are read.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kgroup.protocol.message import codec
 from kgroup.protocol.message.primitives import JAVA_UTF8, DecodeError, base64_text
-
-__all__ = ["read_assignment_info", "read_subscription_info"]
 
 _NEWEST = 11
 _SUBSCRIPTION = "member_metadata/SubscriptionInfoData"

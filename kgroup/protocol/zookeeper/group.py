@@ -6,6 +6,8 @@ topic has an owner that is registered; else Reconciling: its consumers know what
 and not each has taken it (a rebalance is going on, or has failed).
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kgroup.errors import ProblemKind
@@ -24,8 +26,6 @@ from kgroup.model.zookeeper import (
 )
 from kgroup.protocol.zookeeper.node import consumer_host
 from kgroup.protocol.zookeeper.topic_filter import filter_regex, subscribed_topics
-
-__all__ = ["groups_of"]
 
 
 def groups_of(view: ZookeeperView) -> tuple[Mapping[str, Group], tuple[Problem, ...]]:

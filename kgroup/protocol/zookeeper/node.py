@@ -25,6 +25,8 @@ Source: kafka.utils.ZkUtils, kafka.consumer.TopicCount, kafka.cluster.Broker of 
 kafka.zk.ZkData of 2.8.2.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping
@@ -44,25 +46,6 @@ from kgroup.model.zookeeper import (
     SubscriptionPattern,
     TopicNode,
 )
-
-__all__ = [
-    "consumer_host",
-    "decode_broker",
-    "decode_cluster_id",
-    "decode_config",
-    "decode_controller",
-    "decode_election",
-    "decode_legacy_topic",
-    "decode_number",
-    "decode_offset",
-    "decode_owner",
-    "decode_partition_state",
-    "decode_reassignment",
-    "decode_registration",
-    "decode_topic",
-    "split_partition",
-    "split_thread",
-]
 
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _PARTITION = re.compile(r"(?:([0-9]{1,10})-)?([0-9]{1,10})")

@@ -6,6 +6,8 @@ Python's engine runs, which backtracks as Java's does. What means something else
 is refused: unknown is better than wrong.
 """
 
+from __future__ import annotations
+
 import re
 import warnings
 from collections.abc import Collection, Iterable
@@ -13,8 +15,6 @@ from collections.abc import Collection, Iterable
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.zookeeper import RegistrationNode, SubscriptionPattern
-
-__all__ = ["INTERNAL_TOPICS", "filter_regex", "parse_filter", "subscribed_topics"]
 
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
 """Left out of every list by consumers since 0.8.2, but for ``exclude.internal.topics=false``."""

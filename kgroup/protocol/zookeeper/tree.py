@@ -4,6 +4,8 @@ A node that holds something else than it should becomes a problem with its path,
 under ``/consumers`` that no consumer of Kafka writes; below that one nothing is looked at.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -26,8 +28,6 @@ from kgroup.model.zookeeper import (
     ZookeeperView,
 )
 from kgroup.protocol.zookeeper import node as decoder
-
-__all__ = ["decode_tree", "path_parts", "tree_of"]
 
 T = TypeVar("T")
 

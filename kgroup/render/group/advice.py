@@ -11,8 +11,6 @@ from kgroup.render.column import GROUP, PARTS
 from kgroup.render.group.plan import summary_lines
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
-__all__ = ["ADVICE_COLUMNS", "TARGET_COLUMNS", "advice_sheet", "advice_text", "targets_sheet"]
-
 TARGET_COLUMNS = (
     Column("target", Kind.TEXT, "where groups can be moved to"),
     Column("meaning", Kind.TEXT, "in a sentence"),

@@ -12,19 +12,6 @@ from kgroup.operation.assign.overlap import Overlap
 from kgroup.operation.assign.ownership import Ownership
 from kgroup.operation.assign.run import Bounce, Run
 
-__all__ = [
-    "BounceObject",
-    "MoveObject",
-    "OwnershipObject",
-    "PlanObject",
-    "RunObject",
-    "StaticObject",
-    "assign_object",
-    "lag_moved",
-    "move_object",
-    "run_object",
-]
-
 MoveObject = TypedDict(
     "MoveObject",
     {

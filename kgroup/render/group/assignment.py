@@ -15,18 +15,6 @@ from kgroup.render.group.assign_object import lag_moved, move_object
 from kgroup.render.group.grid import grid_text
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
-__all__ = [
-    "BOUNCE_COLUMNS",
-    "COMPARE_COLUMNS",
-    "MOVE_COLUMNS",
-    "bounces_sheet",
-    "bounces_text",
-    "compared_sheet",
-    "compared_text",
-    "moves_sheet",
-    "runs_text",
-]
-
 _MOST_NAMES = 10
 _FACTS = (Column("property", Kind.TEXT, ""), Column("value", Kind.TEXT, ""))
 _MEMBER_COLUMNS = (

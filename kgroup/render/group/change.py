@@ -1,15 +1,16 @@
 """What has changed: as marks in the tables of a description, and as lines."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
 from kgroup.model.group import Broker, Member
+from kgroup.model.instant import rfc3339
 from kgroup.operation.change import Change, ChangeKind
-from kgroup.render.cell import Changed, Kind, age, cell, rfc3339
+from kgroup.render.cell import Changed, Kind, age, cell
 from kgroup.render.sheet import Sheet
-
-__all__ = ["change_line", "mark_facts", "mark_members", "mark_offsets"]
 
 _FACTS: Mapping[ChangeKind, str] = {
     ChangeKind.STATE: "state",

@@ -1,13 +1,16 @@
 """Descriptions of groups as a page for people: what is going on first, then members and offsets."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator
 
 from kgroup.model.client.library import KAFKA_CLIENTS
 from kgroup.model.group import GroupState, GroupType, Membership
+from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.change import Change
 from kgroup.operation.description import GroupDescription
-from kgroup.render.cell import Column, Kind, age, cell, rfc3339, unmarked
+from kgroup.render.cell import Column, Kind, age, cell, unmarked
 from kgroup.render.group.change import mark_facts, mark_members, mark_offsets
 from kgroup.render.group.group import (
     connect_sheet,
@@ -19,8 +22,6 @@ from kgroup.render.group.group import (
     topology_sheet,
 )
 from kgroup.render.sheet import Sheet, sheet_text, title_text
-
-__all__ = ["SECTIONS", "description_text"]
 
 SECTIONS = ("state", "members", "offsets")
 

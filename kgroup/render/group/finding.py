@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from kgroup.operation.check.rule import Finding
     from kgroup.operation.description import GroupDescription
 
-__all__ = [
-    "FINDING_COLUMNS",
-    "PLUGIN_UNKNOWN",
-    "RULE_COLUMNS",
-    "finding_sheet",
-    "findings_text",
-    "nagios_lines",
-    "nagios_status",
-    "plugin_line",
-    "prometheus_lines",
-    "rule_sheet",
-]
-
 FINDING_COLUMNS = (
     Column("group_id", Kind.NAME, "id of the group; empty where it is about the cluster"),
     Column("severity", Kind.TEXT, "how bad it is"),

@@ -15,8 +15,6 @@ from itertools import groupby
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.render.cell import Kind, cell
 
-__all__ = ["grid_text"]
-
 _KEPT, _GOT, _LOST, _OTHER, _BOTH = "=", "+", "-", ".", "*"
 _STYLES = {_GOT: "bold green", _LOST: "bold red", _BOTH: "bold yellow", _OTHER: "dim"}
 _MOST_ROWS = 40

@@ -16,25 +16,6 @@ if TYPE_CHECKING:  # each command has its own, and takes time to load
     from kgroup.model.group import Broker, Subscription
     from kgroup.operation.description import GroupDescription
 
-__all__ = [
-    "LIST_COLUMNS",
-    "LOCATION_COLUMNS",
-    "MEMBER_COLUMNS",
-    "OFFSET_COLUMNS",
-    "STATE_COLUMNS",
-    "TRANSACTION_COLUMNS",
-    "last_stable_sheet",
-    "list_sheet",
-    "location_sheet",
-    "members_sheet",
-    "offsets_sheet",
-    "pending_sheet",
-    "share_sheet",
-    "state_sheet",
-    "topology_sheet",
-    "transaction_sheet",
-]
-
 _TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeeper")
 _STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")
 _PROTOCOL_TYPE = Column("protocol_type", Kind.TEXT, "what the clients say: consumer, connect, …")

@@ -1,5 +1,7 @@
 """Plans of changes of offsets for people: each group below its name, and what it all comes to."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -10,8 +12,6 @@ from kgroup.operation.report import first_names
 from kgroup.render.cell import Kind, cell
 from kgroup.render.group.offsets import PLAN_COLUMNS
 from kgroup.render.sheet import Sheet, sheet_text, title_text
-
-__all__ = ["counted", "plan_text", "plan_totals", "record_totals", "skip_warning"]
 
 _LEFT_OUT = frozenset({"group_id", "log_start_offset", "log_end_offset"})
 """What people are not shown in a plan's tables: it is in their titles, or `mark` says enough."""

@@ -16,20 +16,6 @@ if TYPE_CHECKING:
     from kgroup.model.offset import StoredOffset, StoreName
     from kgroup.model.problem import Problem
 
-__all__ = [
-    "DIFFERENCE_COLUMNS",
-    "FILE_FORMS",
-    "PLAN_COLUMNS",
-    "REMOVAL_COLUMNS",
-    "STORED_COLUMNS",
-    "difference_sheet",
-    "file_form",
-    "file_lines",
-    "plan_sheet",
-    "removal_sheet",
-    "stored_sheet",
-]
-
 _COMMITTED = Column("committed_offset", Kind.NUMBER, "offset of the next record to read")
 
 STORED_COLUMNS = (

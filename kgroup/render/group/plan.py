@@ -10,17 +10,6 @@ from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, visible
 from kgroup.render.column import GROUP, PARTS
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 
-__all__ = [
-    "CHECK_COLUMNS",
-    "STEP_COLUMNS",
-    "checks_sheet",
-    "checks_text",
-    "diagram_text",
-    "plans_text",
-    "steps_sheet",
-    "summary_lines",
-]
-
 STEP_COLUMNS = (
     GROUP,
     Column("step", Kind.NUMBER, "number of the step; none where the plan has no steps"),

@@ -13,17 +13,6 @@ from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
 from kgroup.simulation.owners import Ownership, Standstill
 from kgroup.simulation.timeline import Event, PartitionTotal, Rebalance, Simulation
 
-__all__ = [
-    "EVENT_COLUMNS",
-    "SCENARIO_COLUMNS",
-    "diagram_text",
-    "events_sheet",
-    "grid_text",
-    "scenario_sheet",
-    "scenarios_text",
-    "simulations_text",
-]
-
 EVENT_COLUMNS = (
     Column("seed", Kind.NUMBER, "which run, by the seed of what chance decided"),
     Column("time_ms", Kind.NUMBER, "when, from the begin of the simulation"),
@@ -72,7 +61,7 @@ _SIGNS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _NOBODY, _STILL, _SEVERAL, _OTHER = ".", "-", "*", "?"
 
 
-def time_text(time_ms: int) -> str:
+def _time_text(time_ms: int) -> str:
     """Write a time since the begin: ``1:02.345``."""
     return f"{time_ms // 60_000}:{time_ms // 1000 % 60:02}.{time_ms % 1000:03}"
 
@@ -157,7 +146,7 @@ def _limits_text(simulation: Simulation, form: str, *, terminal: bool) -> Iterat
 
 def _shown(event: Event) -> tuple[object, ...]:
     return (
-        time_text(event.time_ms),
+        _time_text(event.time_ms),
         event.actor,
         event.event,
         event.error or event.answer,
@@ -173,7 +162,7 @@ def _parts(event: Event) -> str | None:
 
 def _rebalance(rebalance: Rebalance) -> tuple[object, ...]:
     took = None if rebalance.end_ms is None else age(rebalance.end_ms - rebalance.begin_ms)
-    return time_text(rebalance.begin_ms), took, rebalance.generation_id, rebalance.cause
+    return _time_text(rebalance.begin_ms), took, rebalance.generation_id, rebalance.cause
 
 
 def _partition_rows(partitions: Iterable[PartitionTotal]) -> Iterator[tuple[object, ...]]:
@@ -321,7 +310,7 @@ def diagram_text(simulation: Simulation) -> Iterator[str]:
 
 
 def _arrows(event: Event, ids: Mapping[str, str]) -> Iterator[str]:
-    actor, when = ids[event.actor], time_text(event.time_ms)
+    actor, when = ids[event.actor], _time_text(event.time_ms)
     parts = _parts(event)
     said = " ".join(filter(None, (event.error or event.answer, parts)))
     if not event.event[:1].isupper() or "coordinator" not in ids:

@@ -1,17 +1,18 @@
 """One round of a watch as a page on a terminal."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 
+from kgroup.model.instant import rfc3339
 from kgroup.model.problem import Problem
 from kgroup.operation.change import Change, ChangeKind
 from kgroup.operation.description import GroupDescription
-from kgroup.render.cell import harmless, rfc3339
+from kgroup.render.cell import harmless
 from kgroup.render.group.change import change_line
 from kgroup.render.group.description import description_text
 from kgroup.render.problem import problem_line
 from kgroup.render.table import rich_title
-
-__all__ = ["EVENTS", "is_event", "watch_text"]
 
 EVENTS = 5
 """Of the last changes of groups and members so many stay on the page."""

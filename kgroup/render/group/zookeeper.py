@@ -14,17 +14,6 @@ from kgroup.render.sheet import Sheet
 if TYPE_CHECKING:
     from kgroup.operation.zookeeper.nodes import RegisteredConsumer, TreeNode
 
-__all__ = [
-    "CONSUMER_COLUMNS",
-    "FETCH_COLUMNS",
-    "NODE_COLUMNS",
-    "OWNER_COLUMNS",
-    "consumer_sheet",
-    "fetch_sheet",
-    "node_sheet",
-    "owner_sheet",
-]
-
 _CONSUMER = Column("consumer_id", Kind.NAME, "name of the consumer")
 _THREAD = Column("thread", Kind.NUMBER, "number of the consumer's stream that reads it")
 _SESSION = Column("session_id", Kind.TEXT, "session with which the node goes")

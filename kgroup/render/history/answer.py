@@ -19,31 +19,6 @@ if TYPE_CHECKING:
     from kgroup.history.query.inventory import ClusterInventory
     from kgroup.history.sql.user_query import Answer
 
-__all__ = [
-    "CLUSTER_INVENTORY_COLUMNS",
-    "COMMIT_COLUMNS",
-    "GROUP_INVENTORY_COLUMNS",
-    "INTERVAL_COLUMNS",
-    "JUMP_COLUMNS",
-    "LAG_COLUMNS",
-    "OWNER_COLUMNS",
-    "PARTITION_INVENTORY_COLUMNS",
-    "PAUSE_COLUMNS",
-    "STALE_COLUMNS",
-    "answer_sheet",
-    "cluster_inventory_sheet",
-    "commit_sheet",
-    "commit_text",
-    "group_inventory_sheet",
-    "interval_sheet",
-    "jump_sheet",
-    "lag_sheet",
-    "owner_sheet",
-    "partition_inventory_sheet",
-    "pause_sheet",
-    "stale_sheet",
-]
-
 _PARTITION = Column("partition", Kind.NUMBER, "partition of that topic, or number of a task")
 _MEMBER = (
     Column("member_id", Kind.NAME, "id of the member", is_reference=True),

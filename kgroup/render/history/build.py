@@ -12,8 +12,6 @@ from kgroup.render.sheet import Sheet
 if TYPE_CHECKING:
     from kgroup.history.build.build import ClusterReport
 
-__all__ = ["BUILD_COLUMNS", "build_line", "build_sheet"]
-
 BUILD_COLUMNS = (
     CLUSTER,
     Column("table", Kind.TEXT, "name of the table"),

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from kgroup import __version__
 from kgroup.errors import KgroupError, shown_id
 from kgroup.history.query.group_page import counted, name_of_owned
-from kgroup.render.cell import age, rfc3339, visible
+from kgroup.model.instant import rfc3339
+from kgroup.render.cell import age, visible
 
 if TYPE_CHECKING:
     from kgroup.history.query.group_page import GroupPage, Life
     from kgroup.history.rebalance.rebalance import Rebalance
-
-__all__ = ["COLOURS", "group_html"]
 
 COLOURS = (
     *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#d6a81d", "#9d755d"),

@@ -7,12 +7,11 @@ from string import ascii_letters, digits
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from kgroup.render.cell import rfc3339, visible
+from kgroup.model.instant import rfc3339
+from kgroup.render.cell import visible
 
 if TYPE_CHECKING:
     from kgroup.history.sql.interval import Interval
-
-__all__ = ["picture_text"]
 
 MOST_ROWS = 200
 MOST_MEMBERS = 62

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from kgroup.history.rebalance.rebalance import Rebalance
     from kgroup.history.rebalance.storm import Storm
 
-__all__ = ["REBALANCE_COLUMNS", "STORM_COLUMNS", "rebalance_sheet", "rebalance_text", "storm_sheet"]
-
-
 REBALANCE_COLUMNS = (
     CLUSTER,
     GROUP,

@@ -20,8 +20,6 @@ from kgroup.kernel.compiled import is_loaded
 if TYPE_CHECKING:
     from kgroup.render.record.row_text import Cells, Memory, Template
 
-__all__ = ["json_lines"]
-
 _Array = np.ndarray[Any, Any]
 
 # Kinds of rows, beside the versions of an offset commit's value

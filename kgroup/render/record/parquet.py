@@ -16,8 +16,6 @@ from kgroup.render.sheet import choose
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["write_parquet"]
-
 _GROUP = 4 << 20
 """Bytes of Arrow's columns up to which batches are put together."""
 

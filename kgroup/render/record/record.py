@@ -14,8 +14,6 @@ from kgroup.render.sheet import choose
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RECORD_COLUMNS", "Rows", "record_text"]
-
 T = TypeVar("T")
 
 

@@ -25,8 +25,6 @@ from kgroup.render.text_column import (
     text,
 )
 
-__all__ = ["DETAIL", "markup_page", "page_fields", "plain_page", "terminal_page"]
-
 MAX_DETAIL = 160
 """Characters of a record's contents in a table; csv, tsv and json have all of it."""
 PAGE = 10_000

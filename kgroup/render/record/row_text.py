@@ -19,8 +19,6 @@ from kgroup.kernel.entry import quote, write_rows
 from kgroup.kernel.memory import PADDING
 from kgroup.kernel.row_state import Column, RowState
 
-__all__ = ["BLOCK_SIZE", "Cells", "Memory", "Template", "row_blocks"]
-
 _Array = np.ndarray[Any, Any]
 Memory: TypeAlias = list[_Array]
 """Blocks that are not in use: the system clears new memory, which takes as long as to fill it."""

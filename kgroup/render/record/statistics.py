@@ -1,5 +1,7 @@
 """What a log holds, in numbers: one sheet, or a table for each thing that is counted."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
@@ -7,8 +9,6 @@ from itertools import groupby
 from kgroup.operation.decode.statistics import Count
 from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet, sheet_text, title_text
-
-__all__ = ["MAX_ROWS", "STATS_COLUMNS", "stats_sheet", "stats_text"]
 
 MAX_ROWS = 100
 """Groups and the like in a table; csv, tsv and json have all of them."""

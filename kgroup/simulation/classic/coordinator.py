@@ -38,8 +38,6 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 
-__all__ = ["REQUESTS", "TABLE", "ClassicCoordinator"]
-
 
 class ClassicCoordinator(ClassicGroups):
     """What members of classic groups ask of a broker, and commits."""

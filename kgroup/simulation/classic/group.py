@@ -38,8 +38,6 @@ from kgroup.simulation.rules import (
 )
 from kgroup.word import Word
 
-__all__ = ["Cause", "ClassicGroup", "ClassicMember", "Watch"]
-
 
 class Cause(Word):
     """Why a rebalance began, or a member was removed."""

@@ -29,8 +29,6 @@ from kgroup.simulation.message import (
 from kgroup.simulation.offset_manager import OffsetManager
 from kgroup.simulation.rules import Settings
 
-__all__ = ["ClassicGroups"]
-
 
 class ClassicGroups:
     """The classic groups of a broker.

@@ -18,8 +18,6 @@ from kgroup.assignor.java.scala_hash import champ_order, immutable_order, mutabl
 from kgroup.model.offsets_partition import java_int, string_hash
 from kgroup.simulation.rules import JAVA, SCALA_2_13, STATIC_MEMBERS, Version
 
-__all__ = ["MemberTable", "leader_order", "member_table", "winner"]
-
 
 class MemberTable(Protocol):
     """Names in the order of a broker's hash table."""

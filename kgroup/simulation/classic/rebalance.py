@@ -18,8 +18,6 @@ from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import Answer, JoinAnswer, JoinGroup, Request, SyncAnswer
 from kgroup.simulation.rules import Settings
 
-__all__ = ["NEW_MEMBER_TIMEOUT_MS", "ClassicRebalance", "World"]
-
 NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member waits for the others (`NewMemberJoinTimeoutMs`)."""
 

@@ -28,8 +28,6 @@ from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch, TopicPartition
 from kgroup.simulation.process import Process
 
-__all__ = ["Consumer", "Habits"]
-
 _CLOSE_MS = 30_000
 """How long close() may take (`CloseOptions`)."""
 _NEVER_MS = sys.maxsize

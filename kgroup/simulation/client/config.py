@@ -28,18 +28,6 @@ from kgroup.simulation.rules import (
 )
 from kgroup.word import Word
 
-__all__ = [
-    "COOPERATIVE_STICKY",
-    "ELSEWHERE",
-    "POLL_MS",
-    "RETRIABLE",
-    "Application",
-    "ClientConfig",
-    "ClientState",
-    "Host",
-    "Joined",
-]
-
 COOPERATIVE_STICKY = "cooperative-sticky"
 
 POLL_MS = 100

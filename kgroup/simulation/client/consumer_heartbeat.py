@@ -20,8 +20,6 @@ from kgroup.simulation.consumer.message import (
     IdPartition,
 )
 
-__all__ = ["ON_CONSUMER_HEARTBEAT", "ConsumerHeartbeats", "Sender"]
-
 _Said: TypeAlias = tuple[tuple[str, ...] | None, str | None, tuple[int, frozenset[IdPartition]]]
 
 

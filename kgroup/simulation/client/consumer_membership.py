@@ -35,8 +35,6 @@ from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import NO_GENERATION, CommitAnswer, CommittedPartition, OffsetCommit
 from kgroup.word import Word
 
-__all__ = ["FOLLOWS", "ConsumerClient", "ConsumerClientState"]
-
 
 class ConsumerClientState(Word):
     """Where a consumer of the consumer protocol stands in its group (`MemberState`)."""

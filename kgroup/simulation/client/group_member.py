@@ -23,8 +23,6 @@ from kgroup.simulation.message import (
     OffsetCommit,
 )
 
-__all__ = ["ON_COMMIT", "GroupMember"]
-
 
 class GroupMember(ABC):
     """A consumer, as far as its coordinator knows it.

@@ -13,8 +13,6 @@ from kgroup.simulation.client.config import ClientConfig, ClientState, Host
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.message import Heartbeat, HeartbeatAnswer
 
-__all__ = ["ON_HEARTBEAT", "HeartbeatThread", "Membership"]
-
 _NOT_JOINED = (ClientState.UNJOINED, ClientState.PREPARING_REBALANCE)
 
 

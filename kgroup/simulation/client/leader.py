@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kgroup.assignor.base import Assignment, Topic
-from kgroup.assignor.spec import KAFKA_CLIENTS, Software
+from kgroup.assignor.spec import Software
 from kgroup.assignor.strategy import assignor_of
+from kgroup.model.client.library import KAFKA_CLIENTS
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.message import JoinAnswer
 from kgroup.simulation.subscription import decode_subscription, encode_assignment
-
-__all__ = ["assignments", "subscribed_topics"]
 
 
 def subscribed_topics(answer: JoinAnswer) -> frozenset[str]:

@@ -39,8 +39,6 @@ from kgroup.simulation.message import (
 )
 from kgroup.simulation.subscription import decode_assignment, encode_subscription
 
-__all__ = ["ON_JOIN", "ON_SYNC", "ClassicClient"]
-
 
 class ClassicClient(GroupMember):
     """A consumer's membership in a group of the classic protocol.

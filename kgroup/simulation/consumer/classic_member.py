@@ -44,8 +44,6 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 
-__all__ = ["ClassicMembers", "World", "classic_metadata", "encoded_assignment", "protocols_of"]
-
 _NEWEST_ASSIGNMENT = 3
 
 

@@ -27,8 +27,6 @@ from kgroup.simulation.consumer.validation import Refusal
 from kgroup.simulation.message import CONSUMER
 from kgroup.simulation.rules import Version
 
-__all__ = ["as_classic_group", "as_consumer_group"]
-
 
 def as_consumer_group(
     group: ClassicGroup, topics: TopicImage, records: list[Record]

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import NamedTuple
 from typing import Protocol as Interface
 
+from kgroup.assignor.base import AssignorError
 from kgroup.model.group import MemberState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.classic.group import Cause
@@ -37,11 +38,9 @@ from kgroup.simulation.consumer.reconciliation import TABLE as RECONCILE
 from kgroup.simulation.consumer.reconciliation import Way
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.settings import ConsumerSettings
-from kgroup.simulation.consumer.target_assignment import AssignorError, target_assignments
+from kgroup.simulation.consumer.target_assignment import target_assignments
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal
-
-__all__ = ["TABLE", "ConsumerCoordinator", "World"]
 
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
 RETRY_MS = 500

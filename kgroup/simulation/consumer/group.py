@@ -27,8 +27,6 @@ from kgroup.simulation.consumer.subscription_count import SubscriptionCount
 from kgroup.simulation.consumer.timeline_table import TimelineTable
 from kgroup.simulation.consumer.topic_image import TopicImage
 
-__all__ = ["ConsumerGroup", "ResolvedRegex"]
-
 ID_IN_COMMIT = 9
 """The first version of OffsetCommit that members of consumer groups may use."""
 

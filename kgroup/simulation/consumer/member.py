@@ -12,8 +12,6 @@ from typing import Any, TypeAlias
 from kgroup.model.group import MemberState
 from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, IdPartition
 
-__all__ = ["ConsumerMember", "Data", "Held"]
-
 Data: TypeAlias = Mapping[str, Any]
 """Part of a record, with Kafka's own field names."""
 

@@ -7,8 +7,6 @@ from enum import Enum
 
 from kgroup.simulation.clock import Clock, Timer
 
-__all__ = ["MemberTimers", "TimerKind"]
-
 
 class TimerKind(Enum):
     """What a member is to do in time."""

@@ -12,20 +12,6 @@ from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.message import Answer, Request
 
-__all__ = [
-    "JOIN_EPOCH",
-    "LEAVE_EPOCH",
-    "PAUSE_EPOCH",
-    "AnyAnswer",
-    "AnyRequest",
-    "ConsumerDescribeAnswer",
-    "ConsumerDescribedMember",
-    "ConsumerGroupHeartbeat",
-    "ConsumerHeartbeatAnswer",
-    "DescribeConsumerGroup",
-    "IdPartition",
-]
-
 IdPartition: TypeAlias = tuple[str, int]
 """A partition by the id of its topic, in Kafka's base64url text."""
 

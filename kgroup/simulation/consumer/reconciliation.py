@@ -19,8 +19,6 @@ from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import IdPartition
 from kgroup.simulation.consumer.topic_image import TopicImage
 
-__all__ = ["TABLE", "Way"]
-
 
 @dataclass(frozen=True, slots=True)
 class Way:

@@ -14,21 +14,6 @@ from kgroup.model.group import MemberState
 from kgroup.simulation.consumer.member import ConsumerMember, Data
 from kgroup.simulation.consumer.message import IdPartition
 
-__all__ = [
-    "MEMBER_STATES",
-    "Record",
-    "assignment_epoch",
-    "current_assignment",
-    "gone_member",
-    "group_epoch",
-    "group_tombstones",
-    "held_partitions",
-    "member_metadata",
-    "partitions",
-    "regular_expression",
-    "target_assignment",
-]
-
 MEMBER_STATES = (
     MemberState.STABLE,
     MemberState.UNREVOKED_PARTITIONS,

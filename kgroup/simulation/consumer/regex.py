@@ -12,8 +12,6 @@ from kgroup.simulation.consumer.group import ConsumerGroup, ResolvedRegex
 from kgroup.simulation.consumer.record import Record
 from kgroup.simulation.consumer.topic_image import TopicImage
 
-__all__ = ["is_recent", "is_stale", "resolved"]
-
 _MIN_INTERVAL_MS = 10_000
 """How long expressions are not looked at again (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
 

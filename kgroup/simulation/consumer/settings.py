@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from kgroup.word import Word
 
-__all__ = ["ConsumerSettings", "MigrationPolicy"]
-
 
 class MigrationPolicy(Word):
     """Which groups may change their protocol while they have members."""

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from kgroup.simulation.consumer.member import ConsumerMember
 
-__all__ = ["SubscriptionCount"]
-
 
 class SubscriptionCount:
     """Counts; what nobody subscribes to is not there.

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import chain
 
-from kgroup.assignor.base import Assignment, AssignorError, Topic
+from kgroup.assignor.base import Assignment, Topic
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.server.server import ServerGroup, capacity_for
 from kgroup.assignor.spec import GroupSpec, MemberSpec
@@ -19,8 +19,6 @@ from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import IdPartition
 from kgroup.simulation.consumer.topic_image import TopicImage
-
-__all__ = ["AssignorError", "target_assignments"]
 
 
 def target_assignments(

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 
 from kgroup.model.offsets_partition import string_hash
 
-__all__ = ["TimelineTable"]
-
 _FACTOR = -7046029254386353131
 _MOST_NAMES = 0.75
 

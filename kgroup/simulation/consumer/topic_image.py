@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 
-__all__ = ["KnownTopic", "TopicImage"]
-
 
 @dataclass(frozen=True, slots=True)
 class KnownTopic:

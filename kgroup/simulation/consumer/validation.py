@@ -20,18 +20,6 @@ from kgroup.simulation.consumer.message import (
     ConsumerGroupHeartbeat,
 )
 
-__all__ = [
-    "Refusal",
-    "check_epoch",
-    "check_regex",
-    "check_request",
-    "check_size",
-    "known_group",
-    "known_member",
-    "own_member",
-    "static_member",
-]
-
 
 class Refusal(Exception):  # noqa: N818 -- no error of the program
     """A request is refused."""

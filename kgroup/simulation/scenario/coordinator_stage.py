@@ -22,8 +22,6 @@ from kgroup.simulation.scenario.stage import Stage
 from kgroup.simulation.scenario.start import joined, write_start
 from kgroup.simulation.world import OPERATOR
 
-__all__ = ["CoordinatorStage"]
-
 
 class CoordinatorStage(Stage[Consumer]):
     """Brokers, one of which coordinates the group, and its members.

@@ -35,8 +35,6 @@ from kgroup.simulation.scenario.zookeeper_member import ZOOKEEPER_MEMBER_FIELDS,
 from kgroup.simulation.world import OPERATOR
 from kgroup.simulation.zookeeper.cluster import ZOOKEEPER
 
-__all__ = ["FIELDS", "MOST", "read_scenario"]
-
 MOST = 100_000
 """Of members, and of partitions of a topic: more would be a slip of the finger."""
 _OF_EVERY_VERSION = ("count", "delay", "failover")

@@ -13,8 +13,6 @@ from kgroup.simulation.scenario.member_reader import MemberReader, read_version
 from kgroup.simulation.scenario.scenario import Action, KeptIn, MemberPlan, Paused
 from kgroup.simulation.scenario.toml_table import Table
 
-__all__ = ["MEMBER_FIELDS", "TOO_OLD", "JavaMembers"]
-
 TOO_OLD = "version 4.3 or later, for the consumer protocol"
 _SESSION_45_S: Version = (3, 0)
 _STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")

@@ -10,8 +10,6 @@ from kgroup.simulation.rules import NEWEST, Version
 from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, MemberPlan, Paused
 from kgroup.simulation.scenario.toml_table import Table
 
-__all__ = ["MemberReader", "P", "read_version"]
-
 P = TypeVar("P", bound=MemberPlan | ConnectorPlan)
 
 

@@ -11,8 +11,6 @@ from kgroup.simulation.scenario.scenario import Scenario, Step, last_ms
 from kgroup.simulation.scenario.zookeeper_stage import ZookeeperStage
 from kgroup.simulation.timeline import Simulation
 
-__all__ = ["Part", "play", "play_parts"]
-
 _LOOK_MS = 10
 """How often it is looked whether the group rests."""
 _LOOK_AGAIN_MS = 100

@@ -13,20 +13,6 @@ from kgroup.simulation.rules import Settings
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.word import Word
 
-__all__ = [
-    "QUIET_MS",
-    "Action",
-    "ConnectorPlan",
-    "KeptIn",
-    "MemberPlan",
-    "Paused",
-    "Scenario",
-    "Start",
-    "StartMember",
-    "Step",
-    "last_ms",
-]
-
 QUIET_MS = 60_000
 """How long a scenario goes on behind its last step, if it does not say so."""
 

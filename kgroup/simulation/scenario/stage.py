@@ -12,8 +12,6 @@ from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.scenario.scenario import Action, Paused, Scenario, Step
 from kgroup.simulation.world import OPERATOR, World
 
-__all__ = ["Stage"]
-
 
 class _Member(Protocol):
     """A running program with a consumer."""

@@ -19,8 +19,6 @@ from kgroup.simulation.world import World
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 
-__all__ = ["joined", "write_offsets", "write_start"]
-
 
 def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
     """Write what the coordinator would have written: the group, and its commits."""

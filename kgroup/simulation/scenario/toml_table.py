@@ -14,8 +14,6 @@ from kgroup.errors import InputError
 from kgroup.model.instant import duration_ms
 from kgroup.user_toml import TomlLimitError, parse_toml
 
-__all__ = ["Table", "read_toml"]
-
 T = TypeVar("T")
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -14,8 +14,6 @@ from kgroup.simulation.scenario.toml_table import Table
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.registration import Registration
 
-__all__ = ["ZOOKEEPER_MEMBER_FIELDS", "ZookeeperMembers"]
-
 _MOST_STREAMS = 1_000
 
 _SETTINGS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {

@@ -12,8 +12,6 @@ from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registered
 from kgroup.simulation.zookeeper.connector import Connector
 
-__all__ = ["ZookeeperStage"]
-
 
 class ZookeeperStage(Stage[Connector]):
     """Brokers, ZooKeeper, and consumers that find each other there.

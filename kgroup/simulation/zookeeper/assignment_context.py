@@ -15,8 +15,6 @@ from kgroup.simulation.zookeeper.registration import read_registration
 from kgroup.simulation.zookeeper.server import NoNodeError
 from kgroup.simulation.zookeeper.thread import Routine
 
-__all__ = ["assignment_context", "read_cluster", "streams_of"]
-
 
 def read_cluster(zookeeper: Client) -> Routine[None]:
     """Read all brokers (`getCluster`).

@@ -17,8 +17,6 @@ from kgroup.simulation.zookeeper.cluster import BROKERS, ZookeeperCluster
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Session, Watched
 from kgroup.simulation.zookeeper.thread import Condition, Routine, Thread
 
-__all__ = ["Client"]
-
 _T = TypeVar("_T")
 Listener = Callable[[], Routine[None]]
 """What is done when something has changed; other events wait until it is over."""

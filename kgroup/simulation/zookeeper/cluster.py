@@ -14,8 +14,6 @@ from kgroup.simulation.zookeeper.registration import read_registration
 from kgroup.simulation.zookeeper.server import Server, Session
 from kgroup.simulation.zookeeper.thread import Wait
 
-__all__ = ["BROKERS", "TOPICS", "ZOOKEEPER", "ZookeeperCluster"]
-
 ZOOKEEPER = "zookeeper"
 """Who acts where ZooKeeper does something by itself."""
 BROKERS = "/brokers/ids"

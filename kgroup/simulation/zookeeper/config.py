@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.registration import Registration
 
-__all__ = ["Registered", "ZookeeperConfig"]
-
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperConfig:

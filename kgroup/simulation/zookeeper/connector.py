@@ -31,8 +31,6 @@ from kgroup.simulation.zookeeper.state import FOLLOWS, ConnectorState, Trigger
 from kgroup.simulation.zookeeper.stream import PartitionTopicInfo, Stream
 from kgroup.simulation.zookeeper.thread import Condition, Lock, Routine, Thread, sleep
 
-__all__ = ["Connector"]
-
 
 @dataclass(slots=True)
 class _Rebalance:

@@ -19,8 +19,6 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.stream import Chunk, PartitionTopicInfo
 from kgroup.simulation.zookeeper.thread import Condition, Lock, Routine, Thread, Wait, sleep
 
-__all__ = ["FetcherManager"]
-
 _RESETS = {"smallest": "earliest", "largest": "latest"}
 
 

@@ -15,8 +15,6 @@ from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.thread import Lock, Routine, sleep
 
-__all__ = ["OffsetStore"]
-
 
 class OffsetStore:
     """The offsets of a consumer's group, as the consumer writes and reads them.

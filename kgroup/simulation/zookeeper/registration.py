@@ -13,8 +13,6 @@ from functools import lru_cache
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.protocol.zookeeper.topic_filter import INTERNAL_TOPICS, parse_filter
 
-__all__ = ["Registration", "read_registration"]
-
 
 @dataclass(frozen=True, slots=True)
 class Registration:

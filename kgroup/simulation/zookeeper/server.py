@@ -12,8 +12,6 @@ from enum import Enum, auto
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.simulation.clock import Clock, Timer
 
-__all__ = ["NoNodeError", "NodeExistsError", "Server", "Session", "Watched"]
-
 _CHILDREN_CAPACITY = 8
 """Of the hash set in which a node has the names of its children (`DataNode`)."""
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from kgroup.word import Word
 
-__all__ = ["FOLLOWS", "ConnectorState", "Trigger"]
-
 
 class Trigger(Word):
     """Why a consumer rebalances."""

@@ -15,8 +15,6 @@ from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.process import Process
 from kgroup.simulation.zookeeper.thread import Wait
 
-__all__ = ["Chunk", "PartitionTopicInfo", "Stream"]
-
 
 @dataclass(slots=True, eq=False)
 class PartitionTopicInfo:

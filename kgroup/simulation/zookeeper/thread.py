@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from kgroup.simulation.process import Process
 
-__all__ = ["Condition", "Lock", "Routine", "Thread", "Wait", "sleep"]
-
 _T = TypeVar("_T")
 
 Wait = Callable[[Callable[[Any], None]], None]

@@ -1,12 +1,12 @@
 """Answers that no broker of Kafka gives; its own clients refuse them too."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
 from kgroup.errors import BrokerError, ProblemKind
-
-__all__ = ["null_field", "only_asked"]
 
 Key = TypeVar("Key", str, tuple[str, int])
 T = TypeVar("T")

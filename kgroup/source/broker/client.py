@@ -9,6 +9,8 @@ that was silent once, or does not let us in, is not asked again: what needs it f
 one bad broker costs its waiting time once.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
@@ -23,16 +25,14 @@ from kafka.protocol.metadata import MetadataRequest
 
 from kgroup.errors import BrokerError, KgroupError, ProblemKind
 from kgroup.interrupt import kept_signals
-from kgroup.model.cluster import Broker, ClusterView, Partition, Topic
-from kgroup.model.group import server_text
+from kgroup.model.cluster import ClusterView, Partition, Topic
+from kgroup.model.group import Broker, server_text
 from kgroup.protocol.message.primitives import no_string, uuid_text
 from kgroup.source.broker.answer_check import null_field
 from kgroup.source.broker.connection.connection_error import BROKEN, connection_error
 from kgroup.source.broker.connection.connection_manager import ConnectionManager, TooSlow
 from kgroup.source.broker.error_code import error_name
 from kgroup.source.deadline import Deadline
-
-__all__ = ["Backoff", "BrokerClient", "Window"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class BrokerClient:
         self._links: dict[int | str, _Link] = {}
         self._bootstrap_link: _Link | None = None
 
-    def __enter__(self) -> "BrokerClient":
+    def __enter__(self) -> BrokerClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -137,7 +137,7 @@ class BrokerClient:
             future.add_both(lambda _: done.is_done or done.success(None))
         await done
 
-    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> "list[T | BrokerError]":
+    async def gather(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T | BrokerError]:
         """Run coroutines side by side; a broker's failure stands in the place of the result."""
         futures = [self.start(coroutine) for coroutine in coroutines]
         results: list[T | BrokerError] = []
@@ -199,7 +199,7 @@ class BrokerClient:
             raise connection_error(error, ",".join(self.bootstrap), self.options) from None
         self._manager = self._new_manager()
 
-    async def _greet(self, node: Any, patience: float) -> "_Link":
+    async def _greet(self, node: Any, patience: float) -> _Link:
         """Connect, and find out what the broker speaks.
 
         Brokers before 0.10 do not know the question. 0.8 closes the connection; 0.9 says nothing
@@ -327,7 +327,7 @@ class BrokerClient:
 
     async def _ask(
         self,
-        link: "_Link",
+        link: _Link,
         kind: Any,
         highest: int | None,
         fields: Mapping[str, Any],
@@ -399,7 +399,7 @@ class BrokerClient:
                 link.broker_id = broker.id
                 self._links[broker.id] = link
 
-    def _link(self, node: int) -> "_Link":
+    def _link(self, node: int) -> _Link:
         link = self._links.get(node)
         if link is None:
             broker = self.brokers.get(node)

@@ -8,6 +8,8 @@ Coordinators move. A group whose broker says that it is another's, that it is st
 breaks the connection, is looked for and asked for again, with growing pauses.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -31,17 +33,6 @@ from kgroup.source.broker.error_code import (
     what_it_needs,
 )
 from kgroup.source.broker.topic_offset import ask_unreplicated
-
-__all__ = [
-    "MOVES",
-    "TRANSACTION_TOPIC",
-    "Coordinators",
-    "GroupCoordinator",
-    "Refusal",
-    "find_coordinators",
-    "is_missing",
-    "partition_of",
-]
 
 T = TypeVar("T")
 TRANSACTION_TOPIC = "__transaction_state"
@@ -132,7 +123,7 @@ class Coordinators:
         self,
         coordinators: Iterable[GroupCoordinator],
         ask: Callable[
-            [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, "T | Refusal"]]
+            [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, T | Refusal]]
         ],
         *,
         reads: bool = True,
@@ -211,11 +202,11 @@ class Coordinators:
     async def _checked(
         self,
         ask: Callable[
-            [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, "T | Refusal"]]
+            [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, T | Refusal]]
         ],
         node: int,
         coordinators: list[GroupCoordinator],
-    ) -> dict[str, "T | Refusal"]:
+    ) -> dict[str, T | Refusal]:
         """Ask one coordinator; refuse what it may have left out since it took over a partition."""
         topics = await self._client.topics([OFFSETS_TOPIC])
         count = len(topics[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in topics else 0

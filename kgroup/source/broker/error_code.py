@@ -1,13 +1,12 @@
 """What error codes of brokers mean here: who has moved, what is missing; and their names."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import kafka.errors as kafka_errors
 
 from kgroup.protocol.error_code import ErrorCode
-
-__all__ = ["COORDINATOR_MOVES", "LEADER_MOVES", "error_name", "what_it_needs"]
-
 
 LEADER_MOVES = frozenset(
     {

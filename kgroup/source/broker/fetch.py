@@ -8,6 +8,8 @@ the first may be too, and more bytes must be asked for. The first one may begin 
 Nobody has looked at them: a broker does not check what it sends.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
@@ -21,8 +23,6 @@ from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.leader import At
-
-__all__ = ["Fetched", "fetch", "sound_part"]
 
 _BY_TOPIC_NAME = 12
 _ISOLATION = 4

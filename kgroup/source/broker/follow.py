@@ -12,6 +12,8 @@ has answered anything for the time that the client's deadline gives, whether the
 up; that nothing new comes is no silence, for brokers answer all the same.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -25,8 +27,6 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import FIRST_BACKOFF_S, LAST_BACKOFF_S
 from kgroup.source.broker.fetch import Fetched, fetch
 from kgroup.source.broker.live_log import FetchedRange, LiveLog, Start, partition_list, refusal
-
-__all__ = ["FollowedLogs"]
 
 WAIT_MS = 500
 """How long a broker keeps a request where there is nothing new."""

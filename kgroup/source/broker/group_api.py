@@ -6,6 +6,8 @@ lacks the APIs of consumer (KIP-848), share (KIP-932) and streams groups (KIP-10
 classes are made for them from Kafka's own definitions, in ``schema/api``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -28,15 +30,6 @@ from kgroup.model.group import (
 )
 from kgroup.model.offset import ShareOffset
 from kgroup.protocol.message.primitives import uuid_text
-
-__all__ = [
-    "DESCRIBE_BY_TYPE",
-    "DescribeApi",
-    "describe_share_offsets_request",
-    "group_state",
-    "group_type",
-    "share_offsets",
-]
 
 _SCHEMAS = "kgroup.schema.api"
 _CLASSIC_MEMBER_TYPE = 0

@@ -11,6 +11,8 @@ Since 4.0 (3.7 with `group.coordinator.new.enable`) a coordinator that has loade
 leaves out groups whose records it does not know to be replicated. ListOffsets tells that.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, count
@@ -30,8 +32,6 @@ from kgroup.source.broker.coordinator import MOVES, Coordinators, GroupCoordinat
 from kgroup.source.broker.error_code import COORDINATOR_MOVES
 from kgroup.source.broker.group_api import group_state, group_type
 from kgroup.source.broker.topic_offset import ask_unreplicated
-
-__all__ = ["list_groups", "list_hidden_groups"]
 
 
 @dataclass(frozen=True, slots=True)

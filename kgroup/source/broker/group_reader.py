@@ -4,6 +4,8 @@ Everything is asked for at once, many groups in one request: OffsetFetch does no
 describe APIs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -21,8 +23,6 @@ from kgroup.source.broker.group_api import (
     share_offsets,
 )
 from kgroup.source.broker.offset_fetch import OffsetFetcher
-
-__all__ = ["GroupReader"]
 
 _Named = TypeVar("_Named", AssignedPartition, ShareOffset)
 _NO_SUCH_GROUP = (
@@ -137,7 +137,7 @@ class GroupReader:
 
     async def describe(
         self, node: int, coordinators: list[GroupCoordinator]
-    ) -> dict[str, "Group | Refusal | None"]:
+    ) -> dict[str, Group | Refusal | None]:
         """Ask one coordinator about groups; None for those that do not exist.
 
         A group whose type is not known is asked for in every way that the broker has.
@@ -171,7 +171,7 @@ class GroupReader:
 
     async def _fetch_share_offsets(
         self, node: int, coordinators: list[GroupCoordinator]
-    ) -> dict[str, "tuple[ShareOffset, ...] | Refusal"]:
+    ) -> dict[str, tuple[ShareOffset, ...] | Refusal]:
         request = describe_share_offsets_request()
         if await self._client.version(node, request) is None:
             return {}

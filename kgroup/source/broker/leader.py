@@ -5,6 +5,8 @@ asked for all of its partitions at once. Partitions that have moved meanwhile ar
 asked for again, with growing pauses.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -17,8 +19,6 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.connection.connection_error import BROKEN
 from kgroup.source.broker.error_code import LEADER_MOVES, error_name
-
-__all__ = ["At", "LeaderAnswers", "ask_leaders"]
 
 T = TypeVar("T")
 At = tuple[str, int]

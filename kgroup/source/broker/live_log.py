@@ -5,6 +5,8 @@ log directory. A file is removed when the next one is asked for, so that memory 
 the topic's size, and disk by a few partitions of it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +24,6 @@ from kgroup.source.broker.error_code import LEADER_MOVES, error_name
 from kgroup.source.broker.fetch import Fetched, fetch, sound_part
 from kgroup.source.broker.leader import LeaderAnswers
 from kgroup.source.broker.topic_offset import ask_log_ranges, ask_offsets_at
-
-__all__ = [
-    "FetchedRange",
-    "LiveLog",
-    "LiveLogs",
-    "Start",
-    "partition_list",
-    "problems_of",
-    "refusal",
-]
 
 FETCH_SIZE = 4 << 20
 LARGEST_FETCH = 64 << 20
@@ -95,7 +87,7 @@ class LiveLog:
         self,
         client: BrokerClient,
         folder: Path,
-        on_progress: Callable[["LiveLog"], None] = lambda log: None,
+        on_progress: Callable[[LiveLog], None] = lambda log: None,
     ) -> None:
         """Ask where the partitions are; copies go into the folder.
 

@@ -9,6 +9,8 @@ Not every offset has a record that a consumer sees: compaction leaves holes, tra
 markers, and for readers of committed records those of aborted transactions are not there.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
@@ -21,8 +23,6 @@ from kgroup.protocol.record.coordinator_record import decode_control
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.fetch import fetch
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
-
-__all__ = ["read_next_records"]
 
 PARTITIONS_PER_REQUEST = 500
 """Few enough for an answer of 10 MB at first."""

@@ -3,6 +3,8 @@
 Many groups go into one request, and answers are read while brokers work on the next.
 """
 
+from __future__ import annotations
+
 from operator import attrgetter
 from typing import Any
 
@@ -13,8 +15,6 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import GroupCoordinator, Refusal
-
-__all__ = ["OffsetFetcher"]
 
 _BY_TOPIC_NAME = 9
 """Newest version of OffsetFetch that names topics; the next gives ids, of topics that exist."""

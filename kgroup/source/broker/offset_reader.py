@@ -1,5 +1,7 @@
 """What groups have committed, and what of it brokers leave out."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 
 from kgroup.model.group import Group, GroupType
@@ -25,8 +27,6 @@ from kgroup.source.broker.coordinator import (
 from kgroup.source.broker.group_list import list_groups, list_hidden_groups
 from kgroup.source.broker.group_reader import GroupReader
 from kgroup.source.broker.offset_fetch import OffsetFetcher
-
-__all__ = ["NOBODY", "read_offsets"]
 
 NOBODY = (
     f"The cluster has no topic {OFFSETS_TOPIC}, and no broker lists a group: nobody ever used one."

@@ -10,6 +10,8 @@ compaction leaves holes, hence the size of a window is guessed from the one befo
 Nothing is committed and no group is joined.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +34,6 @@ from kgroup.source.broker.client import Backoff, BrokerClient
 from kgroup.source.broker.error_code import LEADER_MOVES, error_name
 from kgroup.source.broker.fetch import Fetched, fetch
 from kgroup.source.broker.topic_offset import read_log_ranges
-
-__all__ = ["LogMemory", "read_committed_topics", "read_details"]
 
 FETCH_SIZE = 1 << 20
 LARGEST_FETCH = 64 << 20

@@ -1,5 +1,7 @@
 """Where groups and transactional ids are coordinated: by which brokers, for which partitions."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 
 from kgroup.model.cluster import Partition, Placement
@@ -13,8 +15,6 @@ from kgroup.source.broker.coordinator import (
     is_missing,
 )
 from kgroup.source.broker.group_list import list_hidden_groups
-
-__all__ = ["placements_of"]
 
 
 async def placements_of(

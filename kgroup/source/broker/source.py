@@ -12,6 +12,8 @@ is looked for first. Without it brokers are asked for their lists of groups alon
 coordinators only where there is a group: see `list_hidden_groups`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,8 +62,6 @@ from kgroup.source.deadline import Deadline
 if TYPE_CHECKING:
     from kgroup.source.broker.live_log import LiveLog
     from kgroup.source.broker.offsets_log import LogMemory
-
-__all__ = ["Cluster"]
 
 _OLD = (
     "Kafka 0.8 keeps in ZooKeeper who is in a group, and does not tell: members and states are not "
@@ -118,7 +118,7 @@ class Cluster:
         self._client: BrokerClient | None = None
         self._memory: LogMemory | None = None
 
-    def __enter__(self) -> "Cluster":
+    def __enter__(self) -> Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -321,8 +321,8 @@ class Cluster:
     # --- what only the log tells ---
 
     def offsets_log(
-        self, folder: Path, on_progress: "Callable[[LiveLog], None]" = lambda log: None
-    ) -> "LiveLog":
+        self, folder: Path, on_progress: Callable[[LiveLog], None] = lambda log: None
+    ) -> LiveLog:
         """Give the records of `__consumer_offsets`; see `LiveLog`."""
         from kgroup.source.broker.live_log import LiveLog
 
@@ -340,9 +340,7 @@ class Cluster:
 class _Inquiry:
     """One `Cluster.read`, with the problems that it meets."""
 
-    def __init__(
-        self, client: BrokerClient, question: Question, memory: "LogMemory | None"
-    ) -> None:
+    def __init__(self, client: BrokerClient, question: Question, memory: LogMemory | None) -> None:
         self._client = client
         self._question = question
         self._memory = memory

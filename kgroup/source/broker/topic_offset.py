@@ -4,6 +4,8 @@ Each leader is asked for all of its partitions at once, for the first and for th
 by side.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -14,15 +16,6 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.leader import At, LeaderAnswers, ask_leaders
-
-__all__ = [
-    "ask_log_ranges",
-    "ask_offsets_at",
-    "ask_unreplicated",
-    "read_log_ranges",
-    "read_log_sizes",
-    "read_offsets_at",
-]
 
 PARTITIONS_PER_REQUEST = 5000
 _LATEST, _EARLIEST, _EARLIEST_LOCAL = -1, -2, -4

@@ -7,6 +7,8 @@ The stronger first: the flag ``--bootstrap-server``; ``-X key=value``; ``--comma
 GSSAPI and AWS_MSK_IAM are passed through to kafka-python and are not tested.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +25,6 @@ from kgroup.source.config.properties_file import read_properties
 if TYPE_CHECKING:
     from kgroup.source.config.sasl import Sasl
     from kgroup.source.config.tls import Tls
-
-__all__ = ["ClientConfig", "client_config"]
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _DNS_LOOKUPS = ("USE_ALL_DNS_IPS", "RESOLVE_CANONICAL_BOOTSTRAP_SERVERS_ONLY")
@@ -56,13 +56,13 @@ class ClientConfig:
 
     bootstrap_servers: tuple[str, ...]
     security_protocol: str
-    tls: "Tls | None"
-    sasl: "Sasl | None"
+    tls: Tls | None
+    sasl: Sasl | None
     client_id: str
     dns_lookup: str
     timings: Mapping[str, int]
     notes: tuple[str, ...]
-    zookeeper_tls: "Tls | None" = None
+    zookeeper_tls: Tls | None = None
     zookeeper_digest: str | None = None
 
     def kafka_options(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _bootstrap(servers: str | None, where: str) -> list[Setting]:
     return [] if servers is None else [Setting("bootstrap.servers", servers, where)]
 
 
-def _zookeeper_tls(settings: Settings) -> "Tls | None":
+def _zookeeper_tls(settings: Settings) -> Tls | None:
     """Take the settings of Kafka's brokers for TLS to ZooKeeper."""
     if settings.choice("zookeeper.ssl.client.enable", ("TRUE", "FALSE"), "FALSE") == "FALSE":
         return None

@@ -1,12 +1,12 @@
 """Which keys of Kafka's client configurations kgroup follows, passes over or cannot follow."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 
 from kgroup.redaction import HIDDEN
 from kgroup.source.config.client_setting import Setting
-
-__all__ = ["FOLLOWED", "PASSED_OVER", "PASSED_TO_KAFKA_PYTHON", "UNFOLLOWED", "notes_on_keys"]
 
 
 def _words(text: str) -> frozenset[str]:

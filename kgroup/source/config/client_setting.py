@@ -3,6 +3,8 @@
 Keys and values are those of Kafka's own clients (`ssl.truststore.location`, `sasl.mechanism`, …).
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,8 +18,6 @@ from kgroup.redaction import (
     redact,
 )
 from kgroup.source.config.number import MOST_LONG, whole_number
-
-__all__ = ["Secret", "Setting", "Settings"]
 
 JAVA_BLANK = "".join(map(chr, range(33)))
 """What String.trim() takes away, and Kafka's ConfigDef with it from every value."""
@@ -88,11 +88,11 @@ class Settings:
     by_key: Mapping[str, Setting]
 
     @classmethod
-    def merged(cls, *layers: Iterable[Setting]) -> "Settings":
+    def merged(cls, *layers: Iterable[Setting]) -> Settings:
         """Merge layers, the weakest first."""
         return cls({setting.key: setting for layer in layers for setting in layer})
 
-    def below(self, prefix: str) -> "Settings":
+    def below(self, prefix: str) -> Settings:
         """Give the settings whose keys begin with a prefix, under the rest of their keys."""
         return Settings(
             {

@@ -8,6 +8,8 @@ number    what begins with a digit, . or -; it is never a value unless it is quo
 comment   // and / to the end of the line, /* to */
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +17,6 @@ from types import MappingProxyType
 
 from kgroup.redaction import is_secret, keep_secret
 from kgroup.source.config.client_setting import Secret, Setting
-
-__all__ = ["LoginModule", "parse_jaas"]
 
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

@@ -17,6 +17,8 @@ and modified UTF-8:
                     check: SHA-1(password, PKCS#8 key)
 """
 
+from __future__ import annotations
+
 import hashlib
 import hmac
 import re
@@ -28,8 +30,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
-
-__all__ = ["KeyStore", "KeyStoreError", "PrivateKey", "pem", "read_key_store", "read_pem"]
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]*)-----END \1-----")
 
@@ -243,7 +243,7 @@ def _read_pkcs12(data: bytes, password: str | None) -> KeyStore:
     return KeyStore(tuple(certificates.values()), key, int(key is not None))
 
 
-def _chain(own: "list[Certificate]", others: "list[Certificate]") -> "list[Certificate]":
+def _chain(own: list[Certificate], others: list[Certificate]) -> list[Certificate]:
     """Put the issuer of each certificate behind it: PKCS12 has them in no order."""
     by_subject = {certificate.subject: certificate for certificate in others}
     chain = own[:1]

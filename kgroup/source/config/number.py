@@ -1,6 +1,6 @@
 """Whole numbers as people write them, of any length, within the limits of Java's."""
 
-__all__ = ["MOST_INT", "MOST_LONG", "whole_number"]
+from __future__ import annotations
 
 MOST_INT = (1 << 31) - 1
 MOST_LONG = (1 << 63) - 1

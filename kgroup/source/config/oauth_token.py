@@ -3,6 +3,8 @@
 Each provider has the two methods that kafka-python asks for: ``token()`` and ``extensions()``.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import time
@@ -22,8 +24,6 @@ from kgroup.source.config.user_file import read_user_file, user_path
 if TYPE_CHECKING:
     from kgroup.source.config.jaas import LoginModule
     from kgroup.source.config.tls import Tls
-
-__all__ = ["TokenProvider", "token_provider"]
 
 _HANDLER_KEY = "sasl.login.callback.handler.class"
 _RETRIEVER_KEY = "sasl.oauthbearer.jwt.retriever.class"
@@ -48,7 +48,7 @@ class TokenProvider(Protocol):
         """Give the SASL extensions to send with it."""
 
 
-def token_provider(settings: Settings, jaas: "LoginModule", where: str) -> TokenProvider:
+def token_provider(settings: Settings, jaas: LoginModule, where: str) -> TokenProvider:
     """Choose the provider as Kafka's login callback handlers do.
 
     Args:
@@ -140,7 +140,7 @@ class EndpointToken:
     client_id: str
     client_secret: Secret
     scope: str | None
-    tls: "Tls | None"
+    tls: Tls | None
     timeout_s: float
     where: str
     sasl_extensions: Mapping[str, str] = field(repr=False)
@@ -218,7 +218,7 @@ class EndpointToken:
         return KgroupError(f"{self.where}: expected {expected} from {url}, found {found}")
 
 
-def _unsecured(jaas: "LoginModule", where: str) -> UnsecuredToken:
+def _unsecured(jaas: LoginModule, where: str) -> UnsecuredToken:
     claims: dict[str, Any] = {}
     for option, value in jaas.options.items():
         kind, _, name = option.removeprefix("unsecuredLogin").partition("_")
@@ -251,7 +251,7 @@ def _claim(kind: str, value: Secret, where: str) -> object:
         raise UsageError(f"{where}: expected a number") from None
 
 
-def _secured(settings: Settings, jaas: "LoginModule", where: str) -> TokenProvider:
+def _secured(settings: Settings, jaas: LoginModule, where: str) -> TokenProvider:
     retriever = settings.get(_RETRIEVER_KEY)
     if retriever is not None and retriever.value.rpartition(".")[2] not in _RETRIEVERS:
         raise retriever.expected(" or ".join(_RETRIEVERS))
@@ -295,7 +295,7 @@ def _secured(settings: Settings, jaas: "LoginModule", where: str) -> TokenProvid
     )
 
 
-def _endpoint_tls(jaas: "LoginModule", where: str) -> "Tls":
+def _endpoint_tls(jaas: LoginModule, where: str) -> Tls:
     """Take TLS to the endpoint from ``ssl.*`` among the login module's options, as Kafka does."""
     from kgroup.source.config.tls import Tls
 
@@ -307,7 +307,7 @@ def _endpoint_tls(jaas: "LoginModule", where: str) -> "Tls":
     return Tls.read(Settings.merged(options))
 
 
-def _extensions(jaas: "LoginModule", prefix: str) -> dict[str, str]:
+def _extensions(jaas: LoginModule, prefix: str) -> dict[str, str]:
     return {
         option.removeprefix(prefix): _plain(value)
         for option, value in jaas.options.items()

@@ -18,6 +18,8 @@ time-lag = "5m"
 [profiles.prod.sql]                    # where offsets are kept, see kgroup.source.sql.setting
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,15 +30,6 @@ from kgroup.source.config.client_setting import Setting
 from kgroup.source.config.number import MOST_LONG
 from kgroup.source.config.properties_file import read_properties
 from kgroup.source.config.user_file import read_user_file, user_path
-
-__all__ = [
-    "CheckProfile",
-    "config_file",
-    "profile_names",
-    "read_check_profile",
-    "read_profile",
-    "read_sql_profile",
-]
 
 _CONFIG_FILE = "~/.config/kgroup/config.toml"
 

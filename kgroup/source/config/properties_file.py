@@ -10,6 +10,8 @@ escape    \t \n \r \f \uXXXX; any other character after a backslash stands for i
 twice     the last entry of a key counts
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +19,6 @@ from pathlib import Path
 from kgroup.errors import UsageError
 from kgroup.source.config.client_setting import Setting
 from kgroup.source.config.user_file import read_user_file
-
-__all__ = ["parse_properties", "read_properties"]
 
 _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")

@@ -1,5 +1,7 @@
 """SASL as Kafka's `sasl.*` settings describe it, as keyword arguments of kafka-python."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,8 +10,6 @@ from typing import Any
 from kgroup.errors import UsageError
 from kgroup.source.config.client_setting import Secret, Settings
 from kgroup.source.config.jaas import LoginModule, parse_jaas
-
-__all__ = ["MECHANISMS", "Sasl"]
 
 _MODULES = {
     "PLAIN": ("PlainLoginModule", "ScramLoginModule"),
@@ -42,7 +42,7 @@ class Sasl:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, settings: Settings) -> "Sasl":
+    def read(cls, settings: Settings) -> Sasl:
         """Take the `sasl.*` settings.
 
         Raises:

@@ -1,5 +1,7 @@
 """TLS as Kafka's `ssl.*` settings describe it, as a context of Python's `ssl`."""
 
+from __future__ import annotations
+
 import ssl
 from dataclasses import dataclass
 from tempfile import NamedTemporaryFile
@@ -8,8 +10,6 @@ from kgroup.errors import UsageError
 from kgroup.source.config.client_setting import Setting, Settings
 from kgroup.source.config.key_store import KeyStore, KeyStoreError, pem, read_key_store, read_pem
 from kgroup.source.config.user_file import read_user_file, user_path
-
-__all__ = ["Tls"]
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 """Older ones in `ssl.enabled.protocols` are passed over: today's Java refuses them as well."""
@@ -82,7 +82,7 @@ class Tls:
     notes: tuple[str, ...]
 
     @classmethod
-    def read(cls, settings: Settings) -> "Tls":
+    def read(cls, settings: Settings) -> Tls:
         """Take the `ssl.*` settings.
 
         Raises:

@@ -1,11 +1,11 @@
 """Files that a person names in a setting: how the name becomes a path, and how much is read."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 from kgroup.atomic_file import INPUTS
 from kgroup.errors import InputError, UsageError
-
-__all__ = ["LARGEST_FILE", "read_user_file", "user_path"]
 
 LARGEST_FILE = 1 << 20
 """Bytes of a settings file, key store or token; a trust store of all authorities has 250,000."""

@@ -11,11 +11,11 @@ ascending, zeros behind the end of an active one) says where to begin, so that t
 segment is found by reading a few kilobytes. No checksum is computed.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from struct import Struct
 from typing import BinaryIO
-
-__all__ = ["log_end"]
 
 _HEAD = Struct(">qiib")
 _LAST_OFFSET_DELTA = Struct(">i")

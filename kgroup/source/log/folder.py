@@ -16,24 +16,13 @@ base offset of their first segment, and all that are in remote storage
 (`LogManager.checkpointLogStartOffsetsInDir`).
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-
-__all__ = [
-    "LARGEST_CHECKPOINT",
-    "LARGEST_PAIRS",
-    "LOG_STARTS",
-    "META_PROPERTIES",
-    "PARTITION_METADATA",
-    "has_checkpoints",
-    "pairs_in",
-    "read_log_starts",
-    "read_pairs",
-    "read_topic_names",
-]
 
 META_PROPERTIES = "meta.properties"
 PARTITION_METADATA = "partition.metadata"

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from kgroup.columnar.batch_key import KeyedRecord
 
-__all__ = ["Decode", "decode_group_record", "read_segment", "replay_groups"]
-
 _Decoded = dict[str, Any] | None
 
 Decode = Callable[[bytes | None, bytes | None], tuple[str, _Decoded, _Decoded]]

@@ -1,5 +1,7 @@
 """Where several folders hold the same partition, replicas of several brokers, read one of them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -8,8 +10,6 @@ from typing import NamedTuple
 
 from kgroup.model.segment import Segment, left_out_notes
 from kgroup.source.log.end import log_end
-
-__all__ = ["choose_logs", "without_replicas"]
 
 _NO_END = -1
 """Of a log whose last segment cannot be read."""

@@ -15,6 +15,8 @@ Folders named ``<topic>-<partition>.<id>-delete``, ``-future`` and ``-stray`` ar
 broker serves none of them.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -29,17 +31,6 @@ from kgroup.model.problem import Problem
 from kgroup.model.segment import Segment, SegmentStatus
 from kgroup.source.log.end import log_end
 
-__all__ = [
-    "SHARE_STATE_TOPIC",
-    "as_broker",
-    "find_segments",
-    "find_topic_segments",
-    "is_segment_name",
-    "may_be_segment_name",
-    "partition_of",
-    "segment_at",
-    "topic_folders",
-]
 SHARE_STATE_TOPIC = "__share_group_state"
 
 _PARTITION_FOLDER = re.compile(r"(.+)-([0-9]+)(?:\.\w+-(delete|future|stray))?")

@@ -18,6 +18,8 @@ last is read. Where two partitions hold the same group (the topic's partition co
 the one that changed last wins.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -52,8 +54,6 @@ from kgroup.source.log.segment_file import (
     find_topic_segments,
     partition_of,
 )
-
-__all__ = ["LogDir"]
 
 _CAPABILITIES = frozenset(
     {

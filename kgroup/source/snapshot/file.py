@@ -4,6 +4,8 @@ msgspec maps between the two by the annotations of the dataclasses, and says whe
 fit them. Fields that this version does not know are passed over; their order does not matter.
 """
 
+from __future__ import annotations
+
 import gzip
 import json
 import re
@@ -23,8 +25,6 @@ from kgroup.errors import InputError, UsageError
 from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import SNAPSHOT_VERSION, Snapshot
 from kgroup.source.json_fault import json_fault
-
-__all__ = ["LARGEST_SNAPSHOT", "is_snapshot", "read_snapshot", "snapshot_lines", "write_gzip"]
 
 _STDIN = Path("-")
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -1,5 +1,7 @@
 """Groups from a snapshot: what another source said, kept in a file."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
@@ -15,8 +17,6 @@ from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
 from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
 from kgroup.source.zookeeper.view import cluster_view, placement, placements, reading_of
-
-__all__ = ["ClusterSnapshotSource", "SnapshotSource", "ZookeeperSnapshotSource", "snapshot_source"]
 
 
 class SnapshotSource:

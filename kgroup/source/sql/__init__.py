@@ -1,13 +1,14 @@
 """Tables of SQL databases that hold offsets, for kgroup and for applications."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kgroup.source.sql.application import OffsetStore
-    from kgroup.source.sql.fencing import FencedError, generation_of
-    from kgroup.source.sql.layout import TableLayout
-
-__all__ = ["FencedError", "OffsetStore", "TableLayout", "generation_of"]
+    from kgroup.source.sql.application import OffsetStore as OffsetStore
+    from kgroup.source.sql.fencing import FencedError as FencedError
+    from kgroup.source.sql.fencing import generation_of as generation_of
+    from kgroup.source.sql.layout import TableLayout as TableLayout
 
 _HOMES = {
     "FencedError": "fencing",

@@ -1,5 +1,7 @@
 """Where a database is: SQLAlchemy's URLs, whose secrets are never shown."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,8 +15,6 @@ from kgroup.source.config.user_file import read_user_file, user_path
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
-
-__all__ = ["INSTALL", "SqlAddress", "check_file", "parse_address", "read_url_file", "sql_url"]
 
 INSTALL = "install what kgroup needs for it: pip install 'kgroup[sql]'"
 
@@ -51,7 +51,7 @@ class SqlAddress:
         has_secrets: whether the URL must not be shown.
     """
 
-    url: "URL" = field(repr=False)
+    url: URL = field(repr=False)
     backend: str
     shown: str
     path: Path | None = None
@@ -156,7 +156,7 @@ def parse_address(text: str) -> SqlAddress:
     )
 
 
-def _parsed(text: str) -> "URL":
+def _parsed(text: str) -> URL:
     try:
         from sqlalchemy import make_url
         from sqlalchemy.exc import ArgumentError
@@ -187,7 +187,7 @@ def _sqlite_address(database: str, query: Mapping[str, str]) -> SqlAddress:
     return SqlAddress(url, "sqlite", f"sqlite:///{path}", path, read_only=mode == "ro")
 
 
-def _shown(url: "URL") -> str:
+def _shown(url: URL) -> str:
     shown = url.set(query={}).render_as_string(hide_password=True)
     query = [
         f"{key}={value if _OPEN.fullmatch(key) else '***'}" for key, value in url.query.items()
@@ -195,7 +195,7 @@ def _shown(url: "URL") -> str:
     return f"{shown}?{'&'.join(query)}" if query else shown
 
 
-def _keep_secrets(url: "URL") -> bool:
+def _keep_secrets(url: URL) -> bool:
     """Have the secrets of a URL hidden, and tell whether there are any."""
     found: list[str] = []
     if url.password:

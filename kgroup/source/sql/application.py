@@ -12,6 +12,8 @@
 Results and offset are committed together or not at all, so a record counts once, whatever dies.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
     from kgroup.source.sql.listener import OffsetListener
-
-__all__ = ["OffsetStore"]
 
 _ATTEMPTS = 5
 
@@ -55,7 +55,7 @@ class OffsetStore:
 
     def __init__(
         self,
-        engine_or_url: "Engine | str",
+        engine_or_url: Engine | str,
         table: str | TableLayout = "t_offset",
         *,
         generation: str | None = None,
@@ -83,9 +83,9 @@ class OffsetStore:
         self,
         consumer: Any,
         group: str,
-        pending: "Callable[[], Mapping[Any, Any]] | None" = None,
-        committed: "Callable[[Collection[Any]], Mapping[Any, Any]] | None" = None,
-    ) -> "OffsetListener":
+        pending: Callable[[], Mapping[Any, Any]] | None = None,
+        committed: Callable[[Collection[Any]], Mapping[Any, Any]] | None = None,
+    ) -> OffsetListener:
         """Make a listener for `consumer.subscribe`, which seeks on assign and stores on revoke.
 
         Args:
@@ -108,7 +108,7 @@ class OffsetStore:
         return OffsetListener(self, consumer, group, pending, committed)
 
     def load(
-        self, group: str, partitions: Collection[Partition], connection: "Connection | None" = None
+        self, group: str, partitions: Collection[Partition], connection: Connection | None = None
     ) -> dict[Partition, int]:
         """Give what is stored, by partition: the offset of the next record to process.
 
@@ -123,7 +123,7 @@ class OffsetStore:
             table.c.group_id, table.c.topic, table.c.partition, table.c.offset
         ).where(table.c.group_id == group, table.c.topic.in_(topics), table.c.offset.is_not(None))
 
-        def read(connection: "Connection") -> dict[Partition, int]:
+        def read(connection: Connection) -> dict[Partition, int]:
             return {
                 wanted[topic, partition]: int(offset)
                 for group_id, topic, partition, offset in connection.execute(statement)
@@ -136,7 +136,7 @@ class OffsetStore:
         self,
         group: str,
         offsets: Mapping[Partition, Any],
-        connection: "Connection | None" = None,
+        connection: Connection | None = None,
         generation: int | None = None,
     ) -> None:
         """Store the offsets of the next records to process.
@@ -164,7 +164,7 @@ class OffsetStore:
         if not rows:
             return
 
-        def write(connection: "Connection") -> None:
+        def write(connection: Connection) -> None:
             if generation is None:
                 for row in rows:
                     if not update_row(connection, self._table, row, None):
@@ -183,7 +183,7 @@ class OffsetStore:
         group: str,
         partitions: Collection[Partition],
         generation: int,
-        connection: "Connection | None" = None,
+        connection: Connection | None = None,
     ) -> dict[Partition, int]:
         """Write the generation into the rows of partitions just assigned, and load their offsets.
 
@@ -195,7 +195,7 @@ class OffsetStore:
         """
         ordered = sorted((topic, partition) for topic, partition in partitions)
 
-        def take(connection: "Connection") -> dict[Partition, int]:
+        def take(connection: Connection) -> dict[Partition, int]:
             for key in ordered:
                 row = dict(zip(KEY_ROLES, (group, *key), strict=True)) | {"generation": generation}
                 if update_row(connection, self._table, row, generation):
@@ -222,7 +222,7 @@ class OffsetStore:
         if not self.fences:
             return
 
-        def forget(connection: "Connection") -> None:
+        def forget(connection: Connection) -> None:
             table = self._table
             statement = table.update().where(table.c.group_id == group).values(generation=0)
             connection.execute(statement)
@@ -230,7 +230,7 @@ class OffsetStore:
         self._run(forget, None, write=True)
 
     def _run(
-        self, work: "Callable[[Connection], _T]", connection: "Connection | None", *, write: bool
+        self, work: Callable[[Connection], _T], connection: Connection | None, *, write: bool
     ) -> _T:
         """Run in the application's transaction, or in one of our own, which may be repeated."""
         if connection is not None:
@@ -251,13 +251,13 @@ class OffsetStore:
         with self._transaction(write=write) as own:
             return work(own)
 
-    def _check(self, connection: "Connection") -> None:
+    def _check(self, connection: Connection) -> None:
         if not self._is_checked:
             check_owned(connection, self._layout)
             self._is_checked = True
 
     @contextmanager
-    def _transaction(self, *, write: bool) -> "Iterator[Connection]":
+    def _transaction(self, *, write: bool) -> Iterator[Connection]:
         opened = transaction(self._engine, write=write) if self._owns_engine else None
         with opened or self._engine.begin() as connection:
             yield connection

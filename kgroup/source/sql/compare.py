@@ -1,5 +1,7 @@
 """What has to be done to a table, decided from what is in it: compare and set."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,8 +13,6 @@ from kgroup.model.problem import Problem
 from kgroup.source.offset_change import conflict, place_of
 from kgroup.source.sql.row_reader import Found
 from kgroup.source.sql.table import TableFacts
-
-__all__ = ["Work", "work_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Connections to a database, whose waits all end, and transactions on them."""
 
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Iterator
@@ -14,13 +16,11 @@ from kgroup.source.sql.address import INSTALL, SqlAddress
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-__all__ = ["open_engine", "transaction"]
-
 _LONGEST_ROW = 16 << 20
 """Bytes of a row, or of a statement with its values, of SQLite, which holds rows as a whole."""
 
 
-def open_engine(address: SqlAddress, timeout_s: float, *, create: bool = False) -> "Engine":
+def open_engine(address: SqlAddress, timeout_s: float, *, create: bool = False) -> Engine:
     """Make an engine; nothing is connected yet, and no connection is kept.
 
     Args:
@@ -36,7 +36,7 @@ def open_engine(address: SqlAddress, timeout_s: float, *, create: bool = False) 
     return engine
 
 
-def _name_strange_errors(engine: "Engine", address: SqlAddress) -> None:
+def _name_strange_errors(engine: Engine, address: SqlAddress) -> None:
     """Let errors leave as kgroup's that a driver raises, and that are none of its own class.
 
     Those of its class are SQLAlchemy's then, and `sql_errors` tells what they mean.
@@ -57,7 +57,7 @@ def _name_strange_errors(engine: "Engine", address: SqlAddress) -> None:
             ) from None
 
 
-def _engine(address: SqlAddress, timeout_s: float, *, create: bool) -> "Engine":
+def _engine(address: SqlAddress, timeout_s: float, *, create: bool) -> Engine:
     from sqlalchemy import create_engine, event
     from sqlalchemy.pool import NullPool
 
@@ -95,7 +95,7 @@ def _engine(address: SqlAddress, timeout_s: float, *, create: bool) -> "Engine":
 
 
 @contextmanager
-def transaction(engine: "Engine", *, write: bool = False) -> Iterator["Connection"]:
+def transaction(engine: Engine, *, write: bool = False) -> Iterator[Connection]:
     """Run a transaction, which ends with the context; an exception takes it back.
 
     On SQLite, one that will write locks the file before it reads, or what it has read might have
@@ -118,7 +118,7 @@ def transaction(engine: "Engine", *, write: bool = False) -> Iterator["Connectio
             raise
 
 
-def _sqlite_engine(address: SqlAddress, timeout_s: float, *, create: bool) -> "Engine":
+def _sqlite_engine(address: SqlAddress, timeout_s: float, *, create: bool) -> Engine:
     """Python's driver begins transactions when it sees fit; here they are begun explicitly."""
     import sqlite3
 

@@ -1,10 +1,10 @@
 """Who may store: the generation in which a consumer got its partitions, and the error of others."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from kgroup.errors import KgroupError, ProblemKind, UsageError
-
-__all__ = ["FencedError", "Partition", "generation_of"]
 
 Partition = tuple[str, int]
 """Topic and number; kafka-python's `TopicPartition` is one."""

@@ -1,5 +1,7 @@
 """Whether a table can hold what shall be written: asked before anything is."""
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -13,8 +15,6 @@ from kgroup.source.sql.table import ColumnFacts, TableFacts, key_statement
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect
 
-__all__ = ["check_collisions", "check_table", "check_values"]
-
 _POSTGRESQL_KEY = 2600
 """Bytes of group id and topic; PostgreSQL indexes entries of up to 2704 bytes."""
 
@@ -22,7 +22,7 @@ _SHOWN = 60
 """Characters of an id that a message shows."""
 
 
-def check_table(facts: TableFacts, layout: TableLayout, dialect: "Dialect", where: str) -> None:
+def check_table(facts: TableFacts, layout: TableLayout, dialect: Dialect, where: str) -> None:
     """Raise an InputError where the table cannot be written safely."""
     if not facts.has_key:
         key = ", ".join(layout.columns[role] for role in KEY_ROLES)
@@ -137,7 +137,7 @@ def _is_held(text: str, charset: str) -> bool:
 
 
 def check_collisions(
-    connection: "Connection",
+    connection: Connection,
     facts: TableFacts,
     wanted: Collection[tuple[str, str]],
     found: Collection[tuple[str, str]],
@@ -162,7 +162,7 @@ def check_collisions(
 
 
 def _check_distinct(
-    connection: "Connection", column: ColumnFacts, names: Collection[tuple[str, str]], where: str
+    connection: Connection, column: ColumnFacts, names: Collection[tuple[str, str]], where: str
 ) -> None:
     """Raise an InputError where two ids that share a place, the second text, are one."""
     if column.collation is None:
@@ -197,7 +197,7 @@ def _plain(text: str) -> str:
     return "".join(c for c in parts if not unicodedata.combining(c)).rstrip(" ")
 
 
-def _equal(connection: "Connection", column: ColumnFacts, a: str, b: str) -> bool:
+def _equal(connection: Connection, column: ColumnFacts, a: str, b: str) -> bool:
     """Ask MySQL whether its collation takes both for one; SQLite's are known."""
     if column.charset is None:
         return True

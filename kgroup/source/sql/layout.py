@@ -1,12 +1,12 @@
 """What the table of offsets and its columns are called."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 from kgroup.errors import UsageError
-
-__all__ = ["KEY_ROLES", "ROLES", "TableLayout", "parse_table_name", "renamed"]
 
 KEY_ROLES = ("group_id", "topic", "partition")
 """Columns of the unique key."""

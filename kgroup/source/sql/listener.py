@@ -1,5 +1,7 @@
 """A listener of kafka-python's that keeps positions in a table, and knows when they are lost."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,8 +12,6 @@ from kgroup.source.sql.fencing import FencedError, Partition, generation_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-__all__ = ["OffsetListener"]
 
 
 class _Store(Protocol):
@@ -28,7 +28,7 @@ class _Store(Protocol):
         self,
         group: str,
         offsets: Mapping[Partition, Any],
-        connection: "Connection | None" = None,
+        connection: Connection | None = None,
         generation: int | None = None,
     ) -> None: ...
 
@@ -107,7 +107,7 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
         """Store nothing: others may own these partitions."""
         self._forget(lost)
 
-    def save(self, offsets: Mapping[Any, Any], connection: "Connection | None" = None) -> None:
+    def save(self, offsets: Mapping[Any, Any], connection: Connection | None = None) -> None:
         """Store offsets with the generations that claimed them; see `OffsetStore.save`.
 
         Raises:

@@ -1,5 +1,7 @@
 """Statements on single rows that a consumer owns, or has owned."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +14,8 @@ from kgroup.source.sql.table_facts import read_facts
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Table
 
-__all__ = ["check_owned", "fenced", "guard_rows", "holder_of", "update_row"]
 
-
-def check_owned(connection: "Connection", layout: TableLayout) -> None:
+def check_owned(connection: Connection, layout: TableLayout) -> None:
     """Look whether a table is fit for applications: what it takes for one, updates would mix up.
 
     Raises:
@@ -41,7 +41,7 @@ def check_owned(connection: "Connection", layout: TableLayout) -> None:
 
 
 def update_row(
-    connection: "Connection", table: "Table", row: Mapping[str, Any], generation: int | None
+    connection: Connection, table: Table, row: Mapping[str, Any], generation: int | None
 ) -> bool:
     """Update a row, only if no younger generation has it; tell whether there is such a row."""
     values = {role: value for role, value in row.items() if role not in KEY_ROLES}
@@ -52,8 +52,8 @@ def update_row(
 
 
 def guard_rows(
-    connection: "Connection",
-    table: "Table",
+    connection: Connection,
+    table: Table,
     group: str,
     partitions: Sequence[Partition],
     generation: int,
@@ -83,9 +83,7 @@ def guard_rows(
     return None
 
 
-def holder_of(
-    connection: "Connection", table: "Table", group: str, partition: Partition
-) -> int | None:
+def holder_of(connection: Connection, table: Table, group: str, partition: Partition) -> int | None:
     """Give the generation that has a partition, and lock its row; None: there is no row.
 
     Where a row came only just now, that keeps a younger generation out until what follows.
@@ -116,7 +114,7 @@ def fenced(
     )
 
 
-def _allows(table: "Table", generation: int) -> "ColumnElement[bool]":
+def _allows(table: Table, generation: int) -> ColumnElement[bool]:
     from sqlalchemy import func
 
     allowed: ColumnElement[bool] = func.coalesce(table.c.generation, 0) <= generation

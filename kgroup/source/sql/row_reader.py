@@ -1,5 +1,7 @@
 """Rows of a table as offsets: what others have stored is looked at before it is believed."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,8 +11,6 @@ from typing import Any, cast
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem, ProblemLog
-
-__all__ = ["MOST_CHARACTERS", "Found", "read_rows"]
 
 MOST_CHARACTERS = 1 << 20
 """Of a text; Kafka takes ids of 32,767 bytes and, by default, metadata of 4,096."""

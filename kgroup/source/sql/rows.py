@@ -1,5 +1,7 @@
 """Statements on many rows: a few for thousands of them, on each kind of database."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -10,8 +12,6 @@ from kgroup.source.sql.row_reader import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Delete, FromClause, Insert, Table, Update
-
-__all__ = ["batches", "delete_rows", "insert_rows", "select_rows", "update_rows"]
 
 _NAMES = 500
 """Group ids in a statement; SQLite before 3.32 takes 999 parameters."""
@@ -30,8 +30,8 @@ def batches(items: Iterable[_T], size: int = _NAMES) -> Iterator[list[_T]]:
 
 
 def select_rows(
-    connection: "Connection",
-    table: "Table",
+    connection: Connection,
+    table: Table,
     group_ids: Iterable[str] | None,
     *,
     texts: Collection[str] = (),
@@ -66,9 +66,7 @@ def select_rows(
         yield from connection.execute(statement.where(table.c.group_id.in_(batch))).all()
 
 
-def insert_rows(
-    connection: "Connection", table: "Table", rows: Sequence[Mapping[str, Any]]
-) -> None:
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert plainly: a row that somebody else has inserted meanwhile is an IntegrityError."""
     from sqlalchemy import insert, select
 
@@ -82,7 +80,7 @@ def insert_rows(
 
 
 def update_rows(
-    connection: "Connection", table: "Table", rows: Sequence[Mapping[str, Any]], *, is_plain: bool
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, is_plain: bool
 ) -> None:
     """Update rows that are there and locked, found by their key; all have the same columns.
 
@@ -109,9 +107,7 @@ def update_rows(
             _execute_many(connection, statement.where(*_key(connection, table)), batch)
 
 
-def delete_rows(
-    connection: "Connection", table: "Table", rows: Sequence[Mapping[str, Any]]
-) -> None:
+def delete_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Delete rows, found by their key."""
     from sqlalchemy import delete, tuple_
 
@@ -129,7 +125,7 @@ def delete_rows(
             _execute_many(connection, delete(table).where(*_key(connection, table)), batch)
 
 
-def _open_values(table: "Table", names: Iterable[str]) -> dict["ColumnElement[Any]", Any]:
+def _open_values(table: Table, names: Iterable[str]) -> dict[ColumnElement[Any], Any]:
     """Give columns their parameters, which have names of their own, as SQLAlchemy wants it."""
     from sqlalchemy import bindparam
 
@@ -137,9 +133,7 @@ def _open_values(table: "Table", names: Iterable[str]) -> dict["ColumnElement[An
 
 
 def _execute_many(
-    connection: "Connection",
-    statement: "Insert | Update | Delete",
-    batch: Iterable[Mapping[str, Any]],
+    connection: Connection, statement: Insert | Update | Delete, batch: Iterable[Mapping[str, Any]]
 ) -> None:
     """Run a statement for each row; SQLAlchemy, given dictionaries, takes longer than SQLite."""
     compiled = statement.compile(dialect=connection.dialect)
@@ -152,7 +146,7 @@ def _execute_many(
     connection.exec_driver_sql(str(compiled), given)
 
 
-def _key(connection: "Connection", table: "Table") -> list["ColumnElement[bool]"]:
+def _key(connection: Connection, table: Table) -> list[ColumnElement[bool]]:
     """Compare the key exactly: a column of SQLite may have another collation than the key."""
     from sqlalchemy import bindparam, collate
 
@@ -167,11 +161,11 @@ def _key(connection: "Connection", table: "Table") -> list["ColumnElement[bool]"
     return conditions
 
 
-def _same_key(table: "Table", source: "FromClause") -> list["ColumnElement[bool]"]:
+def _same_key(table: Table, source: FromClause) -> list[ColumnElement[bool]]:
     return [table.c[role] == source.c[role] for role in KEY_ROLES]
 
 
-def _unnested(table: "Table", batch: Sequence[Mapping[str, Any]]) -> "FromClause":
+def _unnested(table: Table, batch: Sequence[Mapping[str, Any]]) -> FromClause:
     """Give rows to PostgreSQL as an array for each column: one statement, few parameters."""
     from sqlalchemy import bindparam, column, func
     from sqlalchemy.dialects.postgresql import ARRAY

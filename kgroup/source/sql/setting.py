@@ -9,6 +9,8 @@ offset = "next_offset"
 generation = "generation"
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +21,6 @@ from kgroup.source.config.client_setting import Secret
 from kgroup.source.config.user_file import user_path
 from kgroup.source.sql.address import read_url_file, sql_url
 from kgroup.source.sql.layout import ROLES, TableLayout, parse_table_name
-
-__all__ = ["SqlSettings", "parse_sql_profile", "sql_settings"]
 
 _URLS = ("url", "url-file", "url-env")
 _KEYS = (*_URLS, "table", "columns")

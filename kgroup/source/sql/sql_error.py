@@ -1,5 +1,7 @@
 """What went wrong in a database, as kgroup's errors: without tracebacks."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,8 +12,6 @@ from kgroup.source.sql.address import SqlAddress
 
 if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
-
-__all__ = ["is_conflict", "sql_errors"]
 
 _UNREACHABLE = (ProblemKind.UNREACHABLE, "expected a database server that takes connections")
 _GONE = (ProblemKind.DISCONNECTED, "the server ended the connection; nothing half is left, repeat")
@@ -118,12 +118,12 @@ def sql_errors(address: SqlAddress, table: str) -> Iterator[None]:
         raise InputError(f"{where}: {str(error).splitlines()[0]}") from None
 
 
-def is_conflict(error: "DBAPIError") -> bool:
+def is_conflict(error: DBAPIError) -> bool:
     """Tell whether a transaction failed only because of another one, and may be tried again."""
     return _meaning(error.orig) is _KEY
 
 
-def _meant(error: "DBAPIError", address: SqlAddress, where: str) -> KgroupError:
+def _meant(error: DBAPIError, address: SqlAddress, where: str) -> KgroupError:
     kind, expected = _meaning(error.orig)
     if "timed out" in str(error.orig):
         kind, expected = _SILENT

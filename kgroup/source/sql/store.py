@@ -1,5 +1,7 @@
 """A table of offsets as a store: read in batches, changed in one transaction, compared before."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,8 +31,6 @@ from kgroup.source.sql.table_facts import read_facts
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
-
-__all__ = ["SqlOffsetStore"]
 
 _ATTEMPTS = 5
 """Times that a transaction is begun anew because another one was in its way."""
@@ -168,7 +168,7 @@ class SqlOffsetStore:
             self.create_table()
         check_file(self._address)
 
-        def change(connection: "Connection") -> tuple[Problem, ...]:
+        def change(connection: Connection) -> tuple[Problem, ...]:
             facts = self._facts(connection, write=True)
             check_values(facts, changes, self._address.backend, self.where)
             found = self._lock(connection, changes, facts)
@@ -189,7 +189,7 @@ class SqlOffsetStore:
 
     def _retried(
         self,
-        work: Callable[["Connection"], tuple[Problem, ...]],
+        work: Callable[[Connection], tuple[Problem, ...]],
         group_ids: Iterable[str],
         on_done: Callable[[str], object],
     ) -> tuple[Problem, ...]:
@@ -218,13 +218,13 @@ class SqlOffsetStore:
             raise
         raise AssertionError("the last attempt returns or raises")
 
-    def _has_table(self, connection: "Connection") -> bool:
+    def _has_table(self, connection: Connection) -> bool:
         from sqlalchemy import inspect
 
         layout = self._layout
         return inspect(connection).has_table(layout.table, schema=layout.schema)
 
-    def _facts(self, connection: "Connection", *, write: bool = False) -> TableFacts:
+    def _facts(self, connection: Connection, *, write: bool = False) -> TableFacts:
         facts = read_facts(connection, self._layout, self._address.shown)
         if write:
             check_table(facts, self._layout, connection.dialect, self.where)
@@ -238,7 +238,7 @@ class SqlOffsetStore:
         return frozenset() if self._address.backend == "sqlite" else facts.texts
 
     def _wanted(
-        self, connection: "Connection", group_ids: Collection[str] | None, regex: Pattern | None
+        self, connection: Connection, group_ids: Collection[str] | None, regex: Pattern | None
     ) -> frozenset[str] | None:
         """Give the ids of the groups that are asked for; None: all."""
         if regex is None:
@@ -251,7 +251,7 @@ class SqlOffsetStore:
 
     def _lock(
         self,
-        connection: "Connection",
+        connection: Connection,
         changes: Mapping[str, Sequence[OffsetChange]],
         facts: TableFacts,
     ) -> Found:

@@ -1,5 +1,7 @@
 """The table of offsets: as kgroup makes it, and as it is found."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,8 +11,6 @@ from kgroup.source.sql.layout import KEY_ROLES, TableLayout
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Dialect, Table
-
-__all__ = ["ColumnFacts", "TableFacts", "create_statement", "key_statement", "sql_table"]
 
 _LONGEST_NAME = {"postgresql": 63, "mysql": 64}
 """Bytes, or characters, of a name; PostgreSQL would cut a longer one without an error."""
@@ -71,7 +71,7 @@ class TableFacts:
         return frozenset(role for role, column in self.columns.items() if column.is_text)
 
 
-def sql_table(layout: TableLayout) -> "Table":
+def sql_table(layout: TableLayout) -> Table:
     """Give the table to SQLAlchemy, with the columns under their roles: ``table.c.group_id``.
 
     Names are always quoted: `partition` and `offset` are words of SQL.
@@ -106,7 +106,7 @@ def check_names(layout: TableLayout, backend: str) -> None:
             raise UsageError(f"expected a name of at most {longest} characters, found {name!r}")
 
 
-def create_statement(layout: TableLayout, dialect: "Dialect", collation: str | None) -> str:
+def create_statement(layout: TableLayout, dialect: Dialect, collation: str | None) -> str:
     """Give the statement that makes the table.
 
     Args:
@@ -139,7 +139,7 @@ def create_statement(layout: TableLayout, dialect: "Dialect", collation: str | N
     return f"CREATE TABLE {_full_name(layout, dialect)} (\n  " + ",\n  ".join(lines) + f"\n){tail}"
 
 
-def key_statement(layout: TableLayout, dialect: "Dialect") -> str:
+def key_statement(layout: TableLayout, dialect: Dialect) -> str:
     """Give the statement that adds the unique key."""
     quote = dialect.identifier_preparer.quote_identifier
     name, on = quote(f"{layout.table[:50]}_key"), _full_name(layout, dialect)
@@ -148,18 +148,18 @@ def key_statement(layout: TableLayout, dialect: "Dialect") -> str:
     return f"CREATE UNIQUE INDEX {name} ON {on} ({_key(layout, dialect)})"
 
 
-def _key(layout: TableLayout, dialect: "Dialect") -> str:
+def _key(layout: TableLayout, dialect: Dialect) -> str:
     quote = dialect.identifier_preparer.quote_identifier
     return ", ".join(quote(layout.columns[role]) for role in KEY_ROLES)
 
 
-def _full_name(layout: TableLayout, dialect: "Dialect") -> str:
+def _full_name(layout: TableLayout, dialect: Dialect) -> str:
     quote = dialect.identifier_preparer.quote_identifier
     schema = "" if layout.schema is None else f"{quote(layout.schema)}."
     return schema + quote(layout.table)
 
 
-def exact_collation(connection: "Connection") -> str | None:
+def exact_collation(connection: Connection) -> str | None:
     """Choose the collation of a table that is made on MySQL, None elsewhere.
 
     utf8mb4_bin pads texts with blanks before it compares them; of the others, which do not,

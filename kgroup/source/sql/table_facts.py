@@ -1,5 +1,7 @@
 """What a table that somebody else may have made is like, as the database describes it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +12,13 @@ from kgroup.source.sql.table import ColumnFacts, TableFacts, absent
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Inspector
 
-__all__ = ["read_facts"]
-
 _INTEGERS = {"TINYINT": 7, "SMALLINT": 15, "MEDIUMINT": 23, "INTEGER": 31, "INT": 31, "BIGINT": 63}
 """Bits of a type's largest number."""
 
 _TRANSACTIONAL = ("innodb", "rocksdb", "ndbcluster", "tokudb")
 
 
-def read_facts(connection: "Connection", layout: TableLayout, shown: str) -> TableFacts:
+def read_facts(connection: Connection, layout: TableLayout, shown: str) -> TableFacts:
     """Look at the table.
 
     Args:
@@ -108,7 +108,7 @@ def _column(
 
 
 def _mysql_texts(
-    connection: "Connection", layout: TableLayout
+    connection: Connection, layout: TableLayout
 ) -> Mapping[str, Mapping[str, Any]] | None:
     """Give what MySQL's texts hold by column, None elsewhere: SQLAlchemy does not tell defaults."""
     if connection.dialect.name in ("sqlite", "postgresql"):
@@ -131,7 +131,7 @@ def _mysql_texts(
     }
 
 
-def _mysql_engine(connection: "Connection", layout: TableLayout) -> str | None:
+def _mysql_engine(connection: Connection, layout: TableLayout) -> str | None:
     engine = connection.exec_driver_sql(
         "SELECT engine FROM information_schema.tables "
         "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s",
@@ -140,7 +140,7 @@ def _mysql_engine(connection: "Connection", layout: TableLayout) -> str | None:
     return None if engine is None or engine.lower() in _TRANSACTIONAL else str(engine)
 
 
-def _unique_keys(inspector: "Inspector", layout: TableLayout) -> list[tuple[str, Sequence[str]]]:
+def _unique_keys(inspector: Inspector, layout: TableLayout) -> list[tuple[str, Sequence[str]]]:
     """Give names and columns of unique keys that hold for whole columns of all rows."""
     table, schema = layout.table, layout.schema
     primary = inspector.get_pk_constraint(table, schema=schema)
@@ -159,7 +159,7 @@ def _unique_keys(inspector: "Inspector", layout: TableLayout) -> list[tuple[str,
 
 
 def _sqlite_collations(
-    connection: "Connection", layout: TableLayout, keys: Sequence[str]
+    connection: Connection, layout: TableLayout, keys: Sequence[str]
 ) -> Mapping[str, str]:
     """Give by column what SQLite's key compares by, where it is not bytes."""
     if connection.dialect.name != "sqlite" or not keys:
@@ -179,7 +179,7 @@ def _sqlite_collations(
     return found
 
 
-def _sqlite_rowid(inspector: "Inspector", layout: TableLayout, dialect: str) -> str | None:
+def _sqlite_rowid(inspector: Inspector, layout: TableLayout, dialect: str) -> str | None:
     """Give the column that SQLite numbers by itself: an INTEGER that alone is the primary key."""
     columns = inspector.get_pk_constraint(layout.table, schema=layout.schema)["constrained_columns"]
     return columns[0] if dialect == "sqlite" and len(columns) == 1 else None

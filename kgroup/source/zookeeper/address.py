@@ -1,13 +1,13 @@
 """Where ZooKeeper is: ``host:port,host:port/chroot``, as Kafka's ``zookeeper.connect`` has it."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 
 from kgroup.errors import UsageError
 from kgroup.model.group import server_text
 from kgroup.redaction import keep_userinfo
-
-__all__ = ["ZookeeperAddress", "parse_address"]
 
 _DEFAULT_PORT = 2181
 _HOST = re.compile(

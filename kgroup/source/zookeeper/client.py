@@ -11,6 +11,8 @@ Answers come in the order of the requests. The opcodes that are sent: getData, g
 closeSession; and what opens a session, which has none.
 """
 
+from __future__ import annotations
+
 import socket
 import ssl
 import struct
@@ -25,8 +27,6 @@ from kgroup.model.group import server_text
 from kgroup.model.zookeeper import Stat
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper.address import ZookeeperAddress
-
-__all__ = ["DENIED", "Children", "Content", "Link", "ServerError", "ZookeeperClient"]
 
 _WINDOW = 256
 """Requests in flight: ZooKeeper stops reading from its clients at 1000 (globalOutstandingLimit)."""
@@ -154,7 +154,7 @@ class ZookeeperClient:
                     raise self.error([trouble]) from None
         return answers
 
-    def _result(self, error: int, body: bytes, request: Any, result: Any, link: "Link") -> Any:
+    def _result(self, error: int, body: bytes, request: Any, result: Any, link: Link) -> Any:
         if error in (_NO_NODE, _BAD_ARGUMENTS):  # what is no path is no node either
             return None
         if error == _NO_AUTH:
@@ -172,7 +172,7 @@ class ZookeeperClient:
         """Put the chroot before a path."""
         return f"{self.address.chroot}{path}".rstrip("/") or "/"
 
-    def connected(self) -> "Link":
+    def connected(self) -> Link:
         """Return the connection that there is, or open one to the first server that answers.
 
         Raises:
@@ -291,7 +291,7 @@ class Link:
 
     def _connect(
         self, host: str, port: int, context: ssl.SSLContext | None
-    ) -> "socket.socket | ssl.SSLSocket":
+    ) -> socket.socket | ssl.SSLSocket:
         try:
             plain = socket.create_connection((host, port), self._patience())
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

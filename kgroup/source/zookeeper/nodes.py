@@ -1,5 +1,7 @@
 """Which nodes of ZooKeeper tell what is asked, read level by level: a round trip for each level."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 from itertools import count
 
@@ -11,8 +13,6 @@ from kgroup.protocol.zookeeper.topic_filter import subscribed_topics
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
 from kgroup.source.base import Question
 from kgroup.source.zookeeper.client import Children, Content, ZookeeperClient
-
-__all__ = ["is_name", "read_group_ids", "read_subtree", "read_topics", "read_tree"]
 
 _CONSUMERS, _BROKERS, _TOPICS = "/consumers", "/brokers/ids", "/brokers/topics"
 _CLUSTER = (

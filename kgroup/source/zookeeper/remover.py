@@ -1,5 +1,7 @@
 """Removal of whole groups from ZooKeeper, each in one transaction as far as that may be."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection
 
 from kazoo.protocol.serialization import Delete
@@ -18,8 +20,6 @@ from kgroup.source.zookeeper.transaction import (
     run_transactions,
     version_of,
 )
-
-__all__ = ["ATTEMPTS", "CONSUMERS", "active", "delete_groups"]
 
 CONSUMERS = "/consumers"
 ATTEMPTS = 5

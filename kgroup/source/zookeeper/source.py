@@ -4,6 +4,8 @@ The ends of partitions, and records, are asked of the brokers that are registere
 do not answer, what ZooKeeper says is told all the same.
 """
 
+from __future__ import annotations
+
 import ssl
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -36,8 +38,6 @@ from kgroup.source.zookeeper.view import (
 
 if TYPE_CHECKING:
     from kgroup.source.broker.source import Cluster
-
-__all__ = ["Zookeeper"]
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class Zookeeper:
         self._cluster: Cluster | None = None
         self._silence: BrokerError | None = None
 
-    def __enter__(self) -> "Zookeeper":
+    def __enter__(self) -> Zookeeper:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -259,7 +259,7 @@ class Zookeeper:
         return delete_groups(self._client, group_ids, on_done)
 
     def _of_brokers(
-        self, loss: str, ask: "Callable[[Cluster], T]"
+        self, loss: str, ask: Callable[[Cluster], T]
     ) -> tuple[T | None, tuple[Problem, ...]]:
         """Ask the brokers something; where none answers, say what is lost, and wait but once."""
         try:
@@ -305,7 +305,7 @@ class Zookeeper:
         nodes = self._nodes or read_topics(self._client, [])
         return tree_of(node for path, node in nodes.nodes.items() if path.startswith(prefix))
 
-    def _open_cluster(self) -> "Cluster":
+    def _open_cluster(self) -> Cluster:
         options = dict(self._broker_options)
         servers = options.pop("bootstrap_servers", None) or self._registered(
             options.get("security_protocol", "PLAINTEXT")

@@ -12,6 +12,8 @@ kazoo's own client would bring a second session, with settings and threads of it
 Besides multi there is getACL: a new node gets the ACL of the node that it is put below.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -21,19 +23,6 @@ from kazoo.protocol.serialization import GetACL, Transaction
 from kgroup.errors import ProblemKind
 from kgroup.model.zookeeper import Node
 from kgroup.source.zookeeper.client import ServerError, ZookeeperClient
-
-__all__ = [
-    "BUSY",
-    "CONTENDED",
-    "NO_ERROR",
-    "LostError",
-    "Operation",
-    "acl_of",
-    "parts_of",
-    "reason_of",
-    "run_transactions",
-    "version_of",
-]
 
 Operation = Any
 """kazoo's Create, SetData, Delete or CheckVersion, with its whole path."""

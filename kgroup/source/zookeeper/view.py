@@ -1,5 +1,7 @@
 """What ZooKeeper's nodes say, as sources answer it: live ones and snapshots alike."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
@@ -10,8 +12,6 @@ from kgroup.model.zookeeper import BrokerNode, ZookeeperTree, ZookeeperView
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.protocol.zookeeper.tree import decode_tree
 from kgroup.source.base import Capability, Question, Reading
-
-__all__ = ["ZOOKEEPER_CAPABILITIES", "cluster_view", "placement", "placements", "reading_of"]
 
 ZOOKEEPER_CAPABILITIES = frozenset(
     {

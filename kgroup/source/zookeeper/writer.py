@@ -16,6 +16,8 @@ people chose where they have chosen something else. When its last offset goes, s
 topic; those of groups stay.
 """
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,8 +47,6 @@ from kgroup.source.zookeeper.transaction import (
     version_of,
 )
 from kgroup.source.zookeeper.view import reading_of
-
-__all__ = ["write_offsets"]
 
 _GROUPS_AT_ONCE = 200
 _ANY_VERSION = -1

@@ -3,6 +3,8 @@
 Texts of two letters hash to 31 * first + second, those of "Aa" and "BB" all to one number.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +15,6 @@ from string import ascii_letters
 
 from kgroup.assignor.java.java_hash import JavaHashMap, utf16
 from kgroup.model.offsets_partition import string_hash
-
-__all__ = ["MAPS", "ORDERS", "MapCase", "Step", "own_order", "recorded_orders"]
 
 ORDERS = Path(__file__).parent / "answer" / "hash-map.json"
 """The keys of each map in Java's order, as they were recorded."""

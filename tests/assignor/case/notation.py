@@ -22,8 +22,6 @@ from kgroup.assignor.strategy import assign, assign_threads
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.operation.assign.spec import read_spec
 
-__all__ = ["Assignor", "Case", "answer_of", "assigned", "case", "member", "written"]
-
 _ANSWERS = Path(__file__).parent / "answer"
 
 Answer = dict[str, str] | str

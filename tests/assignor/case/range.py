@@ -1,10 +1,10 @@
 """Cases of the range assignors of the classic protocol and of the coordinator."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from tests.assignor.case.notation import Case, case, member
-
-__all__ = ["RANGE", "SERVER_RANGE"]
 
 RANGE: Mapping[str, Case] = {
     "racks: a replica in every one is none that matters": case(

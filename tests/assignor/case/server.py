@@ -1,10 +1,10 @@
 """Cases of the coordinator's assignors for consumer and share groups."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from tests.assignor.case.notation import Case, case, member
-
-__all__ = ["SHARE", "TARGET", "UNIFORM"]
 
 _TREE = {f"t{number}": number << 64 | number for number in range(14)}
 """Ids of one hash: in a map they are a tree."""

@@ -4,12 +4,12 @@ A map of Java's lists ash, birch, cedar and elm as cedar, birch, ash, elm; ash a
 bucket. AaAa, AaBB, BBAa and BBBB have one hash.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from itertools import product
 
 from tests.assignor.case.notation import Case, case, member
-
-__all__ = ["EVERY", "ONE_HASH", "OWNING"]
 
 ONE_HASH = ["".join(pairs) for pairs in product(("Aa", "BB"), repeat=4)]
 """Sixteen texts of one hash: in one bucket of a map they are a tree."""

@@ -1,12 +1,12 @@
 """Cases of the sticky assignors of the classic protocol: claims, generations, user data, racks."""
 
+from __future__ import annotations
+
 import base64
 import struct
 from collections.abc import Mapping
 
 from tests.assignor.case.notation import Case, case, member
-
-__all__ = ["CLAIM", "COOPERATIVE", "OLD", "RACK", "STICKY"]
 
 
 def _data(*topics: tuple[str, list[int]], generation: int | None = None) -> str:

@@ -1,5 +1,7 @@
 """All named cases of each assignor, and where Kafka's own answer is unsound."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from kgroup.assignor.strategy import newest, strategies, versions
@@ -9,8 +11,6 @@ from tests.assignor.case.server import SHARE, TARGET, UNIFORM
 from tests.assignor.case.situation import EVERY, OWNING
 from tests.assignor.case.sticky import CLAIM, COOPERATIVE, OLD, RACK, STICKY
 from tests.assignor.case.zookeeper import ZOOKEEPER
-
-__all__ = ["ASSIGNORS", "CASES", "UNSOUND"]
 
 ASSIGNORS = [
     Assignor(protocol, strategy, version)

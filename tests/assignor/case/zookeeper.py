@@ -1,10 +1,10 @@
 """Cases of the high-level consumer on ZooKeeper, which assigns to threads."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from tests.assignor.case.notation import Case, case, member
-
-__all__ = ["ZOOKEEPER"]
 
 ZOOKEEPER: Mapping[str, Case] = {
     "two consumers of two threads": case(

@@ -20,8 +20,6 @@ from kgroup.assignor.strategy import CLIENTS
 from tests.assignor.case.notation import answer_of, assigned
 from tests.assignor.random_group import RandomGroup
 
-__all__ = ["MODELS", "Answers", "Model", "comparable", "digest", "history"]
-
 _FOLDER = Path(__file__).parents[2] / "data" / "clients"
 _ROUNDS = 5
 _DIGITS = 4

@@ -13,8 +13,6 @@ from tests.assignor.case.situation import EVERY, OWNING
 from tests.assignor.case.sticky import CLAIM
 from tests.assignor.client.answers import MODELS, Model
 
-__all__ = ["CASES", "FRANZ_GO_MODELS", "answers", "spec_of", "write"]
-
 _ANSWERS = Path(__file__).parents[2] / "data" / "clients" / "cases-franz-go.json.gz"
 
 _IN_RACKS = {name: {"partitions": 4, "leader_racks": ["b", "b", "a", "a"]} for name in ("t", "u")}

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TOPICS", "path_of", "recorded"]
-
 TOPICS = {"zoo": 3, "ant": 4, "Mole": 2}
 """Partitions of the topics to which all subscribe, in the order in which members name them."""
 

@@ -20,8 +20,6 @@ from tests.assignor.client.answers import MODELS, Answers, Model, digest, histor
 from tests.assignor.client.members import TOPICS, path_of
 from tests.assignor.client.oracle.librdkafka.rounds import rounds as live_rounds
 
-__all__: list[str] = []
-
 _HISTORIES = 2000
 _IN_FULL = 10
 _CLIENT_IDS = {

@@ -1,5 +1,7 @@
 """Assignors of other client libraries against what these answered, see `answers`."""
 
+from __future__ import annotations
+
 import pytest
 
 from tests.assignor.case.notation import answer_of

@@ -3,6 +3,8 @@
 `tests/broker/test_go_libraries.py` asks the libraries themselves.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import pytest

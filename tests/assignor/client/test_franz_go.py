@@ -1,5 +1,7 @@
 """franz-go: odd groups, what its members send, and what is left to chance."""
 
+from __future__ import annotations
+
 from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import replace

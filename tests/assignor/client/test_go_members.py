@@ -1,5 +1,7 @@
 """What members made of Sarama and kafka-go are taken to send, against the bytes that they wrote."""
 
+from __future__ import annotations
+
 import struct
 from base64 import b64decode
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """kafka-python against the one that is installed: odd groups, and what is left to chance."""
 
+from __future__ import annotations
+
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """What leaders of KafkaJS dealt in live groups; some brokers list partitions in another order."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

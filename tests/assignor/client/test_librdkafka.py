@@ -1,5 +1,7 @@
 """librdkafka against the one that is installed: odd groups, live ones, and what members send."""
 
+from __future__ import annotations
+
 import json
 import subprocess
 import sys
@@ -13,7 +15,7 @@ from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
 from kgroup.assignor.spec import MemberSpec
 from tests.assignor.case.notation import Case, answer_of, assigned, case, member
 from tests.assignor.client.answers import Model, comparable
-from tests.assignor.client.oracle.librdkafka import ask
+from tests.assignor.client.oracle.librdkafka.ask import ask
 from tests.assignor.client.oracle.librdkafka.message import assigned_in, subscription
 from tests.examples import examples
 

@@ -1,5 +1,7 @@
 """What members are taken to send, against the bytes that the libraries wrote."""
 
+from __future__ import annotations
+
 import struct
 from base64 import b64decode
 from collections.abc import Sequence

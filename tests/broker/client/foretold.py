@@ -14,8 +14,6 @@ from tests.broker.servers import Broker
 from tests.record.wire import Wire
 from tests.waiting import until_steady
 
-__all__ = ["ForetoldGroup"]
-
 _NOT_DETERMINED = ("does not determine what", "no rack is known of the leaders")
 _RACING = "joins again before another one has taken its part"
 

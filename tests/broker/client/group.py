@@ -7,8 +7,6 @@ from pathlib import Path
 from tests.broker.client.member import LibraryMember
 from tests.waiting import until
 
-__all__ = ["LibraryGroup"]
-
 
 class LibraryGroup:
     """A group of them.

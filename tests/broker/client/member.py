@@ -19,8 +19,6 @@ from tests.broker.client.program import command
 from tests.broker.maven import die_with_parent
 from tests.waiting import PATIENCE_S
 
-__all__ = ["LibraryMember"]
-
 
 class _Settings(TypedDict):
     """What a program is told; None leaves the library's default."""

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from tests.broker.maven import CACHE, made_once
 
-__all__ = ["GO_AND_NODE", "PYTHON", "command", "kfake"]
-
 PYTHON: Mapping[str, str] = {"librdkafka": "confluent-kafka", "kafka-python": "kafka-python"}
 """Libraries whose programs are Python's, and the packages they are in."""
 

@@ -14,8 +14,6 @@ from kgroup.model.problem import Problem
 from kgroup.source.base import BrokerFeatures, SettingReading
 from tests.operation.sources import FakeSource
 
-__all__ = ["FakeCluster", "classic_group", "consumer_group", "member"]
-
 _COORDINATOR = Broker(1, "kafka-1", 9092)
 
 

@@ -8,8 +8,6 @@ from kgroup.model.group import Group, GroupState, GroupType, Member, Subscriptio
 from kgroup.operation.plan.running import RunningGroup, read_running
 from tests.operation.sources import FakeSource
 
-__all__ = ["group_of", "running"]
-
 
 def group_of(
     names: str = "abc",

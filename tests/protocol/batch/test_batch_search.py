@@ -1,5 +1,7 @@
 """Where a batch may begin behind damage: what may stand in the fields of Kafka's headers."""
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Sequence
 

@@ -4,6 +4,8 @@ A message is made by `random` of a seed that is drawn: a draw for each of its fi
 times as long as what is tested. So a case that fails gets fewer messages, and no simpler ones.
 """
 
+from __future__ import annotations
+
 from base64 import b64encode, urlsafe_b64encode
 from importlib.resources import files
 from random import Random

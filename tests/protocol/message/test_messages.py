@@ -1,5 +1,7 @@
 """The schema reader: hand-written bytes, every schema at random, and every way to be cut short."""
 
+from __future__ import annotations
+
 import json
 import re
 import struct

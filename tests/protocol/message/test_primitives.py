@@ -1,5 +1,7 @@
 """Varints, texts and uuids at their edges, as Kafka and Java read them."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

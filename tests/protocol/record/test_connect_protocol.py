@@ -1,5 +1,7 @@
 """What Connect's workers tell their group, version by version."""
 
+from __future__ import annotations
+
 import json
 from base64 import b64encode
 from typing import Any

@@ -1,5 +1,7 @@
 """Subscriptions and assignments of every version, and the user data of Kafka's assignors."""
 
+from __future__ import annotations
+
 import json
 from base64 import b64encode
 from typing import Any

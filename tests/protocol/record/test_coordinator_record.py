@@ -1,5 +1,7 @@
 """Records of every type from bytes spelled out by hand; damage and random bytes never raise."""
 
+from __future__ import annotations
+
 import json
 import re
 from base64 import b64encode

@@ -1,5 +1,7 @@
 """Records of `__share_group_state` from bytes spelled out by hand, in today's and 4.0's shape."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 

@@ -1,5 +1,7 @@
 """User data of classic Kafka Streams groups, version by version."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 

@@ -13,8 +13,6 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.connector import Connector
 from kgroup.simulation.zookeeper.registration import Registration
 
-__all__ = ["BASE", "World", "orders"]
-
 BASE = ZookeeperConfig("g", Registration({"orders": 1}), reset="smallest")
 
 

@@ -10,8 +10,6 @@ from kgroup.model.offset import OffsetChange
 from kgroup.source.sql.store import SqlOffsetStore
 from tests.source.sql.stored import new
 
-__all__ = ["import_of", "write_slowly"]
-
 
 def import_of(groups: int, partitions: int = 1) -> dict[str, Sequence[OffsetChange]]:
     """Give an import of new groups, `g0` and so on, whose offsets are their numbers."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from kgroup.model.offset import CommittedOffset, OffsetChange
 
-__all__ = ["change", "execute", "new", "query"]
-
 Key = tuple[str, int]
 
 

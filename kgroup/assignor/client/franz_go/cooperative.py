@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 
-__all__ = ["without_moves"]
-
 
 def without_moves(
     assignment: Assignment, members: Sequence[Subscriber], *, older_claims_count: bool

@@ -12,8 +12,6 @@ from typing import Protocol
 from kgroup.assignor.client.franz_go.plan import Plan, panic, swap_remove
 from kgroup.assignor.client.franz_go.steal import Path
 
-__all__ = ["LeastLoaded", "balance", "balance_by_stealing"]
-
 
 class LeastLoaded:
     """Members in a heap, the one with the fewest partitions on top.

@@ -25,8 +25,6 @@ from kgroup.assignor.client.franz_go.sticky import (
 from kgroup.assignor.client.franz_go.subscription import as_sent
 from kgroup.assignor.client_library import ClientLibrary
 
-__all__ = ["FRANZ_GO"]
-
 _MOST_PARTITIONS = 5000
 """Of more it is not tried whether another order gives another answer, which takes up to 32 runs."""
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kgroup.assignor.base import Assignment, Subscriber, Topic, TopicPartition
 
-__all__ = ["as_listed", "in_turn", "subscribed"]
-
 
 def in_turn(members: Sequence[Subscriber]) -> list[Subscriber]:
     """Sort members: static ones first, by instance id, then the others by member id."""

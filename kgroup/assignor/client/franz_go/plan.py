@@ -15,8 +15,6 @@ from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, T
 from kgroup.assignor.client.franz_go.order import as_listed, in_turn, subscribed
 from kgroup.assignor.client.franz_go.rack import known_racks
 
-__all__ = ["Key", "KeyOrder", "Plan", "panic", "swap_remove"]
-
 Key = TypeVar("Key", str, int)
 
 

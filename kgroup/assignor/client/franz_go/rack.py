@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.assignor.base import Subscriber, Topic
 
-__all__ = ["is_same_for_any_leader", "known_racks"]
-
 _Racks = Mapping[str, Sequence[str | None]]
 
 

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from kgroup.assignor.client.franz_go.plan import Plan
 
-__all__ = ["repair"]
-
 
 class _Cell:
     """How many partitions of a class a member has, and how many it had before.

@@ -14,8 +14,6 @@ from kgroup.assignor.base import Assignment, Subscriber, Topic, TopicPartition
 from kgroup.assignor.client.franz_go.order import as_listed, in_turn, subscribed
 from kgroup.assignor.client.franz_go.rack import known_racks
 
-__all__ = ["assign_range", "assign_range_by_rack", "assign_round_robin"]
-
 
 def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Give every member a run of each topic's partitions."""

@@ -9,8 +9,6 @@ import heapq
 
 from kgroup.assignor.client.franz_go.plan import Plan, swap_remove
 
-__all__ = ["Path", "StealGraph", "StealGraph_1_18"]
-
 Path = list[tuple[int, int, int]]
 """Moves in the order in which they are made: from a member, to a member, the partition."""
 

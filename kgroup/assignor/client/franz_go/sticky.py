@@ -27,18 +27,6 @@ from kgroup.assignor.client.franz_go.plan import Key, KeyOrder, Plan, panic, swa
 from kgroup.assignor.client.franz_go.repair import repair
 from kgroup.assignor.client.franz_go.steal import StealGraph, StealGraph_1_18
 
-__all__ = [
-    "COOPERATIVE",
-    "COOPERATIVE_1_14",
-    "COOPERATIVE_1_18",
-    "COOPERATIVE_1_21",
-    "STICKY",
-    "STICKY_1_14",
-    "STICKY_1_18",
-    "STICKY_1_21",
-    "Sticky",
-]
-
 _IN_TURN = 8
 """Keys of a map in Go that are walked in the order in which they came, from any on."""
 

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from kgroup.assignor.base import Subscriber
 from kgroup.assignor.spec import MemberSpec, UserData
 
-__all__ = ["as_sent"]
-
 _WITHOUT_RACKS = ("1.18.0", "1.14.0")
 _WITHOUT_GENERATION = ("1.14.0",)
 

@@ -16,8 +16,6 @@ from heapq import heapify, heapreplace
 from kgroup.assignor.base import AssignorError, Subscriber, Topic, TopicPartition
 from kgroup.assignor.sticky.claim import Claim
 
-__all__ = ["Balance", "Choose"]
-
 Choose = Callable[[Collection[TopicPartition]], TopicPartition]
 """Takes one of partitions of which the library takes any."""
 

@@ -18,8 +18,6 @@ from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.spec import MemberSpec, UserData
 from kgroup.assignor.sticky.claim import or_no_generation
 
-__all__ = ["KAFKA_PYTHON"]
-
 _2_0_0: dict[str, ClassicAssignor] = {
     "range": range_assignor.assign_before_2_3,
     "roundrobin": round_robin.assign_before_2_3,

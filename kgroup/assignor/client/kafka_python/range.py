@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.client.kafka_python.turn import Turn, by_id, static_first
 
-__all__ = ["assign", "assign_before_2_3"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""

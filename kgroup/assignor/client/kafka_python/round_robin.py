@@ -11,8 +11,6 @@ from itertools import cycle
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
 from kgroup.assignor.client.kafka_python.turn import by_id, static_first
 
-__all__ = ["assign", "assign_before_2_3"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`.

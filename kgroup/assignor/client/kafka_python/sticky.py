@@ -14,8 +14,6 @@ from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, T
 from kgroup.assignor.client.kafka_python.balance import Balance
 from kgroup.assignor.sticky.claim import NO_GENERATION, Claim, or_no_generation
 
-__all__ = ["StickyAssignor"]
-
 _MOST_WAYS = 64
 _LATER = 1  # a generation: of claims that are all of one, it does not matter which
 

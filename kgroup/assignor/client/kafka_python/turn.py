@@ -10,8 +10,6 @@ from itertools import groupby
 
 from kgroup.assignor.base import Subscriber
 
-__all__ = ["Turn", "by_id", "static_first"]
-
 Turn = Callable[[Sequence[Subscriber]], list[Subscriber]]
 """Orders members; some may be lost."""
 

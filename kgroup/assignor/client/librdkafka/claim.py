@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
 from kgroup.assignor.sticky.claim import or_no_generation
 
-__all__ = ["Claims", "claims", "claims_before_2_2"]
-
 
 @dataclass
 class Claims:

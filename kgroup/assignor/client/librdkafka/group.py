@@ -16,8 +16,6 @@ from kgroup.assignor.base import AssignorError, Subscriber, Topic, uses_racks
 from kgroup.assignor.java.scala_hash import champ_order
 from kgroup.model.offsets_partition import string_hash
 
-__all__ = ["EligibleTopic", "crash", "eligible_topics", "in_order", "need_racks", "read"]
-
 _MOST_TOPICS = 10_000
 _SMALL_SET = 4
 

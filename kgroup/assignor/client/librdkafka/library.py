@@ -11,8 +11,6 @@ from kgroup.assignor.client.librdkafka import round_robin, sticky
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.spec import MemberSpec
 
-__all__ = ["LIBRDKAFKA"]
-
 _BEFORE_RACKS = "2.1.1"
 
 

@@ -14,8 +14,6 @@ from kgroup.assignor.base import Subscriber
 from kgroup.assignor.spec import MemberSpec, UserData
 from kgroup.assignor.sticky.claim import or_no_generation
 
-__all__ = ["as_sent", "as_sent_before_2_2"]
-
 _GENERATION_FROM = 2
 _RACK_FROM = 3
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.client.librdkafka.group import crash
 
-__all__ = ["Movements"]
-
 _Pair = tuple[str, str]
 
 

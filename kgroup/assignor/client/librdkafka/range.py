@@ -17,8 +17,6 @@ from kgroup.assignor.client.librdkafka.group import (
     read,
 )
 
-__all__ = ["assign", "assign_before_racks"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does since 2.2.0, see `ClassicAssignor`."""

@@ -11,8 +11,6 @@ from operator import attrgetter
 from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.client.librdkafka.group import eligible_topics, in_order, read
 
-__all__ = ["assign"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""

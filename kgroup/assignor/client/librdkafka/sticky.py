@@ -24,8 +24,6 @@ from kgroup.assignor.client.librdkafka.group import (
 )
 from kgroup.assignor.client.librdkafka.movements import Movements
 
-__all__ = ["assign", "assign_before_2_2", "assign_before_2_6_1"]
-
 _RACK_FROM = 3
 _OWNED_FROM = 1
 

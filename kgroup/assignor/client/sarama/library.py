@@ -15,8 +15,6 @@ from kgroup.assignor.client.sarama import round_robin, sticky
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.spec import MemberSpec
 
-__all__ = ["SARAMA"]
-
 _OWNED_FROM = 1
 _GENERATION_FROM = 2
 

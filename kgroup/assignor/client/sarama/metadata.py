@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
 
-__all__ = ["by_topic", "partition_counts"]
-
 
 def partition_counts(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> dict[str, int]:
     """Give the number of partitions of each subscribed topic.

@@ -8,8 +8,6 @@ from __future__ import annotations
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.client.map_order import MapOrder
 
-__all__ = ["Movements"]
-
 _Pair = tuple[str, str]
 
 

@@ -13,8 +13,6 @@ from kgroup.assignor.base import Assignment, Subscriber, Topic
 from kgroup.assignor.client.sarama.metadata import by_topic, partition_counts
 from kgroup.assignor.client.takers import takers_by_topic
 
-__all__ = ["assign", "assign_1_28"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`: the first members get one more."""

@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic
 from kgroup.assignor.client.sarama.metadata import by_topic, partition_counts
 
-__all__ = ["assign"]
-
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`.

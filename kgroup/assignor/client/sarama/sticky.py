@@ -22,8 +22,6 @@ from kgroup.assignor.client.sarama.movements import Movements
 from kgroup.assignor.client.takers import takers_by_topic
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 
-__all__ = ["assign", "assign_cooperative"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Claim:

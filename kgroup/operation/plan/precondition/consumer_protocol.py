@@ -28,8 +28,6 @@ from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.report import first_names
 from kgroup.simulation.consumer.settings import MigrationPolicy
 
-__all__ = ["conditions"]
-
 _FEATURE = "group.version"
 _SINCE = {"java": (4, 0), LIBRDKAFKA: (2, 12)}
 """Version of a client from which on its consumer protocol is for production."""

@@ -12,8 +12,6 @@ from kgroup.operation.report import first_names
 from kgroup.source.base import OffsetTable
 from kgroup.source.offset_change import At
 
-__all__ = ["Stores", "preconditions", "reached", "read_stores"]
-
 
 @dataclass(frozen=True, slots=True)
 class Stores:

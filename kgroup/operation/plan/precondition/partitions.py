@@ -16,8 +16,6 @@ from kgroup.operation.plan.plan import Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.operation.report import first_names
 
-__all__ = ["RESET", "changed_keys", "preconditions", "reset_duration_ms"]
-
 RESET = "auto.offset.reset"
 _BY_DURATION = "by_duration:"
 _DURATION = re.compile(

@@ -24,20 +24,6 @@ from kgroup.operation.plan.plan import Precondition, Verdict
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.operation.report import first_names
 
-__all__ = [
-    "GROUP_SESSION",
-    "INSTANCE_ID",
-    "SESSION",
-    "broker_version",
-    "client_version",
-    "lasting_ids",
-    "restart_time",
-    "seconds",
-    "session_of_group",
-    "session_of_members",
-    "unique_ids",
-]
-
 INSTANCE_ID = "group.instance.id"
 SESSION = "session.timeout.ms"
 GROUP_SESSION = "consumer.session.timeout.ms"

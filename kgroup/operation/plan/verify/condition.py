@@ -17,8 +17,6 @@ from kgroup.operation.plan.verify.member import Turnover, is_shown, shares
 from kgroup.operation.report import first_names
 from kgroup.word import Word
 
-__all__ = ["Commits", "Condition", "OpenStores", "Progress", "Seen", "conditions", "copied"]
-
 OpenStores = Callable[
     [OffsetCopy, tuple[str, ...]], AbstractContextManager[tuple[AnyStore, AnyStore]]
 ]

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from kgroup.operation.plan.plan import Plan, PlannedMember, PlanStep
 
-__all__ = ["Turnover", "is_shown", "shares", "turnover"]
-
 _Members = tuple[PlannedMember, ...]
 _BY: tuple[Callable[[PlannedMember], object], ...] = (
     lambda each: each.instance_id,

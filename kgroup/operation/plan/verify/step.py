@@ -33,8 +33,6 @@ from kgroup.source.base import (
     WritableOffsetStore,
 )
 
-__all__ = ["StepCheck", "verify_step", "with_members_seen"]
-
 
 @dataclass(frozen=True, slots=True)
 class StepCheck:

@@ -25,7 +25,6 @@ from kgroup.operation.running_group import assumptions, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import GroupSource, Question
 
-__all__ = ["OldGroup", "Places", "plan_old", "read_old"]
 _ALONE = Question(offsets=False, log_budget=0, commit_times=False)
 _MADE_ID = re.compile(r".+-\d{13}-[0-9a-f]{1,8}")
 """An id that its consumer has made: its host, when it began, and what tells it from others."""

@@ -38,8 +38,6 @@ from kgroup.operation.plan.zookeeper.new_consumer import copy_step
 from kgroup.operation.report import first_names
 from kgroup.simulation.scenario.scenario import ConnectorPlan, Scenario
 
-__all__ = ["plan_kafka_offsets"]
-
 STORAGE = "offsets.storage"
 DUAL = "dual.commit.enabled"
 

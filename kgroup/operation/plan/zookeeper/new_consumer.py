@@ -34,8 +34,6 @@ from kgroup.protocol.zookeeper.topic_filter import filter_regex
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.simulation.zookeeper.registration import Registration
 
-__all__ = ["copy_step", "plan_new_consumer"]
-
 _Members = Mapping[str, Mapping[str, MemberPlan]]
 
 

@@ -29,8 +29,6 @@ from kgroup.simulation.timeline import Simulation
 
 _Span = TypeVar("_Span", Ownership, Standstill)
 
-__all__ = ["Replacement", "new_members", "replaced", "replaced_one_by_one"]
-
 _BEGIN_MS = 1_000
 _JOINED_MS = 30_000
 """How long new consumers have until all have joined and read."""

@@ -14,8 +14,6 @@ from kgroup.errors import UsageError
 from kgroup.operation.plan.plan import Setting
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 
-__all__ = ["BECOMES", "RESETS", "configured", "java_settings"]
-
 RESETS: Mapping[str, str] = {"smallest": "earliest", "largest": "latest"}
 """`auto.offset.reset`; with anything else a consumer of 0.8 throws, as Java's does with "none"."""
 

@@ -11,8 +11,6 @@ from kgroup.source.base import BrokerFeatures
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.error_code import error_name
 
-__all__ = ["find_unreachable", "read_features"]
-
 _FINALIZED = 3
 """Version of ApiVersions from which on finalized features are told (KIP-584)."""
 

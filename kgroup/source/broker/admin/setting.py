@@ -3,6 +3,8 @@
 What a broker is configured with, it alone tells; settings of a group any broker (4.0 and later).
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
@@ -13,8 +15,6 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import SettingReading
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.error_code import error_name, what_it_needs
-
-__all__ = ["read_broker_settings", "read_group_settings", "read_topic_settings"]
 
 _TOPIC, _BROKER, _GROUP = 2, 4, 32
 """Types of resources (`ConfigResource.Type`)."""

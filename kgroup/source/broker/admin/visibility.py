@@ -13,6 +13,8 @@ A name that nobody uses tells a little less: who may describe that topic may des
 ACL denies.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from uuid import uuid4
@@ -27,15 +29,6 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import find_coordinators
 from kgroup.source.broker.error_code import error_name
-
-__all__ = [
-    "HIDDEN_GROUPS",
-    "LeftOut",
-    "find_left_out",
-    "lists_every_group",
-    "shows_every_topic",
-    "topics_read",
-]
 
 HIDDEN_GROUPS = (
     "Brokers leave out groups that you may not describe (it needs DESCRIBE on the group); whether "

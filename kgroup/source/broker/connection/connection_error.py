@@ -1,13 +1,13 @@
 """Why a broker cannot be talked to, in one line: from what kafka-python and ssl raise."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kgroup.errors import BrokerError, KgroupError, ProblemKind
-
-__all__ = ["BROKEN", "connection_error"]
 
 BROKEN = frozenset({ProblemKind.DISCONNECTED, ProblemKind.UNREACHABLE, ProblemKind.THROTTLED})
 """Kinds of errors of connections that another attempt may mend."""

@@ -6,6 +6,8 @@ own, so that a timeout bounds them too and other brokers are not kept waiting. A
 given up ends with the process.
 """
 
+from __future__ import annotations
+
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -26,8 +28,6 @@ from kgroup.model.group import server_text
 
 if TYPE_CHECKING:
     from kgroup.source.config.oauth_token import TokenProvider
-
-__all__ = ["ConnectionManager", "TooSlow"]
 
 T = TypeVar("T")
 
@@ -175,7 +175,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
 class _FirstToken(AbstractTokenProvider):  # type: ignore[misc]
     """Has a token for the first login at hand; when that expires, asks for another one."""
 
-    def __init__(self, token: str, provider: "TokenProvider") -> None:
+    def __init__(self, token: str, provider: TokenProvider) -> None:
         self._tokens = [token]
         self._provider = provider
 

@@ -4,6 +4,8 @@ Deleted groups are looked for in the end: a member that joins, or a process that
 again at once, and Kafka has no request that would keep it from that.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -23,8 +25,6 @@ from kgroup.source.broker.group_list import list_hidden_groups
 from kgroup.source.broker.group_reader import GroupReader
 from kgroup.source.broker.write.outcome import NOT_BEGUN, Change, Outcome, change_groups
 from kgroup.source.broker.write.refused import refused
-
-__all__ = ["delete_groups", "remove_members"]
 
 _OLD = (
     "Kafka before 1.1 cannot delete groups; what they have committed expires after "

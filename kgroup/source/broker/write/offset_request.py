@@ -5,6 +5,8 @@ A commit is that of an administrator: of no member and no generation, as Kafka's
 members. The coordinator writes the offsets of one request as one batch: all of them, or none.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -15,8 +17,6 @@ from kgroup.model.offset import CommittedOffset
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.offset_change import At
-
-__all__ = ["commit_offsets", "delete_offsets", "requests_of"]
 
 PARTITIONS_PER_REQUEST = 5000
 RECORDS_PER_REQUEST = 900_000

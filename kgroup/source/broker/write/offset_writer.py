@@ -10,6 +10,8 @@ is where a connection broke before the answer: what the group has by then tells 
 was taken, and nothing is sent twice that was.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kafka.protocol.consumer.group import OffsetDeleteRequest
@@ -37,8 +39,6 @@ from kgroup.source.broker.write.outcome import (
 )
 from kgroup.source.broker.write.refused import OF_PARTITIONS, refused
 from kgroup.source.offset_change import At, by_partition, conflict, place_of, remaining, unwritten
-
-__all__ = ["divided", "write_offsets"]
 
 _SIDE_BY_SIDE = 2
 """Hundreds of groups: one is read while the other is written, and none waits long in between."""

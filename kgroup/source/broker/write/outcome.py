@@ -1,5 +1,7 @@
 """How changes of groups end, each with what was not done; a broker that is lost ends none of it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,8 +11,6 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
-
-__all__ = ["NOT_BEGUN", "Change", "Outcome", "change_groups", "sentence", "with_unknown_end"]
 
 NOT_BEGUN = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 """The only error of a moving coordinator behind which nothing can have been written. Whatever else

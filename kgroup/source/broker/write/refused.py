@@ -1,12 +1,12 @@
 """What error codes mean in answers to requests that change something."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from kgroup.errors import ProblemKind
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.error_code import error_name, what_it_needs
-
-__all__ = ["OF_PARTITIONS", "refused"]
 
 OF_PARTITIONS = frozenset(
     {

@@ -6,6 +6,8 @@ for itself. Of a second copy the loops over maps go in a certain order: what the
 chance is the same then every time. Needs Go.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -19,8 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.broker.maven import CACHE
-
-__all__ = ["GoLibrary", "by_key"]
 
 _HERE = Path(__file__).parent
 _FUNCTIONS_IN_LOOPS = (1, 23)

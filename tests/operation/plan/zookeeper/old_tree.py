@@ -11,8 +11,6 @@ from kgroup.protocol.zookeeper.tree import tree_of
 from tests.operation.sources import KafkaSource
 from tests.recorded_tree import recorded, recorded_ranges, recorded_tree
 
-__all__ = ["COMMITTED", "GROUP", "IDS", "changed", "empty", "source", "stopped"]
-
 GROUP = "billing"
 IDS = (recorded()["consumers"]["billing-1"], recorded()["consumers"]["billing-2"])
 """Two consumers of 0.8.2.2, each with two streams of "orders" and one of "payments"."""

@@ -9,8 +9,6 @@ from typing import Any
 from tests.assignor.client.answers import Model
 from tests.assignor.client.oracle.go_oracle import GoLibrary
 
-__all__ = ["FRANZ_GO", "ask"]
-
 _IN_ORDER = """package sticky
 
 import "slices"

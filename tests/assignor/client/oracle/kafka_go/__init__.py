@@ -8,8 +8,6 @@ from typing import Any
 from tests.assignor.client.answers import Model
 from tests.assignor.client.oracle.go_oracle import GoLibrary, by_key
 
-__all__ = ["KAFKA_GO", "ask"]
-
 KAFKA_GO = GoLibrary(
     "kafka_go",
     "github.com/segmentio/kafka-go",

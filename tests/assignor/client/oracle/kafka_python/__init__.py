@@ -13,8 +13,6 @@ from typing import Any
 from tests.assignor.client.answers import Model
 from tests.broker.maven import CACHE
 
-__all__ = ["ask", "run"]
-
 
 def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
     """Give the answers; of elements of a set of which the library takes any, it takes the lowest.

@@ -11,8 +11,6 @@ from typing import Any
 from tests.assignor.client.answers import Model
 from tests.broker.maven import CACHE
 
-__all__ = ["ask"]
-
 
 def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
     """Give the answers; the first member leads.

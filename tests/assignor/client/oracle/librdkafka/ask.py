@@ -18,8 +18,6 @@ from tests.assignor.client.answers import Model
 from tests.assignor.client.oracle.librdkafka.leader import ENDLESS, lead
 from tests.broker.maven import CACHE
 
-__all__ = ["ask", "library"]
-
 _WHEELS = {"2.16.0": ("2.16.1", "3.11"), "2.6.0": ("2.6.0", "3.11"), "2.1.1": ("2.1.1", "3.11")}
 """By version of librdkafka, the one of confluent-kafka that brings it, and of its Python."""
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2010_x86_64")

@@ -20,8 +20,6 @@ from tests.assignor.client.oracle.librdkafka.wire import (
     versions_answer,
 )
 
-__all__ = ["Broker", "Group", "Join", "Joined"]
-
 _HOST = "127.0.0.1"
 _ID = 1
 _RACKS = {"a": 11, "b": 12, "c": 13, "d": 14}

@@ -24,8 +24,6 @@ from tests.assignor.client.oracle.librdkafka.message import assigned_in, sent_in
 from tests.assignor.client.oracle.librdkafka.native import load
 from tests.assignor.random_group import RandomGroup
 
-__all__ = ["live"]
-
 _ROUNDS = 5
 _MOST_REBALANCES = 8
 """After a change: where racks matter some groups never come to rest."""

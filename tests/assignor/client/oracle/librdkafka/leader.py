@@ -14,8 +14,6 @@ from tests.assignor.client.oracle.librdkafka.broker import Broker, Join, Joined
 from tests.assignor.client.oracle.librdkafka.message import assigned_in, sent_in, subscription
 from tests.assignor.client.oracle.librdkafka.native import Consumer, load
 
-__all__ = ["ENDLESS", "lead"]
-
 ENDLESS = 3
 """Status with which the process ends when a leader goes on forever."""
 _FAILED = 4

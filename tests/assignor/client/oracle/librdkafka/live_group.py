@@ -11,8 +11,6 @@ from typing import Any
 from tests.assignor.client.oracle.librdkafka.broker import Broker, Join, Joined
 from tests.assignor.client.oracle.librdkafka.native import Consumer
 
-__all__ = ["LiveGroup"]
-
 
 class LiveGroup:
     """Consumers that come and go as they are told, with the member ids that they are told.

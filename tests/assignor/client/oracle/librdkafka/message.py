@@ -12,8 +12,6 @@ from kgroup.assignor.strategy import CLIENTS, computed_as
 from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_subscription
 
-__all__ = ["assigned_in", "sent_in", "subscription"]
-
 
 def sent_in(spec: Mapping[str, Any]) -> list[Subscriber]:
     """Give what members send as kgroup has it, each as its own library does."""

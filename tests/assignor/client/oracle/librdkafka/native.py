@@ -6,8 +6,6 @@ import ctypes
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["Consumer", "load"]
-
 _CONSUMER = 1  # RD_KAFKA_CONSUMER
 _ANY_PARTITION = -1  # RD_KAFKA_PARTITION_UA
 _WITHOUT_CLOSE = 8  # RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE

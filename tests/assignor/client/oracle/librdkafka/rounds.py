@@ -12,8 +12,6 @@ from tests.assignor.client.oracle.librdkafka.broker import Broker
 from tests.assignor.client.oracle.librdkafka.live_group import LiveGroup
 from tests.assignor.client.oracle.librdkafka.native import load
 
-__all__ = ["rounds"]
-
 
 async def rounds(
     model: Model, topics: Mapping[str, Any], first: Mapping[str, Any], second: Mapping[str, Any]

@@ -9,8 +9,6 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["API_VERSIONS", "VERSIONS", "Reader", "array", "bytes_", "text", "versions_answer"]
-
 _T = TypeVar("_T")
 
 API_VERSIONS = 18

@@ -8,8 +8,6 @@ from typing import Any
 from tests.assignor.client.answers import Model
 from tests.assignor.client.oracle.go_oracle import GoLibrary, by_key
 
-__all__ = ["SARAMA", "ask"]
-
 SARAMA = GoLibrary(
     "sarama",
     "github.com/IBM/sarama",

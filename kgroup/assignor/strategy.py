@@ -9,13 +9,13 @@ from typing import Any
 
 from kgroup.assignor import zookeeper
 from kgroup.assignor.base import Assignment, Subscriber
-from kgroup.assignor.client.franz_go.library import FRANZ_GO
-from kgroup.assignor.client.kafka_clients import JAVA
+from kgroup.assignor.client.franz_go import FRANZ_GO
+from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.client.kafka_go import KAFKA_GO
-from kgroup.assignor.client.kafka_python.library import KAFKA_PYTHON
+from kgroup.assignor.client.kafka_python import KAFKA_PYTHON
 from kgroup.assignor.client.kafkajs import KAFKAJS
-from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
-from kgroup.assignor.client.sarama.library import SARAMA
+from kgroup.assignor.client.librdkafka import LIBRDKAFKA
+from kgroup.assignor.client.sarama import SARAMA
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import uniform

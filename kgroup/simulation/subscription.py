@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from kgroup.assignor.base import AssignorError, Subscriber, TopicPartition
+from kgroup.assignor.client.java import as_sent, as_sent_1_1
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.spec import NEWEST_VERSION, MemberSpec
-from kgroup.assignor.subscription import as_sent, as_sent_1_1
 from kgroup.protocol.record import consumer_protocol
 from kgroup.simulation.message import NO_GENERATION, JoinedMember
 

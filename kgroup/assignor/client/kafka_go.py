@@ -14,8 +14,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from kgroup.assignor.base import Assignment, AssignorError, ClassicAssignor, Subscriber, Topic
-from kgroup.assignor.client.map_order import MapOrder, ascending, is_same_in_any_order
-from kgroup.assignor.client.takers import takers_by_topic
+from kgroup.assignor.client.go_library import (
+    MapOrder,
+    ascending,
+    is_same_in_any_order,
+    takers_by_topic,
+)
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.spec import MemberSpec
 

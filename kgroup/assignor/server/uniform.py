@@ -1,14 +1,221 @@
-"""Uniform, the default of consumer groups: as even as can be, and then as little moved as can be.
+"""Uniform, the default of consumer groups: as even as possible, then as few moves as possible.
 
-Source: `UniformAssignor` of group-coordinator 4.3.1 and its two builders: the one for groups whose
-members all subscribe to the same topics is here, the other in `uniform_mixed`.
+Where members subscribe to different topics they keep what they may keep; what is left goes to the
+subscribers with the fewest partitions; then, topic by topic, the subscribers with the most give to
+those with the fewest, in at most 16 rounds over all topics.
+
+Source: `UniformAssignor` of group-coordinator 4.3.1 with `UniformHomogeneousAssignmentBuilder`
+(all members subscribe to the same topics) and `UniformHeterogeneousAssignmentBuilder`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from kgroup.assignor.base import Assignment, AssignorError
-from kgroup.assignor.server import uniform_mixed
 from kgroup.assignor.server.server import ServerGroup, Target, capacity_for
+
+_MOST_ROUNDS = 16
+_NOBODY = -1
+
+
+def _assign_mixed(group: ServerGroup) -> dict[str, Target]:
+    """Give the new target assignments.
+
+    Raises:
+        AssignorError: Kafka's assignor fails.
+    """
+    builder = _Builder(group)
+    if not builder.owners:
+        return {}
+    builder.keep()
+    builder.assign_free()
+    builder.balance()
+    return dict(zip(group.member_ids, builder.targets, strict=True))
+
+
+class _Builder:
+    """Members are numbered in hash order.
+
+    Attributes:
+        owners: by topic, the member that has each partition.
+        targets: of each member.
+    """
+
+    def __init__(self, group: ServerGroup) -> None:
+        self._group = group
+        self._subscribers: dict[int, list[int]] = {}
+        for at, member_id in enumerate(group.member_ids):
+            for topic in group.subscriptions[member_id]:
+                self._subscribers.setdefault(topic, []).append(at)
+        self.owners = {topic: [_NOBODY] * group.partitions(topic) for topic in self._subscribers}
+        self.targets: list[Target] = []
+        self._is_copy = [False] * len(group.member_ids)
+        self._loads = [0] * len(group.member_ids)
+
+    def keep(self) -> None:
+        """Keep of each member's target what it subscribes to."""
+        for at, member_id in enumerate(self._group.member_ids):
+            target = self._group.targets[member_id]
+            self.targets.append(target)
+            subscribed = set(self._group.subscriptions[member_id])
+            for topic, partitions in target:
+                if topic not in subscribed:
+                    self._writable(at).remove(topic)
+                    continue
+                self._loads[at] += len(partitions)
+                owners = self.owners[topic]
+                for partition in partitions:
+                    if partition >= len(owners):
+                        raise AssignorError(
+                            "ArrayIndexOutOfBoundsException",
+                            f"Index {partition} out of bounds for length {len(owners)}",
+                        )
+                    owners[partition] = at
+
+    def assign_free(self) -> None:
+        """Give what nobody owns to the subscribers with the fewest partitions."""
+        free = {
+            topic: [partition for partition, at in enumerate(owners) if at == _NOBODY]
+            for topic, owners in self.owners.items()
+        }
+        for topic in self._sorted(topic for topic in free if free[topic]):
+            balancer = _Balancer(self._subscribers[topic], self._loads)
+            for partition in free[topic]:
+                self._assign(topic, partition, balancer.next_least())
+
+    def balance(self) -> None:
+        """Go round the topics until a whole round has moved nothing."""
+        shared = self._sorted(
+            topic for topic, members in self._subscribers.items() if len(members) > 1
+        )
+        last: int | None = None  # the topic where something was moved last
+        for _ in range(_MOST_ROUNDS):
+            for index, topic in enumerate(shared):
+                if index == last:
+                    return
+                if self._balance(topic) or last is None:
+                    last = index
+
+    def _sorted(self, topics: Iterable[int]) -> list[int]:
+        """Sort topics by partitions a subscriber, the most first, then by subscribers and id."""
+
+        def key(topic: int) -> tuple[float, int, bytes]:
+            count = len(self._subscribers[topic])
+            return -self._group.partitions(topic) / count, count, self._group.by_id(topic)
+
+        return sorted(topics, key=key)
+
+    def _balance(self, topic: int) -> bool:
+        """Move partitions of a topic from those with the most to those with the fewest."""
+        balancer = _Balancer(self._subscribers[topic], self._loads)
+        if balancer.imbalance <= 1:
+            return False
+        owned: dict[int, list[int]] = {}
+        for partition, at in enumerate(self.owners[topic]):
+            owned.setdefault(at, []).append(partition)
+        has_moved = False
+        while not balancer.is_balanced:
+            most: int | None
+            while (most := balancer.next_most()) is not None and not owned.get(most):
+                balancer.exclude_most()
+            if most is None:
+                break
+            partition = owned[most].pop()
+            least = balancer.next_least()
+            if balancer.is_balanced:
+                break
+            self._assign(topic, partition, least)
+            has_moved = True
+        return has_moved
+
+    def _assign(self, topic: int, partition: int, to: int) -> None:
+        owner = self.owners[topic][partition]
+        if owner != _NOBODY:
+            target = self._writable(owner)
+            target.discard(topic, partition)
+            if not target.get(topic):
+                target.remove(topic)
+            self._loads[owner] -= 1
+        count = len(self._subscribers[topic])
+        share = -(-self._group.partitions(topic) // count)
+        self._writable(to).add([(topic, partition)], int(share / 0.75 + 1))
+        self.owners[topic][partition] = to
+        self._loads[to] += 1
+
+    def _writable(self, at: int) -> Target:
+        if not self._is_copy[at]:
+            self._is_copy[at] = True
+            self.targets[at] = self.targets[at].copy()
+        return self.targets[at]
+
+
+class _Balancer:
+    """Deals out to the members with the fewest, and takes from those with the most.
+
+    The members are sorted by their loads. At either end is a range of members with one load; when
+    each of it has got a partition, or has given one, it takes in those that are level with it.
+
+    Source: `UniformHeterogeneousAssignmentBuilder.MemberAssignmentBalancer`.
+
+    Attributes:
+        imbalance: what the highest load exceeds the lowest by, at first.
+    """
+
+    def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:
+        self._loads = loads
+        self._members = sorted(members, key=lambda at: (loads[at], at))
+        lowest, highest = loads[self._members[0]], loads[self._members[-1]]
+        self.imbalance = highest - lowest
+        self._least_end = 0
+        self._least_load = lowest - 1
+        self._next_least = 0
+        self._most_start = self._most_end = len(members)
+        self._most_load = highest + 1
+        self._next_most = len(members) - 1
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the loads at both ends differ by one at most."""
+        return self._most_load - self._least_load <= 1
+
+    def next_least(self) -> int:
+        """Give the member that gets the next partition."""
+        if self._next_least >= self._least_end:
+            self._least_load += 1
+            while (
+                self._least_end < len(self._members)
+                and self._loads[self._members[self._least_end]] == self._least_load
+            ):
+                self._least_end += 1
+            self._next_least = 0
+        self._next_least += 1
+        return self._members[self._next_least - 1]
+
+    def next_most(self) -> int | None:
+        """Give the member that loses the next partition; None if nobody can."""
+        if self._next_most < self._most_start:
+            if self._most_end <= self._most_start and self._most_start > 0:
+                # all of the range were excluded: begin anew with the next load
+                self._most_load = self._loads[self._members[self._most_start - 1]]
+            else:
+                self._most_load -= 1
+            while (
+                self._most_start > 0
+                and self._loads[self._members[self._most_start - 1]] == self._most_load
+            ):
+                self._most_start -= 1
+            self._next_most = self._most_end - 1
+        if self._next_most < 0:
+            return None
+        self._next_most -= 1
+        return self._members[self._next_most + 1]
+
+    def exclude_most(self) -> None:
+        """Take the member that `next_most` gave out of the range."""
+        at, last = self._next_most + 1, self._most_end - 1
+        self._members[at], self._members[last] = self._members[last], self._members[at]
+        self._most_end -= 1
 
 
 def assign(group: ServerGroup) -> Assignment:
@@ -17,7 +224,7 @@ def assign(group: ServerGroup) -> Assignment:
     Raises:
         AssignorError: Kafka's assignor fails.
     """
-    build = _assign_evenly if group.is_homogeneous else uniform_mixed.assign
+    build = _assign_evenly if group.is_homogeneous else _assign_mixed
     return group.assignment(build(group))
 
 

@@ -1,30 +1,207 @@
-"""Sticky and cooperative-sticky: as even as can be, and then as little moved as can be.
+"""Sticky and cooperative-sticky: as even as possible, then as few moves as possible.
 
 Every member names what it owned and in which generation. Where all members subscribe to the same
-topics, one pass gives each its share (`equal`); else partitions are moved until nothing gets
-more even (`general`).
+topics, every member keeps what it owned up to its share, and one pass deals the rest to those that
+have less; else partitions are moved until nothing gets more even (`general`).
 
-Source: `AbstractStickyAssignor`, `StickyAssignor` and `CooperativeStickyAssignor` of kafka-clients
-4.3.1, as of an assignor that has not assigned before: a leader's own remembers the highest
-generation that it has seen, which a later one is not below.
+Source: `AbstractStickyAssignor` (`ConstrainedAssignmentBuilder`), `StickyAssignor` and
+`CooperativeStickyAssignor` of kafka-clients 4.3.1, as of an assignor that has not assigned before:
+a leader's own remembers the highest generation that it has seen, which a later one is not below.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from itertools import dropwhile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress, dropwhile, repeat
 
 from kgroup.assignor.base import (
     Assignment,
+    AssignorError,
     Subscriber,
     Topic,
     TopicPartition,
     in_hash_order,
     with_metadata,
 )
-from kgroup.assignor.sticky import equal
-from kgroup.assignor.sticky.claim import Claim, Claims, or_no_generation
+from kgroup.assignor.java.java_hash import utf16
+from kgroup.assignor.sticky.claim import Claim, Claims, Racks, or_no_generation
+
+
+def _assign_equally(
+    members: Sequence[Subscriber], topics: Mapping[str, Topic], claims: Claims
+) -> tuple[Assignment, dict[TopicPartition, str]]:
+    """Assign; give also the partitions that change hands, with their new owners.
+
+    Args:
+        members: in hash order.
+        topics: those that exist and are subscribed, in the order of `partitionsPerTopic`.
+        claims: of the members.
+
+    Raises:
+        AssignorError: Kafka's assignor fails.
+    """
+    builder = _Builder(members, topics, claims)
+    return builder.build(), builder.transfers
+
+
+class _Builder:
+    def __init__(
+        self, members: Sequence[Subscriber], topics: Mapping[str, Topic], claims: Claims
+    ) -> None:
+        self._topics = topics
+        self._claims = claims
+        self._racks = Racks(members, topics)
+        total = sum(topic.partitions for topic in topics.values())
+        self._min_quota, self._over_wanted = divmod(total, len(members))
+        self._max_quota = self._min_quota + (self._over_wanted > 0)
+        self._over = 0  # members with more than `_min_quota`
+        self._below: list[str] = []  # members with less than `_min_quota`
+        self._at_min: list[str] = []  # members that may get one more than `_min_quota`
+        self._revoked: dict[TopicPartition, str] = {}
+        self._assignment: Assignment = {member_id: [] for member_id in claims.owned}
+        self.transfers: dict[TopicPartition, str] = {}
+
+    def build(self) -> Assignment:
+        kept = self._keep_owned()
+        self._below.sort(key=utf16)
+        self._at_min.sort(key=utf16)
+        free = self._racks.by_members(self._free(kept))
+        if self._racks.matter:
+            free = self._assign_by_rack(free)
+        self._assign_in_turn(free)
+        return self._assignment
+
+    def _keep_owned(self) -> list[TopicPartition]:
+        rank = {topic: at for at, topic in enumerate(sorted(self._topics, key=utf16))}
+        kept: list[TopicPartition] = []
+        for member_id, claimed in self._claims.owned.items():
+            owned = claimed
+            if self._racks.matter:
+                wrong = {each for each in claimed if self._racks.mismatch(member_id, each)}
+                self._revoked.update(dict.fromkeys(wrong, member_id))
+                owned = [each for each in claimed if each not in wrong]
+            owned = sorted(owned, key=lambda each: each[1] * len(rank) + rank[each[0]])
+            if self._claims.disputed:
+                for partition in self._claims.disputed.intersection(owned):
+                    owned.remove(partition)
+            if len(owned) < self._min_quota:
+                quota = len(owned)
+                self._below.append(member_id)
+            elif len(owned) >= self._max_quota and self._over < self._over_wanted:
+                quota = self._max_quota
+                self._over += 1
+                if self._over == self._over_wanted:
+                    self._at_min.clear()
+            else:
+                quota = self._min_quota
+                if self._over < self._over_wanted:
+                    self._at_min.append(member_id)
+            self._assignment[member_id] += owned[:quota]
+            kept += owned[:quota]
+            self._revoked.update(dict.fromkeys(owned[quota:], member_id))
+        return kept
+
+    def _free(self, kept: list[TopicPartition]) -> list[TopicPartition]:
+        """Give what nobody keeps, by topic and partition.
+
+        Kafka walks both sorted lists once: behind a kept partition that does not exist any more,
+        everything counts as free.
+        """
+        is_free = {name: bytearray(b"\1") * each.partitions for name, each in self._topics.items()}
+        lost: list[str] = []
+        for topic, number in kept:
+            if number < len(is_free[topic]):
+                is_free[topic][number] = False
+            else:
+                lost.append(topic)
+        first_lost = min(map(utf16, lost), default=None)
+        free: list[TopicPartition] = []
+        for topic in sorted(self._topics, key=utf16):
+            numbers: Iterable[int] = range(self._topics[topic].partitions)
+            if first_lost is None or utf16(topic) <= first_lost:
+                numbers = compress(numbers, is_free[topic])
+            free += zip(repeat(topic), numbers)
+        return free
+
+    def _assign_by_rack(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Give partitions to members in their racks, in turn; give those that find none."""
+        left: list[TopicPartition] = []
+        turn = 0
+        for partition in free:
+            racks = self._racks.of(partition)
+            at = self._next_in(racks, self._below, turn)
+            if at is not None:
+                member_id = self._below[at]
+                count = len(self._assignment[member_id]) + 1
+                if count >= self._min_quota:
+                    del self._below[at]
+                    if count < self._max_quota and self._over < self._over_wanted:
+                        self._at_min.append(member_id)
+                else:
+                    at += 1
+                turn = at % len(self._below) if self._below else 0
+            else:
+                at = self._next_in(racks, self._at_min, 0)
+                if at is None:
+                    left.append(partition)
+                    continue
+                member_id = self._at_min[at]
+                if len(self._assignment[member_id]) + 1 == self._max_quota:
+                    del self._at_min[at]
+                    self._over += 1
+                    if self._over == self._over_wanted:
+                        self._at_min.clear()
+            self._give([partition], member_id)
+        return left
+
+    def _next_in(self, racks: frozenset[str], members: Sequence[str], first: int) -> int | None:
+        """Give the index of the next member in one of the racks, from `first` on and around."""
+        if not racks:
+            return None
+        for step in range(len(members)):
+            at = (first + step) % len(members)
+            if self._racks.rack(members[at]) in racks:
+                return at
+        return None
+
+    def _assign_in_turn(self, free: Sequence[TopicPartition]) -> None:
+        """Deal partitions to members below their share, in turn, then one to each that may have it.
+
+        As many whole rounds are dealt at once as all members stay below for.
+        """
+        start = 0
+        while self._below and start < len(free):
+            lists = [self._assignment[member_id] for member_id in self._below]
+            missing = self._min_quota - max(map(len, lists))
+            rounds = min(missing, (len(free) - start) // len(lists)) or 1
+            end = start + rounds * len(lists)
+            for at, member_id in enumerate(self._below):
+                self._give(free[start + at : end : len(lists)], member_id)
+            start = end
+            self._at_min += [each for each in self._below if self._count(each) == self._min_quota]
+            self._below = [each for each in self._below if self._count(each) != self._min_quota]
+        for partition, member_id in zip(free[start:], self._at_min, strict=False):
+            self._give([partition], member_id)
+            self._over += self._count(member_id) == self._max_quota
+        if len(free) - start > len(self._at_min):
+            raise AssignorError(
+                "IllegalStateException", "No more unfilled consumers to be assigned."
+            )
+
+    def _count(self, member_id: str) -> int:
+        return len(self._assignment[member_id])
+
+    def _give(self, partitions: Sequence[TopicPartition], member_id: str) -> None:
+        """Assign free partitions."""
+        self._assignment[member_id] += partitions
+        if self._revoked or self._claims.disputed:
+            for partition in partitions:
+                if (
+                    self._revoked.get(partition, member_id) != member_id
+                    or partition in self._claims.disputed
+                ):
+                    self.transfers[partition] = member_id
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
@@ -80,7 +257,7 @@ def _assign(
     known = {name: topics[name] for name in with_metadata(members, topics)}
     claims = Claims(members, [claim(member) for member in members], known)
     if _subscribe_equally(members):
-        return equal.assign(members, known, claims)
+        return _assign_equally(members, known, claims)
     from kgroup.assignor.sticky import general  # which needs numpy
 
     return general.assign(members, known, claims), None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgroup.assignor.client.kafka_clients import JAVA
+from kgroup.assignor.client.java import JAVA
 from kgroup.assignor.strategy import CLIENTS
 from tests.assignor.case.notation import answer_of, assigned
 from tests.assignor.random_group import RandomGroup

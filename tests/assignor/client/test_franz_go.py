@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from kgroup.assignor.base import Subscriber, Topic, TopicPartition
-from kgroup.assignor.client.franz_go.library import FRANZ_GO
-from kgroup.assignor.client.franz_go.plan import Plan
-from kgroup.assignor.client.franz_go.steal import StealGraph_1_18
-from kgroup.assignor.client.franz_go.sticky import Sticky
+from kgroup.assignor.client.franz_go import FRANZ_GO
+from kgroup.assignor.client.franz_go_sticky import Balancer, StealGraph_1_18, Sticky
 from kgroup.assignor.spec import MemberSpec
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 from kgroup.operation.assign.spec import read_spec
@@ -171,7 +169,7 @@ def test_who_has_most_gives_though_others_have_what_the_taker_had_before(
         first = sum(had[:at])
         claimed = tuple(("t", first + number) for number in range(size))
         members.append(Subscriber(f"m{at}", ("t",), remembered=claimed, remembered_generation=4))
-    plan = Plan(members, {"t": Topic(sum(had))}, list, cooperative=False)
+    plan = Balancer(members, {"t": Topic(sum(had))}, list, cooperative=False)
     graph = StealGraph_1_18(plan)
     for partition, taker in ((0, 1), (1, 2)):
         plan.given[0].remove(partition)

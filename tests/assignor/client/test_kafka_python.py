@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kgroup.assignor.base import AssignorError
-from kgroup.assignor.client.kafka_python.library import KAFKA_PYTHON
-from kgroup.assignor.client.kafka_python.sticky import StickyAssignor
+from kgroup.assignor.client.kafka_python import KAFKA_PYTHON
+from kgroup.assignor.client.kafka_python_sticky import StickyAssignor
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import read_spec
 from kgroup.operation.assign.what_if import AddedMembers, add_members, leaves

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.client.librdkafka.library import LIBRDKAFKA
+from kgroup.assignor.client.librdkafka import LIBRDKAFKA
 from kgroup.assignor.spec import MemberSpec
 from tests.assignor.case.notation import Case, answer_of, assigned, case, member
 from tests.assignor.client.answers import Model, comparable

@@ -1,26 +1,183 @@
-"""Sticky: members keep what they owned; what is left goes to those with the fewest partitions.
+"""Sarama, for Go: what its members send, and its assignors by version.
 
-Which partitions a member gets, or gives up, is left to chance mostly: only how many is certain. The
-library walks maps for it, see `map_order`.
+Sticky: members keep what they owned, and the rest goes to those with the fewest partitions. Which
+partitions a member gets or gives up is mostly left to chance, as the library walks over maps (see
+`go_library`): only their number is certain.
 
-Source: `stickyBalanceStrategy.Plan` of Sarama 1.61.1, the same since 1.28.0;
-`cooperativeStickyBalanceStrategy`, since 1.60.1.
+Source: `consumerGroup.joinGroupRequest`, `consumerGroup.balance`, `subscriptionMetadata`,
+`ownedPartitions`, `balanceStrategy.Plan`, `NewBalanceStrategyRange`, `roundRobinBalancer.Plan`,
+`stickyBalanceStrategy.Plan` and `partitionMovements` of Sarama 1.61.1 (github.com/IBM/sarama; up to
+1.38 github.com/Shopify/sarama), the same since 1.28.0; `cooperativeStickyBalanceStrategy`, since
+1.60.1; `BalanceStrategyRange` and `balanceStrategyHashValue` of 1.30.0.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.assignor.base import Assignment, Subscriber, Topic, TopicPartition
-from kgroup.assignor.client.map_order import MapOrder, ascending
-from kgroup.assignor.client.sarama.metadata import by_topic, partition_counts
-from kgroup.assignor.client.sarama.movements import Movements
-from kgroup.assignor.client.takers import takers_by_topic
+from kgroup.assignor.base import (
+    Assignment,
+    AssignorError,
+    ClassicAssignor,
+    Subscriber,
+    Topic,
+    TopicPartition,
+)
+from kgroup.assignor.client.go_library import (
+    MapOrder,
+    ascending,
+    is_same_in_any_order,
+    takers_by_topic,
+)
+from kgroup.assignor.client_library import ClientLibrary
+from kgroup.assignor.spec import MemberSpec
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
+
+
+def partition_counts(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> dict[str, int]:
+    """Give the number of partitions of each subscribed topic.
+
+    Source: `consumerGroup.balance` of Sarama 1.61.1.
+
+    Raises:
+        AssignorError: one does not exist: then the leader assigns nothing at all.
+    """
+    counts = {}
+    for name in sorted({topic for member in members for topic in member.topics}):
+        if name not in topics or not topics[name].partitions:
+            raise AssignorError(
+                "KError",
+                "kafka server: Request was for a topic or partition that does not exist on this "
+                "broker",
+            )
+        counts[name] = topics[name].partitions
+    return counts
+
+
+def by_topic(
+    members: Sequence[Subscriber], plan: Mapping[str, Sequence[TopicPartition]]
+) -> Assignment:
+    """Give each member its part of a plan, topic by topic.
+
+    A message has the topics in the random order of a map; here they are sorted. Of one topic the
+    partitions keep the order in which they were planned.
+    """
+    return {
+        member.member_id: sorted(plan.get(member.member_id, ()), key=lambda partition: partition[0])
+        for member in members
+    }
+
+
+def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader does, see `ClassicAssignor`: the first members get one more."""
+
+    def runs(topic: str, takers: list[str], count: int) -> list[tuple[str, range]]:
+        ids = sorted(set(takers))
+        size, extra = divmod(count, len(ids))
+        starts = [at * size + min(at, extra) for at in range(len(ids) + 1)]
+        return [(member, range(starts[at], starts[at + 1])) for at, member in enumerate(ids)]
+
+    return _in_runs(members, topics, runs)
+
+
+def assign_range_1_28(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as before 1.35.0: members in the order of a hash, limits rounded half up.
+
+    A topic that a member names twice counts for two members. Which of two members with one hash
+    comes first is left to chance there; here it is the one with the lower id.
+    """
+
+    def runs(topic: str, takers: list[str], count: int) -> list[tuple[str, range]]:
+        ids = sorted(takers, key=lambda member: (_fnv_1a(topic + member), member))
+        step = count / len(ids)
+        limits = [math.floor(at * step + 0.5) for at in range(len(ids) + 1)]
+        return [(member, range(limits[at], limits[at + 1])) for at, member in enumerate(ids)]
+
+    return _in_runs(members, topics, runs)
+
+
+def _in_runs(
+    members: Sequence[Subscriber],
+    topics: Mapping[str, Topic],
+    runs: Callable[[str, list[str], int], list[tuple[str, range]]],
+) -> Assignment:
+    plan: Assignment = {member.member_id: [] for member in members}
+    takers = takers_by_topic(members)
+    for topic, count in partition_counts(members, topics).items():
+        ids = [member.member_id for member in takers[topic]]
+        for member_id, run in runs(topic, ids, count):
+            plan[member_id] += [(topic, number) for number in run]
+    return by_topic(members, plan)
+
+
+def _fnv_1a(text: str) -> int:
+    """Hash a text by its code points."""
+    value = 2166136261
+    for character in text:
+        value = (value ^ ord(character)) * 16777619 & 0xFFFFFFFF
+    return value
+
+
+def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    """Assign as the leader does, see `ClassicAssignor`.
+
+    Partitions are sorted as texts, `orders-10` before `orders-2`.
+    """
+    counts = partition_counts(members, topics)
+    if not counts:
+        raise AssignorError("errorString", "members and topics are not provided")
+    partitions = [(topic, number) for topic, count in counts.items() for number in range(count)]
+    circle = sorted(members, key=lambda member: member.member_id)
+    subscribed = [frozenset(member.topics) for member in circle]
+    plan: Assignment = {member.member_id: [] for member in members}
+    turn = 0
+    for topic, number in sorted(partitions, key=lambda partition: f"{partition[0]}-{partition[1]}"):
+        while topic not in subscribed[turn % len(circle)]:
+            turn += 1
+        plan[circle[turn % len(circle)].member_id].append((topic, number))
+        turn += 1
+    return by_topic(members, plan)
+
+
+_Pair = tuple[str, str]
+
+
+class _Movements:
+    """The moves so far, so that no two partitions of a topic change places.
+
+    Each is from the first owner of a partition to the present one.
+
+    Args:
+        order: of maps.
+    """
+
+    def __init__(self, order: MapOrder) -> None:
+        self._order = order
+        self._of: dict[TopicPartition, _Pair] = {}
+        self._between: dict[tuple[str, _Pair], set[TopicPartition]] = {}
+
+    def add(self, partition: TopicPartition, source: str, target: str) -> None:
+        """Note that a partition moves."""
+        if partition in self._of:
+            pair = self._of.pop(partition)
+            self._between[partition[0], pair].discard(partition)
+            source = pair[0]
+            if source == target:
+                return
+        self._of[partition] = source, target
+        self._between.setdefault((partition[0], (source, target)), set()).add(partition)
+
+    def instead_of(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
+        """Give the partition to move: one that moved the other way goes back, if there is one."""
+        if partition in self._of:
+            source = self._of[partition][0]
+        back = self._between.get((partition[0], (target, source)))
+        return self._order(back)[-1] if back else partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +188,7 @@ class _Claim:
     generation: int | None
 
 
-def assign(
+def assign_sticky(
     members: Sequence[Subscriber], topics: Mapping[str, Topic], order: MapOrder = ascending
 ) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""
@@ -42,7 +199,7 @@ def assign(
     return by_topic(members, _Plan(members, topics, claims, order).made())
 
 
-def assign_cooperative(
+def assign_cooperative_sticky(
     members: Sequence[Subscriber], topics: Mapping[str, Topic], order: MapOrder = ascending
 ) -> Assignment:
     """Assign likewise; what changes hands is only given up for now.
@@ -104,7 +261,7 @@ class _Plan:
         self._by_size: list[tuple[int, str]] = []
         self._owner: dict[TopicPartition, str] = {}
         self._earlier: dict[TopicPartition, str] = {}
-        self._movements = Movements(order)
+        self._movements = _Movements(order)
         self._believe(claims)
 
     def made(self) -> Mapping[str, Sequence[TopicPartition]]:
@@ -297,3 +454,74 @@ class _Plan:
         """
         count = len(self._by_size)
         return sum((2 * at - count + 1) * size for at, (size, _) in enumerate(self._by_size))
+
+
+_OWNED_FROM = 1
+_GENERATION_FROM = 2
+
+
+def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
+    """Give what the leader reads in the subscriptions of members made of Sarama.
+
+    Topics are in the order in which the program names them. A sticky member sends back the user
+    data of its last assignment; the cooperative one what it owns and the generation. No member
+    sends its rack. A version of the message above 0 is sent since there is a cooperative strategy.
+    """
+    goes_on = "cooperative-sticky" in SARAMA.strategies[version]
+    return [_as_sent(member, strategy, goes_on=goes_on) for member in members]
+
+
+def _as_sent(member: MemberSpec, strategy: str, *, goes_on: bool) -> Subscriber:
+    owned: tuple[TopicPartition, ...] = ()
+    generation = remembered_generation = None
+    remembered = None
+    if strategy == "sticky" and member.owned is not None:
+        remembered, remembered_generation = member.owned, member.generation
+    elif strategy == "cooperative-sticky":
+        remembered_generation = member.generation
+        if member.version >= _OWNED_FROM:
+            owned = tuple(sorted(member.owned or ()))
+        if member.version >= _GENERATION_FROM:
+            generation = member.subscription_generation
+            if generation is None:
+                generation = member.generation
+    if member.user_data is not None:
+        remembered = member.user_data.owned
+        remembered_generation = member.user_data.generation
+    return Subscriber(
+        member_id=member.member_id,
+        topics=member.topics,
+        instance_id=member.instance_id,
+        owned=owned,
+        generation=generation,
+        remembered=remembered,
+        remembered_generation=remembered_generation,
+        goes_on=goes_on and member.version >= _OWNED_FROM,
+    )
+
+
+def _is_determined(
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+) -> bool:
+    by_chance = next((each for each in _BY_CHANCE if each is assignor), None)
+    return by_chance is None or is_same_in_any_order(
+        lambda order: by_chance(members, topics, order)
+    )
+
+
+_BY_CHANCE = (assign_sticky, assign_cooperative_sticky)
+_EAGER = {"range": assign_range, "roundrobin": assign_round_robin, "sticky": assign_sticky}
+
+SARAMA = ClientLibrary(
+    name="sarama",
+    strategies={
+        "1.61.1": {**_EAGER, "cooperative-sticky": assign_cooperative_sticky},
+        "1.47.0": _EAGER,
+        "1.30.0": {**_EAGER, "range": assign_range_1_28},
+    },
+    as_sent=as_sent,
+    client_id="sarama",
+    is_determined=_is_determined,
+    since={"1.61.1": "1.60.1", "1.47.0": "1.35.0", "1.30.0": "1.28.0"},
+    static_since="1.34.0",
+)

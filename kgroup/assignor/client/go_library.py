@@ -1,16 +1,27 @@
-"""Maps of Go, which are walked in a random order, another one each time.
+"""What client libraries for Go have in common: maps that are walked in a random order.
 
-An assignor that walks them is given an order, so that it gives one of the answers that the library
-may give: the keys ascending, unless another one is asked for.
+An assignor that walks over a map takes a `MapOrder`, so that it returns one of the answers that the
+library may return: in ascending order of the keys, unless the caller passes another order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from kgroup.assignor.base import Assignment, TopicPartition
+from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
+
+
+def takers_by_topic(members: Sequence[Subscriber]) -> Mapping[str, Sequence[Subscriber]]:
+    """Give the members that name each topic; who names it twice is there twice."""
+    takers: dict[str, list[Subscriber]] = defaultdict(list)
+    for member in members:
+        for topic in member.topics:
+            takers[topic].append(member)
+    return takers
+
 
 _SHUFFLES = 8
 

@@ -1,4 +1,4 @@
-"""What a member of a classic group sends when it joins, as Kafka's Java client does.
+"""kafka-clients, Kafka's own client library, in Java: what its members send, and its assignors.
 
 Source: `ConsumerCoordinator.metadata`, `ConsumerProtocol.serializeSubscription`,
 `StickyAssignor.subscriptionUserData`, `CooperativeStickyAssignor.subscriptionUserData` of
@@ -11,10 +11,15 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 
-from kgroup.assignor.base import Subscriber, TopicPartition
+from kgroup.assignor import range as range_assignor
+from kgroup.assignor import round_robin
+from kgroup.assignor.base import Assignment, Subscriber, Topic, TopicPartition
+from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.java.java_hash import hash_order, utf16
-from kgroup.assignor.spec import MemberSpec, UserData
+from kgroup.assignor.spec import NEWEST, MemberSpec, UserData
+from kgroup.assignor.sticky import sticky
 from kgroup.assignor.sticky.claim import or_no_generation
+from kgroup.model.client.library import KAFKA_CLIENTS
 
 _OWNED_FROM = 1
 _GENERATION_FROM = 2
@@ -113,3 +118,37 @@ def _by_topic(
 def _rank(calls: tuple[str, ...], *, prepend: bool) -> Mapping[str, int]:
     """Give the index of each text in a HashMap; many members own partitions of the same topics."""
     return {text: at for at, text in enumerate(hash_order(calls, prepend=prepend))}
+
+
+def _assign_sticky_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    from kgroup.assignor.sticky import sticky_1_1  # which needs numpy
+
+    return sticky_1_1.assign(members, topics)
+
+
+def _version_as_sent(
+    members: Sequence[MemberSpec], strategy: str, version: str
+) -> list[Subscriber]:
+    return (as_sent if version == NEWEST else as_sent_1_1)(members, strategy)
+
+
+JAVA = ClientLibrary(
+    name=KAFKA_CLIENTS,
+    strategies={
+        NEWEST: {
+            "range": range_assignor.assign,
+            "roundrobin": round_robin.assign,
+            "sticky": sticky.assign,
+            "cooperative-sticky": sticky.assign_cooperative,
+        },
+        "1.1.1": {
+            "range": range_assignor.assign_1_1,
+            "roundrobin": round_robin.assign,
+            "sticky": _assign_sticky_1_1,
+        },
+    },
+    as_sent=_version_as_sent,
+    client_id="consumer-{group}-1",
+    since={NEWEST: "2.4.0", "1.1.1": "0.11.0"},
+    static_since="2.3.0",
+)

@@ -1,10 +1,15 @@
-"""Cooperative-sticky: as even as can be, and then as little moved as can be.
+"""Cooperative-sticky of librdkafka, and what all its assignors read of members and topics.
 
 It follows the algorithm of Java's sticky assignor of 2.4, with mistakes of its own. What members
-own is believed as their subscriptions say it; user data is not read.
+own is read from their subscriptions, not from user data. Texts are compared as UTF-8 bytes, which
+is how Python compares texts too.
 
-Source: `rd_kafka_sticky_assignor_assign_cb` (rdkafka_sticky_assignor.c) and
-`rd_kafka_cooperative_protocol_adjust_assignment` (rdkafka_cgrp.c) of librdkafka 2.16, 2.6.0, 2.1.1.
+Source: `rd_kafka_cgrp_handle_JoinGroup`, `rd_kafka_group_MemberMetadata_consumer_read`,
+`rd_kafka_cooperative_protocol_adjust_assignment` (rdkafka_cgrp.c),
+`rd_kafka_member_subscriptions_map`, `rd_kafka_group_member_cmp`,
+`rd_kafka_use_rack_aware_assignment` (rdkafka_assignor.c), `rd_kafka_sticky_assignor_assign_cb`,
+`prepopulateCurrentAssignments` and `PartitionMovements_*` (rdkafka_sticky_assignor.c) of librdkafka
+2.16, 2.6.0 and 2.1.1.
 """
 
 from __future__ import annotations
@@ -12,33 +17,267 @@ from __future__ import annotations
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
-from kgroup.assignor.client.librdkafka.claim import Claims, claims, claims_before_2_2
-from kgroup.assignor.client.librdkafka.group import (
-    EligibleTopic,
-    crash,
-    eligible_topics,
-    need_racks,
-    read,
+from kgroup.assignor.base import (
+    Assignment,
+    AssignorError,
+    Subscriber,
+    Topic,
+    TopicPartition,
+    uses_racks,
 )
-from kgroup.assignor.client.librdkafka.movements import Movements
+from kgroup.assignor.java.scala_hash import champ_order
+from kgroup.assignor.sticky.claim import or_no_generation
+from kgroup.model.offsets_partition import string_hash
+
+_MOST_TOPICS = 10_000
+_SMALL_SET = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EligibleTopic:
+    """A topic with the members that subscribe to it.
+
+    Attributes:
+        name: its name.
+        partitions: how many; 0 of one that does not exist.
+        racks: of each partition's replicas, as far as they are known.
+        members: in the order of the JoinGroup response.
+    """
+
+    name: str
+    partitions: int
+    racks: tuple[frozenset[str], ...]
+    members: tuple[Subscriber, ...]
+
+
+def crash(signal: str, reason: str) -> AssignorError:
+    """Make the error of a leader whose process ends, by the signal that ends it."""
+    return AssignorError(signal, f"the leader's process ends: {reason}")
+
+
+def read(members: Sequence[Subscriber]) -> list[Subscriber]:
+    """Give the members whose subscriptions are read; the others get nothing."""
+    return [member for member in members if 0 < len(member.topics) <= _MOST_TOPICS]
+
+
+def eligible_topics(
+    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+) -> list[EligibleTopic]:
+    """Give the topics in the order of the broker's answer to the leader's question for them."""
+    asked = list(dict.fromkeys(name for member in members for name in member.topics))
+    eligible = []
+    for name in _as_broker_answers(asked):
+        topic = topics.get(name, Topic(0))
+        racks = tuple(map(topic.racks_of, range(topic.partitions)))
+        subscribers = tuple(member for member in members if name in member.topics)
+        eligible.append(EligibleTopic(name, topic.partitions, racks, subscribers))
+    return eligible
+
+
+def _as_broker_answers(names: Sequence[str]) -> list[str]:
+    """Order topics as a broker does, which puts those that it is asked for in a Scala set.
+
+    Source: `KafkaApis.handleTopicMetadataRequest` of Kafka 2.6 and later, on Scala 2.13.
+    """
+    if len(names) <= _SMALL_SET:
+        return list(names)
+    return champ_order(names, [*map(string_hash, names)])
+
+
+def in_order(members: Sequence[Subscriber]) -> list[Subscriber]:
+    """Sort members: two static ones by instance id, any other two by member id.
+
+    Where a group has members of both kinds that is no order, and what comes of it depends on how
+    the C library sorts: glibc merges two sorted halves.
+    """
+    if len(members) < 2:
+        return list(members)
+    half = len(members) // 2
+    first, second = in_order(members[:half]), in_order(members[half:])
+    merged = []
+    while first and second:
+        merged.append((second if _is_behind(first[0], second[0]) else first).pop(0))
+    return merged + first + second
+
+
+def _is_behind(one: Subscriber, other: Subscriber) -> bool:
+    if one.instance_id is not None and other.instance_id is not None:
+        return one.instance_id > other.instance_id
+    return one.member_id > other.member_id
+
+
+def need_racks(topics: Sequence[EligibleTopic]) -> bool:
+    """Tell whether racks matter in topics."""
+    racks = frozenset(member.rack for topic in topics for member in topic.members if member.rack)
+    return uses_racks(racks, [racks for topic in topics for racks in topic.racks])
+
+
+@dataclass
+class _Claims:
+    """What the assignor begins with.
+
+    Where members claim a partition in several generations these contradict each other, and some
+    moves go wrong then: a partition may get two owners.
+
+    Attributes:
+        assigned: what each member is believed to own, by its id.
+        owner: by partition, the last member of the JoinGroup response that claims it.
+        earlier: by partition, the member with the claim before the one that is believed.
+    """
+
+    assigned: Assignment
+    owner: dict[TopicPartition, str]
+    earlier: dict[TopicPartition, str]
+
+
+def claims(members: Sequence[Subscriber]) -> _Claims:
+    """Believe the claim of the highest generation; where two have the same one, none at all."""
+    found = _nothing(members)
+    for partition, own in reversed(_by_partition(members).items()):
+        own.sort(key=_generation)
+        if len({*map(_generation, own)}) < len(own):
+            del found.owner[partition]
+            continue
+        found.assigned[own[-1].member_id].append(partition)
+        if len(own) > 1:
+            found.earlier[partition] = own[-2].member_id
+    return found
+
+
+def claims_before_2_2(members: Sequence[Subscriber]) -> _Claims:
+    """Believe the first claim in the JoinGroup response; generations are not read."""
+    found = _nothing(members)
+    for partition, own in reversed(_by_partition(members).items()):
+        found.assigned[own[0].member_id].append(partition)
+        if len(own) > 1:
+            found.earlier[partition] = own[1].member_id
+    return found
+
+
+def _nothing(members: Sequence[Subscriber]) -> _Claims:
+    owner = {partition: member.member_id for member in members for partition in member.owned}
+    return _Claims({member.member_id: [] for member in members}, owner, {})
+
+
+def _by_partition(members: Sequence[Subscriber]) -> dict[TopicPartition, list[Subscriber]]:
+    by_partition: dict[TopicPartition, list[Subscriber]] = {}
+    for member in members:
+        for partition in member.owned:
+            by_partition.setdefault(partition, []).append(member)
+    return by_partition
+
+
+def _generation(member: Subscriber) -> int:
+    return or_no_generation(member.generation)
+
+
+_Pair = tuple[str, str]
+
+
+class _Movements:
+    """The moves so far, so that no two partitions of a topic change places.
+
+    librdkafka reads memory here that it has freed. Where the outcome depends on its content, the
+    process ends: the content is no address any more, at least with glibc since 2.32.
+    """
+
+    def __init__(self) -> None:
+        self._pair: dict[TopicPartition, _Pair] = {}
+        """The last pair of each partition, also of one that was moved back."""
+        self._moved: dict[str, dict[_Pair, _Moved]] = {}
+
+    def instead(self, partition: TopicPartition, owner: str, to: str) -> TopicPartition:
+        """Give the partition that is to be moved: one that came the other way, if there is any."""
+        pairs = self._moved.get(partition[0], {})
+        if partition in self._pair and self._pair[partition][1] != owner:
+            raise crash("SIGABRT", f"{partition} was moved back and is to be moved again")
+        back = _find(pairs, (to, owner))
+        return partition if back is None else back.partitions[0]
+
+    def add(self, partition: TopicPartition, owner: str, to: str) -> TopicPartition:
+        """Note a move; several of one partition are one, from its first owner.
+
+        Returns the partition that is moved: where one is moved back of several that were moved
+        between two members, it is the next one of these.
+        """
+        pairs = self._moved.setdefault(partition[0], {})
+        if partition not in self._pair:
+            self._note(pairs, partition, (owner, to))
+            return partition
+        pair = self._pair[partition]
+        moved = _find(pairs, pair)
+        if moved is None:
+            raise crash("SIGABRT", f"{partition} was moved back and is to be moved again")
+        if partition in moved.partitions:
+            moved.partitions.remove(partition)
+        if not moved.partitions:
+            del pairs[pair]
+        if pair[1] != owner:
+            raise crash("SIGABRT", f"{partition} was moved back and is to be moved again")
+        if pair[0] != to:
+            moved.is_dangling |= moved.first == partition
+            self._note(pairs, partition, (pair[0], to))
+            return partition
+        if not moved.partitions:
+            raise _undefined()
+        return moved.partitions[0]
+
+    def _note(self, pairs: dict[_Pair, _Moved], partition: TopicPartition, pair: _Pair) -> None:
+        self._pair[partition] = pair
+        found = _find(pairs, pair)
+        if found is None:
+            pairs[pair] = _Moved(partition)
+        else:
+            found.partitions.append(partition)
+
+
+class _Moved:
+    """Partitions that were moved between two members.
+
+    Attributes:
+        first: the first of them, to whose pair of members the key of the map points.
+        partitions: all of them.
+        is_dangling: whether that pair is given back.
+    """
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.first = partition
+        self.partitions = [partition]
+        self.is_dangling = False
+
+
+def _find(pairs: dict[_Pair, _Moved], pair: _Pair) -> _Moved | None:
+    found = pairs.get(pair)
+    if found is not None and found.is_dangling:
+        raise _undefined()
+    return found
+
+
+def _undefined() -> AssignorError:
+    return crash("SIGSEGV", "it reads memory that it has given back")
+
 
 _RACK_FROM = 3
 _OWNED_FROM = 1
 
 
-def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_sticky(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
     """Assign as the leader does since 2.6.1, see `ClassicAssignor`."""
     return _assign(members, topics, _Balance, claims)
 
 
-def assign_before_2_6_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_sticky_before_2_6_1(
+    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+) -> Assignment:
     """Assign as the leader did from 2.2.0 to 2.6.0, which may find an uneven group even."""
     return _assign(members, topics, _SkippingBalance, claims)
 
 
-def assign_before_2_2(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_sticky_before_2_2(
+    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+) -> Assignment:
     """Assign as the leader did from 1.7.0 to 2.1.1: without racks and generations too."""
     return _assign(members, topics, _SkippingBalance, claims_before_2_2, uses_racks=False)
 
@@ -47,7 +286,7 @@ def _assign(
     members: Sequence[Subscriber],
     topics: Mapping[str, Topic],
     balance: type[_Balance],
-    read_claims: Callable[[Sequence[Subscriber]], Claims],
+    read_claims: Callable[[Sequence[Subscriber]], _Claims],
     *,
     uses_racks: bool = True,
 ) -> Assignment:
@@ -109,7 +348,7 @@ class _Balance:
         self,
         members: Sequence[Subscriber],
         eligible: Sequence[EligibleTopic],
-        claims: Claims,
+        claims: _Claims,
         *,
         uses_racks: bool,
     ) -> None:
@@ -141,7 +380,7 @@ class _Balance:
         self._assigned = claims.assigned
         self._owner = claims.owner
         self._earlier = claims.earlier
-        self._movements = Movements()
+        self._movements = _Movements()
         self._in_turn: list[str] = []
         """Who takes part, with the fewest partitions first."""
         self._holder: dict[TopicPartition, str] = {}

@@ -1,1 +1,0 @@
-"""The assignors of kafka-python, and what its consumers send."""

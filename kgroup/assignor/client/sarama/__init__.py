@@ -1,1 +1,0 @@
-"""The assignors of Sarama, a library for Go."""

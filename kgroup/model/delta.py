@@ -253,7 +253,7 @@ class Delta:
             offsets = self._log(group_id, record.timestamp_ms).offsets
             current = offsets.get((topic, partition))
             # A plain commit that came after the transaction's record, but before its marker, wins.
-            if current is None or cast(int, offset.log_offset) > cast(int, current.log_offset):
+            if current is None or cast("int", offset.log_offset) > cast("int", current.log_offset):
                 offsets[topic, partition] = offset
 
     def _classic_metadata(self, record: DecodedRecord, key: Data, value: Data | None) -> None:

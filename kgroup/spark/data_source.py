@@ -47,7 +47,7 @@ from kgroup.history.input.split import Split, read_split
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import ClientConfig, client_config
-from kgroup.source.config.number import MOST_LONG, whole_number
+from kgroup.source.config.client_setting import MOST_LONG, whole_number
 
 DAMAGE = "Damage"
 """The `type` of a row that is no record."""

@@ -14,8 +14,8 @@ from kgroup.protocol.record.consumer_protocol import decode_subscription
 from kgroup.protocol.record.coordinator_record import decode_members
 from kgroup.simulation.consumer.member import Data
 from kgroup.simulation.consumer.record import Record
-from kgroup.source.log.replay import read_segment
 from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.source import read_segment
 from tests.broker.consumer_play import ConsumerPlay
 
 _TIMES = frozenset(

@@ -10,10 +10,10 @@ from random import Random
 import pytest
 
 from kgroup.errors import UsageError
-from kgroup.source.config.client_key import FOLLOWED, PASSED_OVER, UNFOLLOWED
+from kgroup.source.config.client_config import FOLLOWED, PASSED_OVER, UNFOLLOWED
 from kgroup.source.config.client_setting import Setting
-from kgroup.source.config.jaas import parse_jaas
 from kgroup.source.config.properties_file import parse_properties
+from kgroup.source.config.sasl import parse_jaas
 from tests.broker.maven import compile_java, run_java
 
 VERSION = "4.3.1"

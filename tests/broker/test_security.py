@@ -28,8 +28,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin.groups import ListGroupsRequest
 
 from kgroup.errors import BrokerError, KgroupError
-from kgroup.source.broker.connection.connection_error import connection_error
-from kgroup.source.broker.connection.connection_manager import ConnectionManager
+from kgroup.source.broker.connection import ConnectionManager, connection_error
 from kgroup.source.broker.source import Cluster
 from kgroup.source.config.client_config import ClientConfig, client_config
 from tests.broker.maven import compile_java, run_java

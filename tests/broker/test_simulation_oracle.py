@@ -19,8 +19,8 @@ import pytest
 
 from kgroup.model.problem import ProblemLog
 from kgroup.protocol.record.coordinator_record import decode_members
-from kgroup.source.log.replay import read_segment
 from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.source import read_segment
 from tests.broker.group_play import VERSIONS, Play, play_broker, settings
 from tests.broker.servers import Broker
 

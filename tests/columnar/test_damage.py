@@ -91,7 +91,7 @@ def test_reading_goes_on_behind_damage(name: str, follower: bytes) -> None:
     assert words in damage.reason
     assert damage.reason.startswith("Expected ")
     assert damage.reason.endswith(".")
-    assert [bytes(cast(RecordBatch, item).data) for item in (first, *rest)] == [
+    assert [bytes(cast("RecordBatch", item).data) for item in (first, *rest)] == [
         FIRST,
         follower,
         FIRST,
@@ -169,8 +169,10 @@ def test_every_flipped_bit_is_noticed_or_harmless(batch: bytes) -> None:
             assert len(items) == 3
         else:
             assert damages(items) == []
-            shift = cast(RecordBatch, items[1]).last_offset - only(batch).last_offset
-            read = [cast(Record, record) for record in read_records(cast(RecordBatch, items[1]))]
+            shift = cast("RecordBatch", items[1]).last_offset - only(batch).last_offset
+            read = [
+                cast("Record", record) for record in read_records(cast("RecordBatch", items[1]))
+            ]
             assert [
                 Record(r.offset - shift, r.timestamp_ms, r.key, r.value, r.headers) for r in read
             ] == whole
@@ -357,7 +359,9 @@ def test_memory_is_bounded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     size = examples(2, 3) << 20
     file = Endless(size, PATTERNS[name])
     position = 0
-    for item in read_file_batches(cast(BinaryIO, file), chunk_size=1 << 16, max_batch_size=1 << 19):
+    for item in read_file_batches(
+        cast("BinaryIO", file), chunk_size=1 << 16, max_batch_size=1 << 19
+    ):
         position += item.size
         assert isinstance(item, Damage) or name == "whole batches"
     assert position == size

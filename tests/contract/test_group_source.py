@@ -11,7 +11,7 @@ import pytest
 from kgroup.model.group import GroupType
 from kgroup.sample import sample_log_dir
 from kgroup.source.base import GroupSource
-from kgroup.source.log.end import log_end
+from kgroup.source.log.segment_file import log_end
 from kgroup.source.log.source import LogDir
 from tests.columnar.log_writer import batch
 from tests.contract.group_source import GroupSourceContract

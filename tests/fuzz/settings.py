@@ -65,8 +65,8 @@ from kgroup.source.offset_file import OffsetFile
 from kgroup.source.snapshot.file import read_snapshot, snapshot_lines
 from kgroup.source.snapshot.source import SnapshotSource, snapshot_source
 from kgroup.source.sql.address import parse_address as parse_sql_address
+from kgroup.source.sql.address import parse_sql_profile
 from kgroup.source.sql.layout import TableLayout, renamed
-from kgroup.source.sql.setting import parse_sql_profile
 from kgroup.source.zookeeper.address import parse_address
 from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 from tests.fuzz.mutation import Input

@@ -11,8 +11,8 @@ from kgroup.history.sql.engine import DuckEngine
 from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
-from kgroup.source.log.replay import read_segment
 from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.source import read_segment
 from tests.history.builds import build
 
 Ask = Callable[[Path], DuckEngine]

@@ -137,7 +137,7 @@ class RandomReport:
     def rows(self, kind: type[T], *, count: int | None = None) -> tuple[T, ...]:
         """Make so many of a dataclass or named tuple, or else a few, or none."""
         draw = self._random
-        hints: dict[str, Any] = fields_of(cast(Any, kind))
+        hints: dict[str, Any] = fields_of(cast("Any", kind))
         if kind in self._fixed:
             count = _MOST_ROWS
             blank, common = self._fixed[kind]
@@ -244,7 +244,7 @@ class RandomReport:
     def _sound(self, row: T) -> T:
         """Let what belongs together agree, where a page relies on it."""
         if isinstance(row, AssignPlan):
-            return cast(T, self._sound_plan(row))
+            return cast("T", self._sound_plan(row))
         return row
 
     def _sound_plan(self, plan: AssignPlan) -> AssignPlan:

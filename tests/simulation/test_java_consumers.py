@@ -17,8 +17,8 @@ from kgroup.simulation.cluster import Cluster
 from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.rules import Settings
-from kgroup.source.log.replay import read_segment
 from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.source import read_segment
 
 DATA = Path(__file__).parents[1] / "data"
 VERSIONS = ("1.1.1", "2.8.2", "3.9.2", "4.0.0", "4.1.1", "4.3.1")

@@ -166,7 +166,7 @@ def fake_zookeeper(tree: ZookeeperTree) -> Iterator[FakeZookeeper]:
 
 
 def _operations(body: bytes) -> Iterator[Operation]:
-    """Read the operations of a transaction; see `kgroup.source.zookeeper.transaction`."""
+    """Read the operations of a transaction; see `kgroup.source.zookeeper.writer`."""
     position = 0
 
     def text() -> bytes | None:

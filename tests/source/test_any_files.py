@@ -14,8 +14,7 @@ from kgroup.errors import InputError, KgroupError
 from kgroup.model.segment import SegmentStatus
 from kgroup.operation.decode.decode import decode
 from kgroup.operation.decode.selection import Selection
-from kgroup.source.log.end import log_end
-from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.segment_file import find_segments, log_end
 from kgroup.source.log.source import LogDir
 from tests.examples import examples
 from tests.source.scenarios import scenario

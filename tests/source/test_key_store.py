@@ -15,8 +15,7 @@ import pytest
 
 from kgroup.errors import InputError, UsageError
 from kgroup.source.config.client_setting import Setting, Settings
-from kgroup.source.config.key_store import KeyStoreError, read_key_store, read_pem
-from kgroup.source.config.tls import Tls
+from kgroup.source.config.tls import KeyStoreError, Tls, read_key_store, read_pem
 from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 
 CA = (FOLDER / "ca.der").read_bytes()

@@ -14,8 +14,7 @@ from kgroup.errors import BrokerError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log
 from kgroup.source.broker.fetch import Fetched, sound_part
-from kgroup.source.broker.follow import FollowedLogs
-from kgroup.source.broker.live_log import LiveLogs, Start
+from kgroup.source.broker.live_log import FollowedLogs, LiveLogs, Start
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import batch, message_set
 from tests.operation.log_files import commit, transaction

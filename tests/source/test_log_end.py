@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches
-from kgroup.source.log.end import log_end
+from kgroup.source.log.segment_file import log_end
 from tests.fresh_file import write_fresh
 from tests.source.scenarios import SCENARIOS, scenario
 

@@ -17,8 +17,8 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.model.delta import Delta
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.model.segment import Segment
-from kgroup.source.log.replay import read_segment, replay_groups
 from kgroup.source.log.segment_file import find_segments
+from kgroup.source.log.source import read_segment, replay_groups
 from tests.columnar.log_writer import Plain, batch
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of

@@ -18,8 +18,8 @@ from kgroup.protocol.batch.batch import Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.protocol.record import share_state_record
 from kgroup.protocol.record.coordinator_record import decode_control
-from kgroup.source.log.replay import Decode, decode_group_record
 from kgroup.source.log.segment_file import SHARE_STATE_TOPIC, find_segments, find_topic_segments
+from kgroup.source.log.source import Decode, decode_group_record
 from tests.examples import examples, some_of
 from tests.operation.sources import FakeSource
 from tests.source.scenarios import SCENARIOS, scenario

@@ -21,8 +21,7 @@ import pytest
 
 from kgroup.errors import KgroupError, UsageError
 from kgroup.source.config.client_setting import Setting, Settings
-from kgroup.source.config.jaas import parse_jaas
-from kgroup.source.config.oauth_token import TokenProvider, token_provider
+from kgroup.source.config.sasl import TokenProvider, parse_jaas, token_provider
 from tests.broker.key_stores import FOLDER
 
 SECRET = "cl1ent-s3kret"

@@ -12,9 +12,8 @@ import pytest
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.source.base import MemberRemover
-from kgroup.source.broker import client
+from kgroup.source.broker import client, offset_writer
 from kgroup.source.broker.source import Cluster
-from kgroup.source.broker.write import offset_request
 from tests.cli.command_line import Cli
 from tests.contract.offset_store import changes_to
 from tests.source.broker_answers import committed, coordinator, described, ends
@@ -399,7 +398,7 @@ def test_how_a_group_is_divided_into_requests() -> None:
 
     def sizes(count: int, group_id: str, topic: str, metadata: str | None) -> list[int]:
         offsets = [CommittedOffset(topic, n, n, metadata=metadata) for n in range(count)]
-        return [len(part) for part in offset_request.requests_of(group_id, offsets)]
+        return [len(part) for part in offset_writer.requests_of(group_id, offsets)]
 
     assert sizes(0, "g", "t", None) == []
     assert sizes(5_000, "g", "t", None) == [5_000]
@@ -446,7 +445,7 @@ def test_the_first_of_two_requests_was_done(
     broker: FakeBroker, state: State, monkeypatch: pytest.MonkeyPatch, error: int | None
 ) -> None:
     """What is told of the second is told of its partition, also where it was sent again."""
-    monkeypatch.setattr(offset_request, "PARTITIONS_PER_REQUEST", 1)
+    monkeypatch.setattr(offset_writer, "PARTITIONS_PER_REQUEST", 1)
     second = {"partition_index": 1, "error_code": NOT_FOUND}
     offsets = {0: 7, 1: 7}
     broker.handlers["OffsetFetch"] = lambda _: committed(

@@ -8,8 +8,7 @@ import pytest
 
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.source.config.client_config import client_config
-from kgroup.source.config.properties_file import parse_properties
-from kgroup.source.config.user_file import LARGEST_FILE
+from kgroup.source.config.properties_file import LARGEST_FILE, parse_properties
 
 DIGITS = "7" * 5000
 

@@ -11,7 +11,7 @@ from kgroup.cli.option.warehouse import WarehouseChoice, warehouse_options
 from kgroup.cli.output.context import documented, show
 from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
-from kgroup.source.config.number import MOST_LONG, whole_number
+from kgroup.source.config.client_setting import MOST_LONG, whole_number
 
 
 def _parse_rate(text: str) -> tuple[int, int]:

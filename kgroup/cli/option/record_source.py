@@ -47,8 +47,8 @@ def _segments(
     inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
 ) -> tuple[list[Segment], list[Problem]]:
     from kgroup.model.segment import SegmentStatus, left_out_notes
-    from kgroup.source.log.replica import without_replicas
     from kgroup.source.log.segment_file import find_segments
+    from kgroup.source.log.source import without_replicas
 
     problems: list[Problem] = []
     statuses = {SegmentStatus(word) for word in include}
@@ -110,8 +110,7 @@ def live_records(
             warn("note: The cluster shows no topic __consumer_offsets: there is nothing to decode.")
             yield [], [], str
             return
-        from kgroup.source.broker.follow import FollowedLogs
-        from kgroup.source.broker.live_log import LiveLogs, Start
+        from kgroup.source.broker.live_log import FollowedLogs, LiveLogs, Start
 
         numbers = _numbers(choice, list(topic.leaders))
         start = Start(choice.wanted.from_offset, choice.wanted.since)

@@ -137,8 +137,8 @@ class Store:
             UsageError: nobody says which database, or something is not as it should be.
         """
         from kgroup.source.config.profile import config_file, read_sql_profile
+        from kgroup.source.sql.address import parse_sql_profile, sql_settings
         from kgroup.source.sql.layout import renamed
-        from kgroup.source.sql.setting import parse_sql_profile, sql_settings
         from kgroup.source.sql.store import SqlOffsetStore
 
         environment = dict(os.environ)
@@ -344,7 +344,7 @@ def _path(text: str, store: str) -> Path:
     Raises:
         UsageError: it is none.
     """
-    from kgroup.source.config.user_file import user_path
+    from kgroup.source.config.properties_file import user_path
 
     if not text:
         raise click.UsageError(f"{store} expected a path, found an empty text")

@@ -12,7 +12,7 @@ import click
 
 from kgroup.cli.option.common import add_options
 from kgroup.cli.option.suggestion import suggest_members, suggest_topics_of_group
-from kgroup.source.config.number import whole_number
+from kgroup.source.config.client_setting import whole_number
 
 if TYPE_CHECKING:
     from kgroup.operation.assign.what_if import AddedMembers

@@ -130,7 +130,7 @@ def replace_damage(
         old = read_rows(warehouse, file)
         is_kept = np.ones(len(old), np.bool_)
         asked = np.flatnonzero(pc.is_in(old["path"], names).to_numpy())
-        is_kept[asked] = [stays(cast(DamageRow, row)) for row in old.take(asked).to_pylist()]
+        is_kept[asked] = [stays(cast("DamageRow", row)) for row in old.take(asked).to_pylist()]
         if not is_kept.all():
             replaced.add(file.path)
             writer.add({"damage": old.filter(pa.array(is_kept))})

@@ -18,11 +18,11 @@ from typing import Any
 from kgroup.errors import InputError
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.segment import Segment
-from kgroup.source.log.end import log_end
 from kgroup.source.log.folder import LARGEST_PAIRS, PARTITION_METADATA, pairs_in
 from kgroup.source.log.segment_file import (
     as_broker,
     is_segment_name,
+    log_end,
     may_be_segment_name,
     segment_at,
     topic_folders,

@@ -29,8 +29,7 @@ from kgroup.model.cluster import ClusterView, Partition, Topic
 from kgroup.model.group import Broker, server_text
 from kgroup.protocol.message.primitives import no_string, uuid_text
 from kgroup.source.broker.answer_check import null_field
-from kgroup.source.broker.connection.connection_error import BROKEN, connection_error
-from kgroup.source.broker.connection.connection_manager import ConnectionManager, TooSlow
+from kgroup.source.broker.connection import BROKEN, ConnectionManager, TooSlow, connection_error
 from kgroup.source.broker.error_code import error_name
 from kgroup.source.deadline import Deadline
 

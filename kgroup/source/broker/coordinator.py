@@ -25,7 +25,7 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import no_string
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import Backoff, BrokerClient
-from kgroup.source.broker.connection.connection_error import BROKEN
+from kgroup.source.broker.connection import BROKEN
 from kgroup.source.broker.error_code import (
     COORDINATOR_MOVES,
     LEADER_MOVES,

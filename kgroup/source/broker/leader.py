@@ -17,7 +17,7 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import Backoff, BrokerClient
-from kgroup.source.broker.connection.connection_error import BROKEN
+from kgroup.source.broker.connection import BROKEN
 from kgroup.source.broker.error_code import LEADER_MOVES, error_name
 
 T = TypeVar("T")

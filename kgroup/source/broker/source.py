@@ -19,17 +19,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgroup.model.cluster import ClusterView, Placement, Topic
+from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupType
 from kgroup.model.image import Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.next_record import NextReading, Position
-from kgroup.model.offset import OffsetChange, StoreName
-from kgroup.model.offsets_partition import OFFSETS_TOPIC
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName, split_commits
+from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import (
+    DEFAULT_LOG_BUDGET,
     EVERYTHING,
     BrokerFeatures,
     Capability,
@@ -38,30 +39,34 @@ from kgroup.source.base import (
     Reading,
     SettingReading,
 )
-from kgroup.source.broker.admin.visibility import (
-    HIDDEN_GROUPS,
-    LeftOut,
-    find_left_out,
-    lists_every_group,
-    topics_read,
-)
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
+    TRANSACTION_TOPIC,
     Coordinators,
     GroupCoordinator,
+    Refusal,
+    find_coordinators,
     is_missing,
     partition_of,
 )
 from kgroup.source.broker.error_code import error_name, what_it_needs
 from kgroup.source.broker.group_api import DESCRIBE_BY_TYPE
 from kgroup.source.broker.group_list import list_groups, list_hidden_groups
-from kgroup.source.broker.offset_reader import NOBODY, read_offsets
-from kgroup.source.broker.placement import placements_of
+from kgroup.source.broker.group_reader import GroupReader, OffsetFetcher
+from kgroup.source.broker.visibility import (
+    HIDDEN_GROUPS,
+    LeftOut,
+    find_left_out,
+    lists_every_group,
+    shows_every_topic,
+    topics_read,
+)
 from kgroup.source.deadline import Deadline
 
 if TYPE_CHECKING:
     from kgroup.source.broker.live_log import LiveLog
     from kgroup.source.broker.offsets_log import LogMemory
+
 
 _OLD = (
     "Kafka 0.8 keeps in ZooKeeper who is in a group, and does not tell: members and states are not "
@@ -206,14 +211,14 @@ class Cluster:
 
     def features(self, broker_id: int) -> BrokerFeatures:
         """Ask a broker for versions and features; see `FeatureSource`."""
-        from kgroup.source.broker.admin.feature import read_features
+        from kgroup.source.broker.broker_setting import read_features
 
         client = self._connected()
         return client.run(read_features, client, broker_id)
 
     def unreachable(self) -> Mapping[int, Problem]:
         """Connect to all brokers at once; see `ReachSource`."""
-        from kgroup.source.broker.admin.feature import find_unreachable
+        from kgroup.source.broker.broker_setting import find_unreachable
 
         client = self._connected()
         return client.run(find_unreachable, client)
@@ -225,21 +230,21 @@ class Cluster:
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         """Ask every broker; see `SettingSource`."""
-        from kgroup.source.broker.admin.setting import read_broker_settings
+        from kgroup.source.broker.broker_setting import read_broker_settings
 
         client = self._connected()
         return client.run(read_broker_settings, client, names)
 
     def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
         """Ask a broker; see `SettingSource`."""
-        from kgroup.source.broker.admin.setting import read_topic_settings
+        from kgroup.source.broker.broker_setting import read_topic_settings
 
         client = self._connected()
         return client.run(read_topic_settings, client, topic, names)
 
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
         """Ask a broker of 4.0 or later; see `SettingSource`."""
-        from kgroup.source.broker.admin.setting import read_group_settings
+        from kgroup.source.broker.broker_setting import read_group_settings
 
         client = self._connected()
         return client.run(read_group_settings, client, group_id, names)
@@ -285,14 +290,14 @@ class Cluster:
         Deletions alone are sent for groups with members too: the broker refuses them for topics
         that members subscribe to. Kafka before 2.4 cannot delete single offsets.
         """
-        from kgroup.source.broker.write.offset_writer import write_offsets
+        from kgroup.source.broker.offset_writer import write_offsets
 
         client = self._connected()
         return client.run(write_offsets, client, changes, on_done)
 
     def divided(self, changes: Mapping[str, Sequence[OffsetChange]]) -> Mapping[str, int]:
         """Count the requests of groups that take more than one; see `DividingStore`."""
-        from kgroup.source.broker.write.offset_writer import divided
+        from kgroup.source.broker.offset_writer import divided
 
         return divided(changes)
 
@@ -300,7 +305,7 @@ class Cluster:
         self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
     ) -> tuple[Problem, ...]:
         """Delete groups of any type (Kafka 1.1 and later); see `GroupRemover`."""
-        from kgroup.source.broker.write.group_remover import delete_groups
+        from kgroup.source.broker.group_remover import delete_groups
 
         client = self._connected()
         return client.run(delete_groups, client, group_ids, on_done)
@@ -313,7 +318,7 @@ class Cluster:
         A member that still runs joins again at once. Before 2.4 there is a request for each member,
         without instance ids; the reason, for the broker's log, is told to 3.2 and later.
         """
-        from kgroup.source.broker.write.group_remover import remove_members
+        from kgroup.source.broker.group_remover import remove_members
 
         client = self._connected()
         return client.run(remove_members, client, group_id, members, reason)
@@ -481,3 +486,135 @@ def _unknown_partitions(topic: Topic | None) -> str:
 
 def _image(view: ClusterView, groups: Mapping[str, Group], count: int | None) -> Image:
     return Image(groups=groups, cluster_id=view.cluster_id, offsets_partition_count=count)
+
+
+async def placements_of(
+    client: BrokerClient, keys: Collection[str], *, transactional: bool
+) -> dict[str, Placement]:
+    """Find coordinators, and the partitions that make them that; see `CoordinatorSource`."""
+    name = TRANSACTION_TOPIC if transactional else OFFSETS_TOPIC
+    view = await client.metadata([name])
+    topic = view.topics.get(name)
+    if is_missing(topic):
+        coordinators = Coordinators(client, named=False)
+        if transactional or not await list_hidden_groups(client, coordinators):
+            return {}
+    found = await find_coordinators(client, keys, transactional=transactional)
+    brokers = client.brokers
+    count = len(topic.partitions) if topic and topic.partitions else None
+    placements = {}
+    for key, answer in found.items():
+        partition: Partition | None = None
+        if topic is not None and count is not None:
+            partition = topic.partitions.get(offsets_partition(key, count))
+        leader = partition.leader if partition else None
+        placements[key] = Placement(
+            partition_count=count,
+            coordinator=brokers.get(answer) if isinstance(answer, int) else None,
+            error=str(answer) if isinstance(answer, Refusal) else None,
+            leader=None if leader is None else brokers.get(leader),
+            replicas=partition.replicas if partition else None,
+            isr=partition.isr if partition else None,
+        )
+    return placements
+
+
+NOBODY = (
+    f"The cluster has no topic {OFFSETS_TOPIC}, and no broker lists a group: nobody ever used one."
+)
+
+
+async def read_offsets(
+    client: BrokerClient,
+    group_ids: Collection[str] | None,
+    regex: Pattern | None,
+    *,
+    log_budget: int = 0,
+) -> OffsetReading:
+    """Read what groups have committed; see `OffsetStore.read_offsets`, `Cluster.read_offsets`.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    view = await client.metadata([OFFSETS_TOPIC])
+    topic = view.topics.get(OFFSETS_TOPIC)
+    question = Question(regex=regex)
+    if is_missing(topic):
+        coordinators = Coordinators(client, named=False)
+        listed = await list_hidden_groups(client, coordinators)
+        if not listed and not coordinators.problems:
+            return OffsetReading({}, notes=(NOBODY,))
+        asked = [each for each in listed if question.names(each.group_id, group_ids)]
+    elif group_ids is not None and regex is None:
+        coordinators = Coordinators(client, named=True)
+        asked = await coordinators.find(dict.fromkeys(group_ids))
+    else:
+        coordinators = Coordinators(client, named=False)
+        listed = await list_groups(client, coordinators, question, topic)
+        asked = [each for each in listed if question.names(each.group_id, group_ids)]
+    asked = [each for each in asked if each.type is not GroupType.SHARE]
+    found = await coordinators.ask(asked, OffsetFetcher(client).fetch)
+    split = {group_id: split_commits(stored) for group_id, stored in sorted(found.items())}
+    offsets = {group_id: commits for group_id, (commits, _) in split.items() if commits}
+    empty = {group_id: ats for group_id, (_, ats) in split.items() if ats}
+    notes = list(coordinators.notes)
+    left_out = LeftOut()
+    if not is_missing(topic):  # what is asked then would create it
+        named = group_ids is not None and regex is None
+        if not named and not await lists_every_group(client):
+            notes.append(HIDDEN_GROUPS)
+        if not await shows_every_topic(client):
+            left_out = await _left_out(client, coordinators, asked, found, named=named)
+            notes += left_out.notes
+    if log_budget and topic is not None and topic.partitions:
+        offsets, more = await _with_times(client, offsets, len(topic.partitions), log_budget)
+        notes += more
+    problems = (*coordinators.problems, *left_out.problems)
+    return OffsetReading(
+        offsets, problems, tuple(notes), empty_commits=empty, doubtful=left_out.doubtful
+    )
+
+
+async def _left_out(
+    client: BrokerClient,
+    coordinators: Coordinators,
+    asked: Collection[GroupCoordinator],
+    found: Mapping[str, Collection[CommittedOffset]],
+    *,
+    named: bool,
+) -> LeftOut:
+    """Find out which commits of these groups brokers have left out."""
+    reader = GroupReader(client, coordinators, None)
+    groups = await coordinators.ask(asked, reader.describe) if named else {}
+    exists = found.keys() - {each for each, group in groups.items() if group is None}
+    exists |= {each for each, commits in found.items() if commits}
+    return await find_left_out(
+        client,
+        {each: {one.topic for one in found[each]} for each in sorted(exists)},
+        {each: topics_read(group) for each, group in groups.items() if group is not None},
+        named=named,
+        log_budget=DEFAULT_LOG_BUDGET,
+    )
+
+
+async def _with_times(
+    client: BrokerClient,
+    offsets: Mapping[str, tuple[CommittedOffset, ...]],
+    partition_count: int,
+    log_budget: int,
+) -> tuple[dict[str, tuple[CommittedOffset, ...]], list[str]]:
+    """Add what the records of commits tell."""
+    from kgroup.source.broker.offsets_log import read_details
+
+    groups = {
+        group_id: Group(  # without a protocol, so that no record of members is looked for
+            group_id=group_id,
+            type=GroupType.CLASSIC,
+            state=None,
+            offsets=commits,
+            offsets_partition=partition_of(group_id, partition_count),
+        )
+        for group_id, commits in offsets.items()
+    }
+    completed, notes = await read_details(client, groups, log_budget, None, commit_times=True)
+    return {group_id: group.offsets for group_id, group in completed.items()}, notes

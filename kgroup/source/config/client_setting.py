@@ -17,8 +17,9 @@ from kgroup.redaction import (
     keep_userinfo,
     redact,
 )
-from kgroup.source.config.number import MOST_LONG, whole_number
 
+MOST_INT = (1 << 31) - 1
+MOST_LONG = (1 << 63) - 1
 JAVA_BLANK = "".join(map(chr, range(33)))
 """What String.trim() takes away, and Kafka's ConfigDef with it from every value."""
 
@@ -148,3 +149,15 @@ class Settings:
     def missing(self, key: str, why: str) -> UsageError:
         """Make the error of a key that must be set."""
         return UsageError(f"{key} is not set: {why}")
+
+
+def whole_number(text: str, most: int) -> int | None:
+    """Read a decimal number from 0 to `most`; None for any other text.
+
+    Python's own `int` refuses texts of more than some thousand digits by an error of its own.
+    """
+    digits = text.lstrip("0") or text[-1:]
+    if not text.isdecimal() or len(digits) > len(str(most)):
+        return None
+    number = int(digits)
+    return number if number <= most else None

@@ -15,7 +15,7 @@ lag = 100000
 lag = 1000
 time-lag = "5m"
 
-[profiles.prod.sql]                    # where offsets are kept, see kgroup.source.sql.setting
+[profiles.prod.sql]                    # where offsets are kept, see kgroup.source.sql.address
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.errors import UsageError
-from kgroup.source.config.client_setting import Setting
-from kgroup.source.config.number import MOST_LONG
-from kgroup.source.config.properties_file import read_properties
-from kgroup.source.config.user_file import read_user_file, user_path
+from kgroup.source.config.client_setting import MOST_LONG, Setting
+from kgroup.source.config.properties_file import read_properties, read_user_file, user_path
 
 _CONFIG_FILE = "~/.config/kgroup/config.toml"
 

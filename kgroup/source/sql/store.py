@@ -1,36 +1,54 @@
-"""A table of offsets as a store: read in batches, changed in one transaction, compared before."""
+"""A table of offsets as a store: read in batches; compared and changed in one transaction.
+
+Rows that other programs wrote are checked before they are used. A few statements serve thousands of
+rows, on each kind of database.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import islice, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.offset import OffsetChange, StoreName
+from kgroup.errors import BrokerError, InputError, ProblemKind
+from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.source.base import OffsetReading
+from kgroup.source.offset_change import conflict, place_of
 from kgroup.source.sql.address import SqlAddress, check_file, parse_address
-from kgroup.source.sql.compare import work_of
-from kgroup.source.sql.engine import open_engine, transaction
-from kgroup.source.sql.fit import check_collisions, check_table, check_values
-from kgroup.source.sql.layout import TableLayout
-from kgroup.source.sql.row_reader import Found, read_rows
-from kgroup.source.sql.rows import delete_rows, insert_rows, select_rows, update_rows
-from kgroup.source.sql.sql_error import is_conflict, sql_errors
+from kgroup.source.sql.engine import is_conflict, open_engine, sql_errors, transaction
+from kgroup.source.sql.layout import KEY_ROLES, TableLayout
 from kgroup.source.sql.table import (
     TableFacts,
+    check_collisions,
     check_names,
+    check_table,
+    check_values,
     create_statement,
     exact_collation,
+    read_facts,
     sql_table,
 )
-from kgroup.source.sql.table_facts import read_facts
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import ColumnElement, Connection, Delete, FromClause, Insert, Table, Update
+
 
 _ATTEMPTS = 5
 """Times that a transaction is begun anew because another one was in its way."""
@@ -258,3 +276,413 @@ class SqlOffsetStore:
         names = sorted(changes)
         rows = select_rows(connection, self._table, names, texts=self._cut(facts), lock=True)
         return read_rows(rows, self._table.c.keys(), None, self.where, ProblemLog())
+
+
+MOST_CHARACTERS = 1 << 20
+"""Of a text; Kafka takes ids of 32,767 bytes and, by default, metadata of 4,096."""
+_SHOWN = 200
+"""Characters of a value in an error."""
+_MOST_OFFSET = 2**63 - 1
+_MOST_PARTITION = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a table holds of groups.
+
+    Attributes:
+        offsets: by group, then by topic and partition.
+        claimed: groups, topics and partitions of rows without an offset.
+        unusable: likewise of rows that are no offsets.
+    """
+
+    offsets: dict[str, dict[tuple[str, int], CommittedOffset]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    claimed: set[tuple[str, str, int]] = field(default_factory=set)
+    unusable: set[tuple[str, str, int]] = field(default_factory=set)
+
+    @property
+    def names(self) -> set[tuple[str, str]]:
+        """Groups and topics of all rows."""
+        names = {(group_id, topic) for group_id, topic, _ in self.claimed | self.unusable}
+        for group_id, stored in self.offsets.items():
+            names.update((group_id, topic) for topic, _ in stored)
+        return names
+
+
+def read_rows(
+    rows: Iterable[Sequence[Any]],
+    roles: Sequence[str],
+    wanted: Container[str] | None,
+    where: str,
+    problems: ProblemLog,
+) -> Found:
+    """Read rows.
+
+    Args:
+        rows: values in the order of `roles`, which begin with the key and the offset.
+        roles: of the columns.
+        wanted: ids of groups; rows of others are left out. None: of all.
+        where: the table, for people.
+        problems: takes what is wrong with rows.
+    """
+    found = Found()
+    extra = {role: roles.index(role) for role in roles[4:] if role != "generation"}
+    metadata, epoch, time = (extra.get(k) for k in ("metadata", "leader_epoch", "updated_at"))
+    offsets = found.offsets
+    for row in rows:
+        group_id, topic, partition, offset = row[:4]
+        if wanted is not None and not (isinstance(group_id, str) and group_id in wanted):
+            continue
+        if offset is None and "generation" in roles:
+            found.claimed.add(_key(row))
+            continue
+        # Hundreds of thousands of rows come this way: the usual ones are told by their types.
+        if not (
+            type(offset) is int
+            and type(partition) is int
+            and type(topic) is str
+            and type(group_id) is str
+            and 0 <= partition <= _MOST_PARTITION
+            and offset >= 0
+            and len(group_id) + len(topic) <= MOST_CHARACTERS
+            and not extra
+        ):
+            complaint = _complaint(dict(zip(roles, row, strict=True)))
+            if complaint:
+                found.unusable.add(_key(row))
+                problems.add(_problem(group_id, topic, partition, where, complaint))
+                continue
+            offset = int(offset)
+        if extra:
+            leader_epoch = None if epoch is None or row[epoch] is None else int(row[epoch])
+            if leader_epoch is not None and leader_epoch < 0:
+                leader_epoch = None
+            offsets[group_id][topic, partition] = CommittedOffset(
+                topic,
+                partition,
+                offset,
+                leader_epoch,
+                None if metadata is None else row[metadata],
+                None if time is None or row[time] is None else int(row[time]),
+            )
+        else:
+            offsets[group_id][topic, partition] = CommittedOffset(topic, partition, offset)
+    return found
+
+
+def _key(row: Sequence[Any]) -> tuple[str, str, int]:
+    """Give the key of a row: of arrays and documents, which have no hash, what Python shows."""
+    group_id, topic, partition = (
+        each if isinstance(each, Hashable) else repr(each) for each in row[:3]
+    )
+    return cast("tuple[str, str, int]", (group_id, topic, partition))
+
+
+def _problem(group_id: object, topic: object, partition: object, where: str, why: str) -> Problem:
+    return Problem(
+        ProblemKind.UNUSABLE,
+        f"Row of group {_shown(group_id)}, topic {_shown(topic)}, partition {_shown(partition)} of "
+        f"{where} left out: {why}.",
+        group_id if isinstance(group_id, str) else None,
+    )
+
+
+def _complaint(values: dict[str, Any]) -> str:
+    """Say what is wrong with a row, of a database that does not watch its types."""
+    for role in ("group_id", "topic"):
+        if not isinstance(values[role], str):
+            return f"expected a text as {role}, found {_shown(values[role])}"
+        if len(values[role]) > MOST_CHARACTERS:
+            return f"expected at most {MOST_CHARACTERS:,} characters as {role}, found more"
+    for role, most in (("partition", _MOST_PARTITION), ("offset", _MOST_OFFSET)):
+        number = values[role]
+        if not _is_whole(number) or not 0 <= number <= most:
+            return f"expected a whole number from 0 to {most} as {role}, found {_shown(number)}"
+    for role, most in (("leader_epoch", _MOST_PARTITION), ("updated_at", _MOST_OFFSET)):
+        number = values.get(role)
+        if number is not None and not (_is_whole(number) and -most <= number <= most):
+            return f"expected a whole number as {role}, found {_shown(number)}"
+    metadata = values.get("metadata")
+    if metadata is not None and not isinstance(metadata, str):
+        return f"expected a text as metadata, found {_shown(metadata)}"
+    if metadata is not None and len(metadata) > MOST_CHARACTERS:
+        return f"expected at most {MOST_CHARACTERS:,} characters as metadata, found more"
+    return ""
+
+
+def _shown(value: object) -> str:
+    """Write a value that may be anything a database can hold, shortened."""
+    text = repr(value[:MOST_CHARACTERS] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _is_whole(number: Any) -> bool:
+    """Tell whether it is one; a NUMERIC column gives decimals, NaN and infinity among them."""
+    if isinstance(number, Decimal):
+        return number.is_finite() and number == number.to_integral_value()
+    return isinstance(number, int)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Rows by role to delete, update and insert, in the order of their keys.
+
+    Attributes:
+        problems: of each group that is left out.
+    """
+
+    deleted: Sequence[Mapping[str, Any]]
+    updated: Sequence[Mapping[str, Any]]
+    inserted: Sequence[Mapping[str, Any]]
+    problems: tuple[Problem, ...]
+
+
+def work_of(
+    changes: Mapping[str, Sequence[OffsetChange]], found: Found, facts: TableFacts, *, now_ms: int
+) -> Work:
+    """Compare what is stored with what was expected, and give what is to be done.
+
+    Args:
+        changes: by group.
+        found: what is stored, and stays so until it is changed.
+        facts: of the table.
+        now_ms: time of rows whose offset was not committed at a known time.
+
+    Raises:
+        InputError: a partition has two changes.
+    """
+    deleted: list[Mapping[str, Any]] = []
+    updated: list[Mapping[str, Any]] = []
+    inserted: list[Mapping[str, Any]] = []
+    problems: list[Problem] = []
+    # A row's generation fences as long as the group lives, with an offset or without.
+    keeps_claims = "generation" in facts.columns and facts.columns["offset"].nullable
+    for group_id in sorted(changes):
+        ordered = sorted(changes[group_id], key=place_of)
+        _check_once(group_id, ordered)
+        stored = found.offsets.get(group_id, {})
+        reason = _unusable(group_id, ordered, found) or conflict(ordered, stored)
+        if reason is not None:
+            problems.append(Problem(ProblemKind.CHANGED, reason, group_id))
+            continue
+        for change in ordered:
+            at = place_of(change)
+            key = {"group_id": group_id, "topic": change.topic, "partition": change.partition}
+            if change.after is None:
+                if change.before is None:  # a claim without an offset stays
+                    continue
+                if keeps_claims:
+                    updated.append(key | _values(None, facts, now_ms))
+                else:
+                    deleted.append(key)
+            elif change.after != change.before:
+                is_there = at in stored or (group_id, *at) in found.claimed
+                (updated if is_there else inserted).append(
+                    key | _values(change.after, facts, now_ms)
+                )
+    return Work(deleted, updated, inserted, tuple(problems))
+
+
+def _check_once(group_id: str, ordered: Sequence[OffsetChange]) -> None:
+    for one, other in pairwise(ordered):
+        if place_of(one) == place_of(other):
+            raise InputError(
+                f"expected one change of each partition, found two of {one.topic}-{one.partition}",
+                group_id=group_id,
+                topic=one.topic,
+            )
+
+
+def _unusable(group_id: str, changes: Sequence[OffsetChange], found: Found) -> str | None:
+    """Say of which change there is a row that cannot be compared."""
+    for change in changes if found.unusable else ():
+        if (group_id, *place_of(change)) in found.unusable:
+            return (
+                f"{change.topic}-{change.partition}: expected an offset, found a row that is none."
+            )
+    return None
+
+
+def _values(after: CommittedOffset | None, facts: TableFacts, now_ms: int) -> dict[str, Any]:
+    """Give the values of a row; what a column cannot leave open is what Kafka means by it."""
+    values: dict[str, Any] = {"offset": after and after.committed_offset}
+    if "metadata" in facts.columns:
+        absent = None if facts.columns["metadata"].nullable else ""
+        known = after and after.metadata
+        values["metadata"] = absent if known is None else known
+    if "leader_epoch" in facts.columns:
+        absent_epoch = None if facts.columns["leader_epoch"].nullable else -1
+        epoch = after and after.leader_epoch
+        values["leader_epoch"] = absent_epoch if epoch is None else epoch
+    if "updated_at" in facts.columns:
+        time_ms = after and after.commit_timestamp_ms
+        values["updated_at"] = now_ms if time_ms is None else time_ms
+    return values
+
+
+_NAMES = 500
+"""Group ids in a statement; SQLite before 3.32 takes 999 parameters."""
+
+_ROWS = 10_000
+"""Rows in a statement."""
+
+_T = TypeVar("_T")
+
+
+def batches(items: Iterable[_T], size: int = _NAMES) -> Iterator[list[_T]]:
+    """Cut into lists of at most `size`."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def select_rows(
+    connection: Connection,
+    table: Table,
+    group_ids: Iterable[str] | None,
+    *,
+    texts: Collection[str] = (),
+    lock: bool = False,
+) -> Iterator[Any]:
+    """Give the rows of groups, or of all; columns as in the table.
+
+    The database may take other ids for the same, and so give too many.
+
+    Args:
+        connection: in a transaction.
+        table: of `sql_table`.
+        group_ids: sorted, so that two writers lock in one order.
+        texts: roles of columns that hold texts: of these comes one character more than
+            `MOST_CHARACTERS` at most, however large they are.
+        lock: whether nobody else may change these rows until the transaction ends.
+    """
+    from sqlalchemy import func, select
+
+    statement = select(
+        *(
+            func.substr(column, 1, MOST_CHARACTERS + 1).label(role) if role in texts else column
+            for role, column in table.c.items()
+        )
+    )
+    if lock:  # SQLite knows no such clause; there the whole file is locked
+        statement = statement.order_by(*(table.c[role] for role in KEY_ROLES)).with_for_update()
+    if group_ids is None:
+        yield from connection.execute(statement).all()
+        return
+    for batch in batches(group_ids):
+        yield from connection.execute(statement.where(table.c.group_id.in_(batch))).all()
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert plainly: a row that somebody else has inserted meanwhile is an IntegrityError."""
+    from sqlalchemy import insert, select
+
+    for batch in batches(rows, _ROWS):
+        if connection.dialect.name == "postgresql":
+            source = _unnested(table, batch)
+            names = list(source.c.keys())
+            connection.execute(insert(table).from_select(names, select(*source.c)))
+        else:
+            _execute_many(connection, insert(table).values(_open_values(table, batch[0])), batch)
+
+
+def update_rows(
+    connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, is_plain: bool
+) -> None:
+    """Update rows that are there and locked, found by their key; all have the same columns.
+
+    MySQL's driver sends many rows at a time of an INSERT only, and a statement for each of any
+    other; where the table `is_plain`, ON DUPLICATE KEY UPDATE does the same in an eighth of the
+    time. (Behind VALUES the driver leaves a doubled % as it is, so no name may have one.)
+    """
+    from sqlalchemy import update
+    from sqlalchemy.dialects.mysql import insert
+
+    is_plain &= connection.dialect.name != "sqlite" and not any("%" in c.name for c in table.c)
+    for batch in batches(rows, _ROWS):
+        names = [name for name in batch[0] if name not in KEY_ROLES]
+        if connection.dialect.name == "postgresql":
+            source = _unnested(table, batch)
+            statement = update(table).values({name: source.c[name] for name in names})
+            connection.execute(statement.where(*_same_key(table, source)))
+        elif is_plain:
+            inserting = insert(table).values(_open_values(table, batch[0]))
+            changed = {name: inserting.inserted[name] for name in names}
+            _execute_many(connection, inserting.on_duplicate_key_update(changed), batch)
+        else:
+            statement = update(table).values(_open_values(table, names))
+            _execute_many(connection, statement.where(*_exact_key(connection, table)), batch)
+
+
+def delete_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Delete rows, found by their key."""
+    from sqlalchemy import delete, tuple_
+
+    if connection.dialect.name not in ("postgresql", "sqlite"):
+        columns = tuple_(*(table.c[role] for role in KEY_ROLES))
+        for batch in batches(rows):
+            keys = [tuple(row[role] for role in KEY_ROLES) for row in batch]
+            connection.execute(delete(table).where(columns.in_(keys)))
+        return
+    for batch in batches(rows, _ROWS):
+        if connection.dialect.name == "postgresql":
+            source = _unnested(table, [{role: row[role] for role in KEY_ROLES} for row in batch])
+            connection.execute(delete(table).where(*_same_key(table, source)))
+        else:
+            _execute_many(connection, delete(table).where(*_exact_key(connection, table)), batch)
+
+
+def _open_values(table: Table, names: Iterable[str]) -> dict[ColumnElement[Any], Any]:
+    """Give columns their parameters, which have names of their own, as SQLAlchemy wants it."""
+    from sqlalchemy import bindparam
+
+    return {table.c[name]: bindparam(f"given_{name}") for name in names}
+
+
+def _execute_many(
+    connection: Connection, statement: Insert | Update | Delete, batch: Iterable[Mapping[str, Any]]
+) -> None:
+    """Run a statement for each row; SQLAlchemy, given dictionaries, takes longer than SQLite."""
+    compiled = statement.compile(dialect=connection.dialect)
+    given: list[Any]
+    if compiled.positiontup:
+        value = itemgetter(*(name.removeprefix("given_") for name in compiled.positiontup))
+        given = [value(row) for row in batch]
+    else:
+        given = [{f"given_{name}": value for name, value in row.items()} for row in batch]
+    connection.exec_driver_sql(str(compiled), given)
+
+
+def _exact_key(connection: Connection, table: Table) -> list[ColumnElement[bool]]:
+    """Compare the key exactly: a column of SQLite may have another collation than the key."""
+    from sqlalchemy import bindparam, collate
+
+    exact = connection.dialect.name == "sqlite"
+    conditions: list[ColumnElement[bool]] = []
+    for role in KEY_ROLES:
+        column: Any = table.c[role]
+        text = exact and role != "partition"
+        conditions.append(
+            (collate(column, "BINARY") if text else column) == bindparam(f"given_{role}")
+        )
+    return conditions
+
+
+def _same_key(table: Table, source: FromClause) -> list[ColumnElement[bool]]:
+    return [table.c[role] == source.c[role] for role in KEY_ROLES]
+
+
+def _unnested(table: Table, batch: Sequence[Mapping[str, Any]]) -> FromClause:
+    """Give rows to PostgreSQL as an array for each column: one statement, few parameters."""
+    from sqlalchemy import bindparam, column, func
+    from sqlalchemy.dialects.postgresql import ARRAY
+
+    names = list(batch[0])
+    arrays = [
+        bindparam(f"all_{name}", [row[name] for row in batch], ARRAY(table.c[name].type))
+        for name in names
+    ]
+    columns = [column(name, table.c[name].type) for name in names]
+    return func.unnest(*arrays).table_valued(*columns).render_derived(name="given")

@@ -1,16 +1,20 @@
-"""The table of offsets: as kgroup makes it, and as it is found."""
+"""The table of offsets: how kgroup creates it, how an existing one looks, and what fits into it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import AbsentTableError, InputError, UsageError
+from kgroup.model.offset import OffsetChange
 from kgroup.source.sql.layout import KEY_ROLES, TableLayout
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Dialect, Table
+    from sqlalchemy import Connection, Dialect, Inspector, Table
+
 
 _LONGEST_NAME = {"postgresql": 63, "mysql": 64}
 """Bytes, or characters, of a name; PostgreSQL would cut a longer one without an error."""
@@ -180,3 +184,380 @@ def absent(layout: TableLayout, shown: str) -> InputError:
         f"{shown}: expected the table {layout.shown}, found none",
         "have a change make it (--create-table), or name another (--sql-table)",
     )
+
+
+_INTEGERS = {"TINYINT": 7, "SMALLINT": 15, "MEDIUMINT": 23, "INTEGER": 31, "INT": 31, "BIGINT": 63}
+"""Bits of a type's largest number."""
+
+_TRANSACTIONAL = ("innodb", "rocksdb", "ndbcluster", "tokudb")
+
+
+def read_facts(connection: Connection, layout: TableLayout, shown: str) -> TableFacts:
+    """Look at the table.
+
+    Args:
+        connection: of any kind of database.
+        layout: the names.
+        shown: where the database is, for people.
+
+    Raises:
+        InputError: there is no such table, or it lacks a column.
+    """
+    from sqlalchemy import inspect
+    from sqlalchemy.exc import NoSuchTableError
+
+    inspector = inspect(connection)
+    try:
+        described = inspector.get_columns(layout.table, schema=layout.schema)
+    except NoSuchTableError:
+        raise absent(layout, shown) from None
+    if not described:
+        raise absent(layout, shown)
+    any_case = connection.dialect.name != "postgresql"
+    by_name = {_name(str(column["name"]), any_case): column for column in described}
+    missing = [name for name in layout.columns.values() if _name(name, any_case) not in by_name]
+    if missing:
+        found = ", ".join(str(column["name"]) for column in described)
+        raise InputError(
+            f"{shown}, table {layout.shown}: expected a column {' and '.join(missing)}; it has "
+            f"{found}. Name its columns in the profile, or add what is missing"
+        )
+    texts, engine = _mysql_texts(connection, layout), None
+    if texts is not None:
+        engine = _mysql_engine(connection, layout)
+    unique = _unique_keys(inspector, layout)
+    key = frozenset(_name(layout.columns[role], any_case) for role in KEY_ROLES)
+    found_key = [name for name, columns in unique if {_name(c, any_case) for c in columns} == key]
+    collations = _sqlite_collations(connection, layout, found_key)
+    columns = {}
+    for role, name in layout.columns.items():
+        column = by_name[_name(name, any_case)]
+        own = None if texts is None else texts.get(str(column["name"]))
+        columns[role] = _column(column, connection.dialect.name, own, collations.get(_name(name)))
+    used = {_name(name, any_case) for name in layout.columns.values()}
+    rest = [column for name, column in by_name.items() if name not in used]
+    rowid = _sqlite_rowid(inspector, layout, connection.dialect.name)
+    unfilled = tuple(str(c["name"]) for c in rest if _needs_value(c) and c["name"] != rowid)
+    generation = by_name.get(_name(layout.generation or "", any_case))
+    primary = inspector.get_pk_constraint(layout.table, schema=layout.schema)
+    others = inspector.get_indexes(layout.table, schema=layout.schema)
+    unique_count = bool(primary["constrained_columns"]) + sum(bool(i["unique"]) for i in others)
+    is_plain = unique_count == 1 and not (generation and _needs_value(generation))
+    return TableFacts(columns, bool(found_key), engine, unfilled, is_plain and not unfilled)
+
+
+def _name(name: str, any_case: bool = True) -> str:
+    return name.casefold() if any_case else name
+
+
+def _column(
+    column: Mapping[str, Any], dialect: str, mysql: Mapping[str, Any] | None, collation: str | None
+) -> ColumnFacts:
+    from sqlalchemy import CHAR, Numeric, String
+
+    kind = column["type"]
+    written = str(kind.compile()) if dialect == "sqlite" else type(kind).__name__
+    word = type(kind).__name__.upper()
+    most = None
+    if word in _INTEGERS:
+        # SQLite has 64 bits, whatever the type is called.
+        bits = 63 if dialect == "sqlite" else _INTEGERS[word]
+        most = 2 ** (bits + bool(getattr(kind, "unsigned", False))) - 1
+    elif isinstance(kind, Numeric) and dialect != "sqlite" and kind.asdecimal:
+        most = 10 ** ((kind.precision or 1000) - (kind.scale or 0)) - 1
+    is_text = isinstance(kind, String) and not isinstance(kind, CHAR) and word != "CITEXT"
+    length = kind.length if isinstance(kind, String) and dialect != "sqlite" else None
+    facts = dict(mysql or {})
+    return ColumnFacts(
+        name=str(column["name"]),
+        nullable=bool(column["nullable"]),
+        characters=facts.get("characters", length),
+        octets=facts.get("octets"),
+        charset=facts.get("charset"),
+        collation=facts.get("collation", collation),
+        most=None if most is None else min(most, 2**63 - 1),
+        is_text=is_text,
+        kind=written,
+    )
+
+
+def _mysql_texts(
+    connection: Connection, layout: TableLayout
+) -> Mapping[str, Mapping[str, Any]] | None:
+    """Give what MySQL's texts hold by column, None elsewhere: SQLAlchemy does not tell defaults."""
+    if connection.dialect.name in ("sqlite", "postgresql"):
+        return None
+    rows = connection.exec_driver_sql(
+        "SELECT column_name, character_maximum_length, character_octet_length, "
+        "character_set_name, collation_name FROM information_schema.columns "
+        "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s "
+        "AND character_set_name IS NOT NULL",
+        (layout.schema, layout.table),
+    )
+    return {
+        str(name): {
+            "characters": characters,
+            "octets": octets,
+            "charset": charset,
+            "collation": None if "nopad_bin" in collation or "0900_bin" in collation else collation,
+        }
+        for name, characters, octets, charset, collation in rows
+    }
+
+
+def _mysql_engine(connection: Connection, layout: TableLayout) -> str | None:
+    engine = connection.exec_driver_sql(
+        "SELECT engine FROM information_schema.tables "
+        "WHERE table_schema = COALESCE(%s, DATABASE()) AND table_name = %s",
+        (layout.schema, layout.table),
+    ).scalar()
+    return None if engine is None or engine.lower() in _TRANSACTIONAL else str(engine)
+
+
+def _unique_keys(inspector: Inspector, layout: TableLayout) -> list[tuple[str, Sequence[str]]]:
+    """Give names and columns of unique keys that hold for whole columns of all rows."""
+    table, schema = layout.table, layout.schema
+    primary = inspector.get_pk_constraint(table, schema=schema)
+    keys: list[tuple[str, Sequence[str]]] = [("", primary["constrained_columns"])]
+    for constraint in inspector.get_unique_constraints(table, schema=schema):
+        keys.append((str(constraint["name"]), constraint["column_names"]))
+    for index in inspector.get_indexes(table, schema=schema):
+        options = index.get("dialect_options", {})
+        partial = any(options.get(f"{name}_where") is not None for name in ("postgresql", "sqlite"))
+        columns = [name for name in index["column_names"] if name is not None]
+        if index["unique"] and not partial and len(columns) == len(index["column_names"]):
+            keys.append((str(index["name"]), columns))
+            if options.get("mysql_length"):  # only the beginnings of texts
+                keys.pop()
+    return keys
+
+
+def _sqlite_collations(
+    connection: Connection, layout: TableLayout, keys: Sequence[str]
+) -> Mapping[str, str]:
+    """Give by column what SQLite's key compares by, where it is not bytes."""
+    if connection.dialect.name != "sqlite" or not keys:
+        return {}
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    schema = "" if layout.schema is None else f"{quote(layout.schema)}."
+    found: dict[str, str] = {}
+    for _, index, unique, *_ in connection.exec_driver_sql(
+        f"PRAGMA {schema}index_list({quote(layout.table)})"
+    ):
+        rows = connection.exec_driver_sql(f"PRAGMA {schema}index_xinfo({quote(index)})").all()
+        names = [name for _, _, name, _, _, is_key in rows if is_key and name is not None]
+        if unique and {_name(name) for name in names} == {
+            _name(layout.columns[role]) for role in KEY_ROLES
+        }:
+            found |= {_name(n): c for _, _, n, _, c, is_key in rows if is_key and c != "BINARY"}
+    return found
+
+
+def _sqlite_rowid(inspector: Inspector, layout: TableLayout, dialect: str) -> str | None:
+    """Give the column that SQLite numbers by itself: an INTEGER that alone is the primary key."""
+    columns = inspector.get_pk_constraint(layout.table, schema=layout.schema)["constrained_columns"]
+    return columns[0] if dialect == "sqlite" and len(columns) == 1 else None
+
+
+def _needs_value(column: Mapping[str, Any]) -> bool:
+    filled = any(column.get(key) for key in ("computed", "identity"))
+    return (
+        not column["nullable"]
+        and column.get("default") is None
+        and column.get("autoincrement") is not True
+        and not filled
+    )
+
+
+_POSTGRESQL_KEY = 2600
+"""Bytes of group id and topic; PostgreSQL indexes entries of up to 2704 bytes."""
+
+_SHOWN = 60
+"""Characters of an id that a message shows."""
+
+
+def check_table(facts: TableFacts, layout: TableLayout, dialect: Dialect, where: str) -> None:
+    """Raise an InputError where the table cannot be written safely."""
+    if not facts.has_key:
+        key = ", ".join(layout.columns[role] for role in KEY_ROLES)
+        raise InputError(
+            f"{where}: expected a unique key ({key}), found none: two writers could store two "
+            f"offsets of one partition. Add it: {key_statement(layout, dialect)}"
+        )
+    if facts.engine is not None:
+        raise InputError(
+            f"{where}: expected a table with transactions, found one of {facts.engine}, which has "
+            "none: what is killed would stay half-written. Change it: ALTER TABLE … ENGINE=InnoDB"
+        )
+    if facts.unfilled:
+        raise InputError(
+            f"{where}: expected no further column without a default, found "
+            f"{', '.join(facts.unfilled)}: kgroup does not know what to write there"
+        )
+    for role, column in facts.columns.items():
+        expected_text = role in ("group_id", "topic", "metadata")
+        if expected_text and not column.is_text:
+            raise InputError(
+                f"{where}: expected column {column.name} to hold texts as they are (TEXT or "
+                f"VARCHAR), found {column.kind}"
+            )
+        if not expected_text and column.most is None:
+            raise InputError(
+                f"{where}: expected column {column.name} to hold whole numbers (BIGINT), found "
+                f"{column.kind}" + (", not epoch milliseconds" if role == "updated_at" else "")
+            )
+
+
+def check_values(
+    facts: TableFacts, changes: Mapping[str, Sequence[OffsetChange]], backend: str, where: str
+) -> None:
+    """Raise an InputError for the first value that its column cannot hold as it is."""
+    columns = facts.columns
+    for group_id, group_changes in changes.items():
+        _check_text(columns["group_id"], "group id", group_id, backend, where, group_id)
+        topics = {change.topic for change in group_changes}
+        for topic in topics:
+            _check_text(columns["topic"], "topic", topic, backend, where, group_id)
+            size = len(group_id.encode()) + len(topic.encode())
+            if backend == "postgresql" and size > _POSTGRESQL_KEY:
+                raise InputError(
+                    f"{where}: expected group id and topic of at most {_POSTGRESQL_KEY} bytes "
+                    f"together, which PostgreSQL can index; found {size}, of group "
+                    f"{_short(group_id)}",
+                    group_id=group_id,
+                )
+        for role, what, number in _numbers(group_changes):
+            column = columns.get(role)
+            if column is not None and column.most is not None and number > column.most:
+                raise InputError(
+                    f"{where}: expected a {what} of at most {column.most}, which column "
+                    f"{column.name} ({column.kind}) can hold; found {number}, of group "
+                    f"{_short(group_id)}. Make the column a BIGINT",
+                    group_id=group_id,
+                )
+        if "metadata" in columns:
+            texts = {c.after.metadata for c in group_changes if c.after and c.after.metadata}
+            for text in texts:
+                _check_text(columns["metadata"], "metadata", text, backend, where, group_id)
+
+
+def _numbers(changes: Iterable[OffsetChange]) -> Iterator[tuple[str, str, int]]:
+    """Give the largest number of each role."""
+    written = [change.after for change in changes if change.after is not None]
+    yield "partition", "partition", max((change.partition for change in changes), default=0)
+    yield "offset", "offset", max((after.committed_offset for after in written), default=0)
+    yield "leader_epoch", "leader epoch", max((a.leader_epoch or 0 for a in written), default=0)
+    yield "updated_at", "time", max((a.commit_timestamp_ms or 0 for a in written), default=0)
+
+
+def _check_text(
+    column: ColumnFacts, what: str, text: str, backend: str, where: str, group_id: str
+) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{where}: expected a {what} of Unicode characters, found half of a surrogate pair in "
+            f"{_short(text)}",
+            group_id=group_id,
+        ) from None
+    if backend == "postgresql" and "\0" in text:
+        raise InputError(
+            f"{where}: expected a {what} without the character NUL, which PostgreSQL cannot hold; "
+            f"found {_short(text)}",
+            group_id=group_id,
+        )
+    if (column.characters is not None and len(text) > column.characters) or (
+        column.octets is not None and size > column.octets
+    ):
+        raise InputError(
+            f"{where}: expected a {what} of at most {column.characters} characters, which column "
+            f"{column.name} can hold; found {len(text)}: {_short(text)}. Make the column larger",
+            group_id=group_id,
+        )
+    if column.charset not in (None, "utf8mb4") and not _is_held(text, column.charset or ""):
+        raise InputError(
+            f"{where}: expected a {what} that column {column.name} with the character set "
+            f"{column.charset} can hold; found {_short(text)}. Change it to utf8mb4",
+            group_id=group_id,
+        )
+
+
+def _is_held(text: str, charset: str) -> bool:
+    """Tell whether a character set of MySQL's surely has all characters of a text."""
+    return text.isascii() or (
+        charset in ("utf8", "utf8mb3") and all(ord(character) < 0x10000 for character in text)
+    )
+
+
+def check_collisions(
+    connection: Connection,
+    facts: TableFacts,
+    wanted: Collection[tuple[str, str]],
+    found: Collection[tuple[str, str]],
+    where: str,
+) -> None:
+    """Raise an InputError where the database takes two ids for one.
+
+    Args:
+        connection: asked about pairs that look so.
+        facts: of the table.
+        wanted: groups and topics that shall be written.
+        found: those that the table has, of groups that it takes for one of these.
+        where: the table, for people.
+    """
+    names = {*wanted, *found}
+    _check_distinct(
+        connection, facts.columns["group_id"], {(group, "") for group, _ in names}, where
+    )
+    _check_distinct(
+        connection, facts.columns["topic"], {(topic, group) for group, topic in names}, where
+    )
+
+
+def _check_distinct(
+    connection: Connection, column: ColumnFacts, names: Collection[tuple[str, str]], where: str
+) -> None:
+    """Raise an InputError where two ids that share a place, the second text, are one."""
+    if column.collation is None:
+        return
+    fold = _fold(column.collation)
+    for (place, folded, a), (other, other_folded, b) in pairwise(
+        sorted((place, fold(name), name) for name, place in names)
+    ):
+        if (place, folded) == (other, other_folded) and _equal(connection, column, a, b):
+            raise InputError(
+                f"{where}: expected column {column.name} to tell {_short(a)} from {_short(b)}; its "
+                f"collation {column.collation} takes them for one. Give the column a collation "
+                "that compares bytes (MySQL: utf8mb4_0900_bin, MariaDB: utf8mb4_nopad_bin, SQLite: "
+                "BINARY)",
+                group_id=place or a,
+            )
+
+
+def _fold(collation: str | None) -> Callable[[str], str]:
+    """Give what makes texts equal that a collation may take for one."""
+    if collation is None:
+        return str
+    if collation.endswith("_bin") or collation == "RTRIM":
+        return lambda text: text.rstrip(" ")
+    if collation == "NOCASE":
+        return lambda text: "".join(c.lower() if c.isascii() else c for c in text)
+    return _plain
+
+
+def _plain(text: str) -> str:
+    parts = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(c for c in parts if not unicodedata.combining(c)).rstrip(" ")
+
+
+def _equal(connection: Connection, column: ColumnFacts, a: str, b: str) -> bool:
+    """Ask MySQL whether its collation takes both for one; SQLite's are known."""
+    if column.charset is None:
+        return True
+    text = f"CONVERT(%s USING {column.charset}) COLLATE {column.collation}"
+    return bool(connection.exec_driver_sql(f"SELECT {text} = {text}", (a, b)).scalar())
+
+
+def _short(text: str) -> str:
+    return repr(text[:_SHOWN]) + ("…" if len(text) > _SHOWN else "")

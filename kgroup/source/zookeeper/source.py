@@ -254,7 +254,7 @@ class Zookeeper:
         Raises:
             BrokerError: no server answers, before anything was deleted.
         """
-        from kgroup.source.zookeeper.remover import delete_groups
+        from kgroup.source.zookeeper.writer import delete_groups
 
         return delete_groups(self._client, group_ids, on_done)
 

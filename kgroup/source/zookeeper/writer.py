@@ -1,4 +1,4 @@
-"""Writing of what groups have committed to ZooKeeper: compared and set.
+"""Change groups in ZooKeeper: write committed offsets (compare and set), and remove groups.
 
     /consumers/<group>/offsets/<topic>/<partition>     the offset in decimal ASCII
 
@@ -14,38 +14,38 @@ Nodes that are made on the way get the ACL of the node above: open to the world 
 `/consumers`, for consumers of any user write there (`ZkData.defaultAcls`), and what the cluster's
 people chose where they have chosen something else. When its last offset goes, so does the node of a
 topic; those of groups stay.
+
+All changes are transactions (multi), many in flight. kazoo's messages go over the connection that
+`ZookeeperClient` reads from: with its servers, TLS and digest, and without a thread and a round
+trip for each group. kazoo's own client would add a second session, with its own settings and
+threads.
+
+    multi     for each operation: int32 opcode, byte 0, int32 -1, the operation's fields;
+              then int32 -1, byte 1, int32 -1
+    answer    likewise with results; of one that failed the error of each operation: 0 for those
+              before the one that failed, -2 for those behind it
+
+Besides multi there is getACL: a new node gets the ACL of the node that it is put below.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kazoo.protocol.serialization import Create, Delete, SetData
+from kazoo.protocol.serialization import Create, Delete, GetACL, SetData, Transaction
 
 from kgroup.errors import BrokerError, InputError, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.problem import Problem
-from kgroup.model.zookeeper import ZookeeperTree
+from kgroup.model.zookeeper import Node, ZookeeperTree
 from kgroup.source.base import Question
 from kgroup.source.offset_change import At, conflict, place_of, remaining, unwritten
-from kgroup.source.zookeeper.client import ZookeeperClient
-from kgroup.source.zookeeper.nodes import is_name, read_tree
-from kgroup.source.zookeeper.remover import ATTEMPTS, CONSUMERS, active
-from kgroup.source.zookeeper.transaction import (
-    BUSY,
-    CONTENDED,
-    NO_ERROR,
-    LostError,
-    Operation,
-    acl_of,
-    parts_of,
-    reason_of,
-    run_transactions,
-    version_of,
-)
+from kgroup.source.zookeeper.client import ServerError, ZookeeperClient
+from kgroup.source.zookeeper.nodes import is_name, read_subtree, read_tree
 from kgroup.source.zookeeper.view import reading_of
 
 _GROUPS_AT_ONCE = 200
@@ -56,7 +56,8 @@ _NO_NAME = "No node of ZooKeeper can have this name, of the group or a topic."
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]")
 """What the name of a node cannot have (`org.apache.zookeeper.common.PathUtils.validatePath`)."""
 
-Transaction = list[Operation]
+Operation = Any
+"""kazoo's Create, SetData, Delete or CheckVersion, with its whole path."""
 
 
 def write_offsets(
@@ -126,7 +127,7 @@ class _Writer:
 
     # --- what each group needs ---
 
-    def _plan(self, group_ids: Sequence[str]) -> dict[str, list[Transaction]]:
+    def _plan(self, group_ids: Sequence[str]) -> dict[str, list[list[Operation]]]:
         """Read groups, and give what each needs; refuse those that may not be changed."""
         names = [group_id for group_id in group_ids if _can_be_made(group_id)]
         for group_id in group_ids:
@@ -222,7 +223,7 @@ class _Writer:
     # --- the doing of it ---
 
     def _run(
-        self, planned: Mapping[str, Sequence[Transaction]]
+        self, planned: Mapping[str, Sequence[list[Operation]]]
     ) -> dict[str, tuple[ProblemKind, str]]:
         """Run transactions; return the groups that are to be looked at again, and why."""
         flat = [(group_id, part) for group_id, parts in planned.items() for part in parts]
@@ -270,3 +271,240 @@ def _above(path: str, tree: ZookeeperTree) -> str:
 
 def _can_be_made(name: str) -> bool:
     return is_name(name) and not _FORBIDDEN.search(name)
+
+
+CONSUMERS = "/consumers"
+ATTEMPTS = 5
+"""How often a group is read and compared again that others write to at the same time."""
+_TOPIC_DEPTH = 4
+"""Of ``/consumers/<group>/owners/<topic>``."""
+_ACTIVE = "The group has {} (nodes below {}): stop its consumers first."
+
+
+def delete_groups(
+    client: ZookeeperClient, group_ids: Collection[str], on_done: Callable[[str], object]
+) -> tuple[Problem, ...]:
+    """Remove all nodes of groups; see `GroupRemover.delete_groups`.
+
+    Raises:
+        BrokerError: no server answers, before anything was deleted.
+    """
+    problems: list[Problem] = []
+    has_changed = False
+    for group_id in dict.fromkeys(group_ids):
+        try:
+            problem = _delete(client, group_id)
+        except BrokerError as error:
+            if not has_changed:
+                raise
+            problem = Problem(error.kind, f"{error}.", group_id=group_id)
+        has_changed = has_changed or problem is None or problem.kind is ProblemKind.UNKNOWN_END
+        if problem is None:
+            on_done(group_id)
+        else:
+            problems.append(problem)
+    return tuple(problems)
+
+
+def _delete(client: ZookeeperClient, group_id: str) -> Problem | None:
+    """Remove a group; return why it was not."""
+    root = f"{CONSUMERS}/{group_id}"
+    trouble: tuple[ProblemKind, str] = (ProblemKind.NOT_FOUND, "There is no such group.")
+    was_sent = False
+    for _ in range(ATTEMPTS if is_name(group_id) else 0):
+        try:
+            tree = read_subtree(client, root, None)
+        except BrokerError:
+            if not was_sent:
+                raise
+            break
+        if tree.problems:
+            problem = tree.problems[0]
+            return Problem(problem.kind, f"{problem.path}: {problem.reason}", group_id=group_id)
+        if root not in tree.nodes:
+            return None if was_sent else Problem(*trouble, group_id=group_id)
+        if (reason := active(group_id, tree, owners=True)) is not None:
+            return Problem(ProblemKind.ACTIVE, reason, group_id=group_id)
+        below = [node for path, node in tree.nodes.items() if f"{path}/".startswith(f"{root}/")]
+        operations = [
+            Delete(client.full_path(node.path), version_of(node))
+            for node in sorted(below, key=lambda node: -node.path.count("/"))
+        ]
+        try:
+            errors = run_transactions(client, list(parts_of(operations)))
+        except BrokerError:
+            if not was_sent:
+                raise
+            break
+        except LostError as lost:
+            was_sent = True
+            trouble = lost.unknown_end
+            continue
+        was_sent = True
+        error = next((each for each in errors if each), NO_ERROR)
+        if not error:
+            return None
+        trouble = reason_of(error)
+        if error not in CONTENDED:
+            break
+    return Problem(*trouble, group_id=group_id)
+
+
+def active(group_id: str, tree: ZookeeperTree, *, owners: bool) -> str | None:
+    """Say that consumers are registered or, where that counts, own partitions."""
+    root = f"{CONSUMERS}/{group_id}"
+    node = tree.nodes.get(f"{root}/ids")
+    if node is not None and node.stat.children:
+        ids = node.stat.children
+        return _ACTIVE.format(f"{ids} consumer{'s' if ids > 1 else ''}", f"{root}/ids")
+    owned = owners and sum(
+        path.startswith(f"{root}/owners/") and path.count("/") > _TOPIC_DEPTH for path in tree.nodes
+    )
+    if owned:
+        what = f"owners of {owned} partition{'s' if owned > 1 else ''}"
+        return _ACTIVE.format(what, f"{root}/owners")
+    return None
+
+
+_LARGEST = 900_000
+"""Bytes: a server takes no request above jute.maxbuffer, 1 MiB where nobody set it."""
+NO_ERROR = 0
+_NO_NODE, _NO_AUTH, _BAD_VERSION, _NODE_EXISTS, _NOT_EMPTY = -101, -102, -103, -110, -111
+_UNIMPLEMENTED, _READ_ONLY = -6, -119
+CONTENDED = frozenset({_NO_NODE, _BAD_VERSION, _NODE_EXISTS, _NOT_EMPTY})
+"""Errors by which ZooKeeper says that a node is not as it was read."""
+BUSY = "Others write to the group again and again: stop them first."
+_HEADER = struct.Struct(">iqi")
+_IN_FLIGHT = 32
+_BYTES_IN_FLIGHT = 8 << 20
+
+
+class LostError(Exception):
+    """A connection that broke.
+
+    Attributes:
+        errors: of the transactions whose answers had come.
+        sent: how many were sent; of those without an answer nobody knows whether they were done.
+        trouble: why.
+        unknown_end: what is told of those.
+    """
+
+    def __init__(self, errors: Sequence[int], sent: int, trouble: ServerError) -> None:
+        super().__init__(str(trouble))
+        self.errors = errors
+        self.sent = sent
+        self.trouble = trouble
+        self.unknown_end = (
+            ProblemKind.UNKNOWN_END,
+            f"{trouble}; whether the group was changed is not known: read it again.",
+        )
+
+
+def parts_of(operations: Iterable[Operation]) -> Iterator[list[Operation]]:
+    """Divide operations into transactions that a server takes; mostly there is one."""
+    part: list[Operation] = []
+    size = 0
+    for operation in operations:
+        more = _size(operation)
+        if part and size + more > _LARGEST:
+            yield part
+            part, size = [], 0
+        part.append(operation)
+        size += more
+    if part:
+        yield part
+
+
+def reason_of(error: int) -> tuple[ProblemKind, str]:
+    """Say why a transaction failed."""
+    if error in CONTENDED:
+        return ProblemKind.CHANGED, BUSY
+    if error == _NO_AUTH:
+        text = "The ACL of a node of the group does not let us write (zookeeper.digest)."
+        return ProblemKind.DENIED_NODE, text
+    if error == _UNIMPLEMENTED:
+        return ProblemKind.UNSUPPORTED, "ZooKeeper before 3.4 has no transactions."
+    if error == _READ_ONLY:
+        return ProblemKind.UNUSABLE, "The server is cut off from the others, and only lets read."
+    return ProblemKind.UNUSABLE, f"ZooKeeper answers with error {error}."
+
+
+def version_of(node: Node) -> int:
+    """Return the version in which a node was read, to be compared."""
+    return _ANY_VERSION if node.stat.version is None else node.stat.version
+
+
+def run_transactions(
+    client: ZookeeperClient, transactions: Sequence[Sequence[Operation]]
+) -> list[int]:
+    """Run transactions in order, each whether or not those before it succeeded.
+
+    Returns:
+        ZooKeeper's error code of each, 0 where it was done.
+
+    Raises:
+        LostError: the connection broke.
+        BrokerError: no server can be connected to; nothing was sent.
+    """
+    link = client.connected()
+    errors: list[int] = []
+    sent = size = 0
+    sizes = [sum(map(_size, operations)) for operations in transactions]
+    try:
+        while len(errors) < len(transactions):
+            while sent < len(transactions) and (
+                sent == len(errors)
+                or (sent - len(errors) < _IN_FLIGHT and size + sizes[sent] <= _BYTES_IN_FLIGHT)
+            ):
+                sent += 1  # as soon as a part of it may be on its way
+                link.send([Transaction(transactions[sent - 1])])
+                size += sizes[sent - 1]
+            error, body = link.answer()
+            size -= sizes[len(errors)]
+            errors.append(_error(error, body, link.who))
+            client.deadline.heard()
+    except ServerError as trouble:
+        client.drop()
+        raise LostError(errors, sent, trouble) from None
+    return errors
+
+
+def acl_of(client: ZookeeperClient, path: str) -> list[Any] | None:
+    """Return the ACL of a node, as kazoo has it; None where it is gone or not told.
+
+    Raises:
+        BrokerError: no server answers.
+    """
+    try:
+        link = client.connected()
+        link.send([GetACL(client.full_path(path))])
+        error, body = link.answer()
+    except ServerError as trouble:
+        client.drop()
+        raise client.error([trouble]) from None
+    if error:
+        return None
+    acl, _ = GetACL.deserialize(body, _HEADER.size)
+    # A server hides the digests of others from those who may not change the ACL.
+    if any(each.id.scheme == "digest" and each.id.id.endswith(":x") for each in acl):
+        return None
+    return list(acl)
+
+
+def _error(error: int, body: bytes, who: str) -> int:
+    """Find the error of the operation that made a transaction fail."""
+    if error:
+        return error
+    try:
+        results = Transaction.deserialize(body, _HEADER.size)
+    except (struct.error, UnicodeDecodeError, IndexError, KeyError):
+        raise ServerError(
+            ProblemKind.UNUSABLE, f"{who} gives an answer that cannot be read"
+        ) from None
+    codes = [int(getattr(each, "code", 0)) for each in results if isinstance(each, Exception)]
+    return next((code for code in codes if code), NO_ERROR)  # all behind that one have -2
+
+
+def _size(operation: Operation) -> int:
+    """Return the bytes of an operation in a transaction."""
+    return len(operation.serialize()) + 9

@@ -128,14 +128,14 @@ def test_log_append_time_of_v2_is_the_largest_timestamp() -> None:
     data = log.batch([Plain(0, 10), Plain(1, 20)], flags=log.LOG_APPEND, max_timestamp=5000)
     batch = only(data)
     assert batch.timestamp_type == "log_append"
-    assert [cast(Record, record).timestamp_ms for record in read_records(batch)] == [5000, 5000]
+    assert [cast("Record", record).timestamp_ms for record in read_records(batch)] == [5000, 5000]
 
 
 def test_delete_horizon_is_the_base_timestamp() -> None:
     data = log.batch([Plain(0, 10), Plain(1, 20)], flags=log.DELETE_HORIZON, base_timestamp=90_000)
     batch = only(data)
     assert batch.delete_horizon_ms == batch.base_timestamp_ms == 90_000
-    assert [cast(Record, record).timestamp_ms for record in read_records(batch)] == [10, 20]
+    assert [cast("Record", record).timestamp_ms for record in read_records(batch)] == [10, 20]
 
 
 def test_batch_that_compaction_emptied() -> None:
@@ -161,7 +161,7 @@ def test_one_log_of_all_formats() -> None:
         + log.batch(written[8:], codec="zstd")
     )
     assert records(data) == [as_record(plain) for plain in written]
-    assert [cast(RecordBatch, item).magic for item in walk(data)] == [0, 0, 0, 1, 2]
+    assert [cast("RecordBatch", item).magic for item in walk(data)] == [0, 0, 0, 1, 2]
 
 
 def test_outer_message() -> None:
@@ -178,20 +178,20 @@ def test_compaction_leaves_gaps_inside_a_wrapper() -> None:
     # 10 and 13 of 10..14 are left: inside they are 0 and 3, and the wrapper has the last one's
     inside = log.message(0, b"a", None) + log.message(3, b"b", None)
     data = log.message(13, None, log.compress("gzip", inside), attributes=1)
-    assert [cast(Record, record).offset for record in records(data)] == [10, 13]
+    assert [cast("Record", record).offset for record in records(data)] == [10, 13]
 
 
 def test_wrapper_offset_zero_means_offsets_inside_are_absolute() -> None:
     # what some versions of librdkafka produced
     inside = log.message(0, b"a", None) + log.message(1, b"b", None)
     data = log.message(0, None, log.compress("snappy", inside), attributes=2)
-    assert [cast(Record, record).offset for record in records(data)] == [0, 1]
+    assert [cast("Record", record).offset for record in records(data)] == [0, 1]
 
 
 def test_log_append_time_of_a_wrapper_overrides_those_inside() -> None:
     written = [Plain(5, 100, b"a"), Plain(6, 101, b"b")]
     data = log.message_set(written, magic=1, codec="lz4", flags=log.LOG_APPEND, timestamp=9000)
-    assert [cast(Record, record).timestamp_ms for record in records(data)] == [9000, 9000]
+    assert [cast("Record", record).timestamp_ms for record in records(data)] == [9000, 9000]
 
 
 def test_message_without_timestamp_inside_a_wrapper_with_one() -> None:
@@ -327,7 +327,9 @@ def test_unknown_codecs(magic: int) -> None:
 def test_damaged_compression_is_the_whole_batch(codec: str) -> None:
     data = log.batch([*TWO], codec=codec, body=b"\x01\x02\x03nothing that was compressed")
     (damage,) = read_records(only(data))
-    assert damage == Damage(0, len(data), ProblemKind.BAD_COMPRESSION, cast(Damage, damage).reason)
+    assert damage == Damage(
+        0, len(data), ProblemKind.BAD_COMPRESSION, cast("Damage", damage).reason
+    )
 
 
 @pytest.mark.parametrize("codec", log.CODECS[1:])

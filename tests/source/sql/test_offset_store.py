@@ -294,7 +294,7 @@ def test_nothing_heavy_is_imported_before_it_is_used() -> None:
     code = (
         "import sys, kgroup.source.sql\n"
         "from kgroup.source.sql import OffsetStore\n"
-        "import kgroup.source.sql.store, kgroup.source.sql.setting\n"
+        "import kgroup.source.sql.store, kgroup.source.sql.address\n"
         "assert OffsetStore.__name__ == 'OffsetStore'\n"
         "heavy = {'sqlalchemy', 'sqlite3', 'psycopg', 'pymysql', 'kafka'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

@@ -14,8 +14,7 @@ from sqlalchemy import event
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import ProblemLog
-from kgroup.source.sql.row_reader import MOST_CHARACTERS, read_rows
-from kgroup.source.sql.store import SqlOffsetStore
+from kgroup.source.sql.store import MOST_CHARACTERS, SqlOffsetStore, read_rows
 
 ROLES = ("group_id", "topic", "partition", "offset", "metadata", "leader_epoch", "updated_at")
 SOUND = ("g", "t", 0, 7, "", 1, 1_700_000_000_000)

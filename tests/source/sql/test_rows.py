@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, Select, make_url
 
 from kgroup.source.sql.layout import TableLayout
-from kgroup.source.sql.rows import select_rows
+from kgroup.source.sql.store import select_rows
 from kgroup.source.sql.table import sql_table
 
 

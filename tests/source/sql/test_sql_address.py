@@ -9,9 +9,14 @@ import pytest
 
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.source.config.client_setting import Secret
-from kgroup.source.sql.address import parse_address, sql_url
+from kgroup.source.sql.address import (
+    SqlSettings,
+    parse_address,
+    parse_sql_profile,
+    sql_settings,
+    sql_url,
+)
 from kgroup.source.sql.layout import TableLayout, parse_table_name
-from kgroup.source.sql.setting import SqlSettings, parse_sql_profile, sql_settings
 from kgroup.source.sql.store import SqlOffsetStore
 
 SECRET = "tr0ub4dor"

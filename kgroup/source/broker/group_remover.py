@@ -21,10 +21,9 @@ from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, is_missing
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name
+from kgroup.source.broker.group_change import NOT_BEGUN, Change, Outcome, change_groups, refused
 from kgroup.source.broker.group_list import list_hidden_groups
 from kgroup.source.broker.group_reader import GroupReader
-from kgroup.source.broker.write.outcome import NOT_BEGUN, Change, Outcome, change_groups
-from kgroup.source.broker.write.refused import refused
 
 _OLD = (
     "Kafka before 1.1 cannot delete groups; what they have committed expires after "

@@ -1,1 +1,0 @@
-"""What administrators ask brokers, beside groups and offsets."""

@@ -1,1 +1,0 @@
-"""Connections to brokers, and what their failures mean."""

@@ -1,1 +1,0 @@
-"""All that changes something on brokers: offsets and groups, and only those that are named."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kgroup import __version__
-from kgroup.operation.part import PARTS
+from kgroup.operation.doctor import PACKAGES
 from tests.cli.command_line import Cli
 from tests.cli.man_pages import pages
 
@@ -127,7 +127,7 @@ def test_it_brings_what_it_says(installed: Path, tmp_path: Path) -> None:
     columns = ("--columns", "name,condition", "--no-headers", "-o", "tsv")
     rows = run(installed / "bin" / "kgroup", "doctor", *columns, cwd=tmp_path).splitlines()
     conditions = dict(row.split("\t") for row in rows)
-    wanted = {part.name: "missing" if part.extra else "ok" for part in PARTS}
+    wanted = {part.name: "missing" if part.extra else "ok" for part in PACKAGES}
     assert {name: conditions[name] for name in wanted} == wanted
     shipped = {path.name: path.read_text("utf-8") for path in installed.glob("share/man/man1/*")}
     assert shipped == pages()

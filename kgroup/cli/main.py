@@ -75,7 +75,7 @@ ONE_PRESS_S = 1.0
 
 def _show_versions(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> None:
     if is_wanted and not ctx.resilient_parsing:
-        from kgroup.operation.part import versions
+        from kgroup.operation.doctor import versions
 
         write(f"{name} {version}\n" for name, version in (("kgroup", __version__), *versions()))
         ctx.exit()

@@ -1,21 +1,26 @@
-"""Describe groups: state, members, who owns what, what is committed and how far behind it is."""
+"""Describe groups: state, members, owned partitions, committed offsets, lag and time lag.
+
+Lag computed from a committed offset and the log end offset is an upper bound: offsets between them
+may belong to transaction markers, or to records that compaction removed. Only reading the log shows
+whether a record waits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import NamedTuple
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Membership, Topology
 from kgroup.model.log_range import LogRange, OffsetMark
-from kgroup.model.offset import CommitStore, CommittedOffset, ShareOffset
+from kgroup.model.next_record import NextReading, Position
+from kgroup.model.offset import CommitStore, CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.pattern import Pattern
-from kgroup.operation.commit import with_kafka_commits
-from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
-from kgroup.operation.time_lag import with_time_lags
+from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
     Capability,
@@ -24,6 +29,270 @@ from kgroup.source.base import (
     NextRecordSource,
     Question,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDescription:
+    """One partition that a group has committed, that a member owns, or that nobody owns but should.
+
+    More attributes are as in `CommittedOffset`, and None where nothing is committed.
+
+    Attributes:
+        topic: name of the user's topic; None where only its id is known (a partition that is owned
+            and not committed).
+        log_end_offset: offset that the next record written to the partition gets; for readers of
+            committed records that of the first one in an open transaction.
+        lag: `log_end_offset` minus `committed_offset`, as Kafka's tools compute it; negative where
+            the commit lies past the end of the log.
+        member_id: the member that owns the partition, None where nobody does.
+        topic_id: of the assignment, or else of the commit.
+        owned_since_epoch: epoch in which that member got the partition, or the task that reads it
+            (consumer and streams groups of Kafka 4.3 and later).
+        log_start_offset: offset of the first record that the partition still has.
+        mark: what is wrong with the partition or the commit; None where nothing is known to be.
+        next_timestamp_ms: time of the next record to read; None where that was not asked, there
+            is none, or it has no time.
+        time_lag_ms: how long ago that was; 0 where nothing is left to read.
+        owner_thread: ZooKeeper consumers: number of the owner's stream that reads the partition.
+        owned_since_ms: ZooKeeper consumers: when the owner took it.
+        committed_in: ZooKeeper consumers: where the commit was found; see `with_kafka_commits`.
+        waiting: how many records wait at most: offsets from `committed_offset`, or from
+            `log_start_offset` where that is later, to `log_end_offset`; 0 where somebody looked and
+            there was none (`with_time_lags`, `with_records_seen`).
+    """
+
+    topic: str | None
+    partition: int
+    committed_offset: int | None
+    leader_epoch: int | None
+    metadata: str | None
+    commit_timestamp_ms: int | None
+    expire_timestamp_ms: int | None
+    log_end_offset: int | None
+    lag: int | None
+    member_id: str | None
+    topic_id: str | None
+    owned_since_epoch: int | None
+    log_start_offset: int | None
+    mark: OffsetMark | None
+    next_timestamp_ms: int | None = None
+    time_lag_ms: int | None = None
+    owner_thread: int | None = None
+    owned_since_ms: int | None = None
+    committed_in: CommitStore | None = None
+    waiting: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOffsetDescription:
+    """One partition that a share group works on; more attributes as in `ShareOffset`.
+
+    Attributes:
+        log_end_offset: offset that the next record written to the partition gets.
+        lag: records that the group has not finished: `log_end_offset` minus `start_offset` minus
+            `delivery_complete_count`, as Kafka's DescribeShareGroupOffsets has it (KIP-1226); None
+            before Kafka 4.2, which kept no count.
+        next_timestamp_ms: time of the first record that is not finished; as in
+            `OffsetDescription`.
+        time_lag_ms: likewise.
+    """
+
+    topic: str | None
+    partition: int | None
+    state: str | None
+    start_offset: int | None
+    delivery_complete_count: int | None
+    log_end_offset: int | None
+    lag: int | None
+    leader_epoch: int | None
+    state_epoch: int | None
+    topic_id: str
+    next_timestamp_ms: int | None = None
+    time_lag_ms: int | None = None
+
+
+def records_waiting(row: OffsetDescription | ShareOffsetDescription) -> int:
+    """Return how many records wait in a partition at most; 0 where that is not known."""
+    return (row.waiting if isinstance(row, OffsetDescription) else row.lag) or 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """One group; attributes as in `kgroup.model.group.Group`, in the order of the JSON output.
+
+    Attributes:
+        offsets: commits, owned partitions, and (from a cluster or ZooKeeper) partitions of
+            subscribed topics that nobody owns, sorted by topic and partition.
+        total_lag: sum of the known lags of `offsets` and `share_offsets`, of which those below 0
+            count as 0: a commit past the end does not make up for others; None where none is known.
+        max_time_lag_ms: largest of their known lags in time; likewise.
+    """
+
+    group_id: str
+    type: GroupType
+    state: GroupState | None
+    protocol_type: str | None
+    assignor: str | None
+    generation_id: int | None
+    group_epoch: int | None
+    assignment_epoch: int | None
+    leader_id: str | None
+    coordinator: Broker | None
+    offsets_partition: int | None
+    state_timestamp_ms: int | None
+    members: tuple[Member, ...]
+    offsets: tuple[OffsetDescription, ...]
+    pending_offsets: tuple[PendingOffset, ...]
+    total_lag: int | None
+    topology: Topology | None
+    share_offsets: tuple[ShareOffsetDescription, ...] | None
+    last_stable: Membership | None
+    max_time_lag_ms: int | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait for the group at most, in partitions of which that is known."""
+        shared = self.share_offsets or ()
+        return sum(map(records_waiting, self.offsets)) + sum(map(records_waiting, shared))
+
+
+_MOST_OFFSETS = 1000
+"""A transaction, or a few, of which nothing but markers is left; a look costs a fetch."""
+
+Row = TypeVar("Row", OffsetDescription, ShareOffsetDescription)
+
+
+def with_time_lags(
+    report: Report[GroupDescription],
+    source: NextRecordSource,
+    *,
+    committed: bool = False,
+    now_ms: int | None = None,
+) -> Report[GroupDescription]:
+    """Add to descriptions how long ago the next record to read was made.
+
+    That is 0 where nothing is left to read, and unknown where the next record is not: nothing is
+    committed, the commit lies outside the log, the topic may not be read, the record has no time.
+
+    Args:
+        report: of `describe`.
+        source: tells the times of records.
+        committed: as it was for `describe`.
+        now_ms: epoch milliseconds that are now; None for this machine's clock.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    positions = {
+        position
+        for group in report.data
+        for row in _rows(group)
+        if not _is_at_end(row) and (position := _position(row)) is not None
+    }
+    reading = source.next_records(positions, committed=committed)
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    return replace(
+        report,
+        data=tuple(_timed(group, reading, now) for group in report.data),
+        errors=report.errors + reading.problems,
+    )
+
+
+def with_records_seen(
+    report: Report[GroupDescription],
+    source: NextRecordSource,
+    is_asked: Callable[[GroupDescription, OffsetDescription], bool],
+) -> Report[GroupDescription]:
+    """Set `waiting` to 0 where the offsets before a reader hold no record.
+
+    Partitions with more than 1,000 such offsets are taken to hold one. Where the records cannot be
+    read, `waiting` stays the upper limit that it is.
+
+    Args:
+        report: of `describe`, with log ends for readers of all records.
+        source: where records are read.
+        is_asked: tells for which partitions it matters.
+
+    Raises:
+        BrokerError: no broker answers.
+    """
+    positions = {
+        position
+        for group in report.data
+        for row in group.offsets
+        if row.waiting and row.waiting <= _MOST_OFFSETS and is_asked(group, row)
+        if (position := _waiting_position(row)) is not None
+    }
+    if not positions:
+        return report
+    reading = source.next_records(positions)
+    empty = {at for at, record in reading.records.items() if record.offset is None}
+
+    def seen(row: OffsetDescription) -> OffsetDescription:
+        return replace(row, waiting=0) if row.waiting and _waiting_position(row) in empty else row
+
+    data = tuple(replace(each, offsets=tuple(map(seen, each.offsets))) for each in report.data)
+    return replace(report, data=data) if empty else report
+
+
+def _waiting_position(row: OffsetDescription) -> Position | None:
+    """Return where a reader finds the next record: at the commit, or at the start of the log."""
+    if row.topic is None or row.committed_offset is None:
+        return None
+    return (row.topic, row.partition, max(row.committed_offset, row.log_start_offset or 0))
+
+
+def _is_at_end(row: OffsetDescription | ShareOffsetDescription) -> bool:
+    """Tell whether there is nothing left to read, as offsets tell."""
+    if isinstance(row, ShareOffsetDescription):
+        return row.lag == 0
+    return row.waiting == 0 and row.mark is not OffsetMark.PAST_END
+
+
+def _rows(group: GroupDescription) -> Iterator[OffsetDescription | ShareOffsetDescription]:
+    yield from group.offsets
+    yield from group.share_offsets or ()
+
+
+def _position(row: OffsetDescription | ShareOffsetDescription) -> Position | None:
+    """Return from where the next record is to be looked for; None where that makes no sense."""
+    if isinstance(row, ShareOffsetDescription):
+        offset, start = row.start_offset, None
+    else:
+        offset, start = row.committed_offset, row.log_start_offset
+    if row.topic is None or row.partition is None or offset is None or row.log_end_offset is None:
+        return None
+    if offset > row.log_end_offset or (start is not None and offset < start):
+        return None
+    return (row.topic, row.partition, offset)
+
+
+def _timed(group: GroupDescription, reading: NextReading, now_ms: int) -> GroupDescription:
+    shared = group.share_offsets
+    group = replace(
+        group,
+        offsets=tuple(_timed_row(row, reading, now_ms) for row in group.offsets),
+        share_offsets=shared and tuple(_timed_row(row, reading, now_ms) for row in shared),
+    )
+    lags = [row.time_lag_ms for row in _rows(group) if row.time_lag_ms is not None]
+    return replace(group, max_time_lag_ms=max(lags, default=None))
+
+
+def _timed_row(row: Row, reading: NextReading, now_ms: int) -> Row:
+    if _is_at_end(row):
+        return replace(row, time_lag_ms=0)
+    position = _position(row)
+    record = None if position is None else reading.records.get(position)
+    if record is None:
+        return row
+    if record.offset is None:
+        row = replace(row, time_lag_ms=0)
+        return replace(row, waiting=0) if isinstance(row, OffsetDescription) else row
+    time_ms = record.timestamp_ms
+    # A record from a clock that is ahead of this machine's is not read before it was written.
+    lag_ms = None if time_ms is None else max(now_ms - time_ms, 0)
+    return replace(row, next_timestamp_ms=time_ms, time_lag_ms=lag_ms)
+
 
 _ASSIGNED = (GroupState.STABLE, GroupState.RECONCILING)
 """States in which what nobody owns shall have no owner, or has none yet."""

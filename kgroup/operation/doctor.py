@@ -1,16 +1,77 @@
-"""What is installed, what is missing for what, and whether what was asked for can be reached."""
+"""What is installed, what is missing for what, and whether a service answers."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kgroup import __version__
 from kgroup.errors import BrokerError, ExitStatus
-from kgroup.operation.part import PARTS, Part, installed_version, versions
 from kgroup.operation.report import Report
 from kgroup.source.base import ReachSource
 from kgroup.word import Word
+
+
+class Package(NamedTuple):
+    """A package that kgroup uses.
+
+    Attributes:
+        name: of the distribution.
+        needed_for: what cannot be done without it.
+        extra: of kgroup that brings it; None: it comes with kgroup itself.
+    """
+
+    name: str
+    needed_for: str
+    extra: str | None = None
+
+
+PACKAGES = (
+    Package("click", "every command line"),
+    Package("cramjam", "compressed batches"),
+    Package("cryptography", "key stores (JKS, PKCS12)"),
+    Package("google-crc32c", "checksums of batches"),
+    Package("google-re2", "patterns (--regex, subscriptions)"),
+    Package("kafka-python", "clusters (-b, -C)"),
+    Package("kazoo", "ZooKeeper (--zookeeper)"),
+    Package("msgspec", "snapshots, and files of offsets and plans"),
+    Package("numpy", "large logs and groups, history"),
+    Package("orjson", "JSON"),
+    Package("pyarrow", "decode-offsets, large logs, history"),
+    Package("rich", "tables on a terminal"),
+    Package("tabulate", "tables in documents"),
+    Package("llvmlite", "decoding large logs fast", "fast"),
+    Package("numba", "decoding large logs fast", "fast"),
+    Package("duckdb", "questions of kgroup history (or pyspark)", "history"),
+    Package("plotly", "kgroup history report", "history"),
+    Package("pyspark", "kgroup history stream, and build of much data", "spark"),
+    Package("pandas", "pyspark", "spark"),
+    Package("sqlalchemy", "offsets in SQL tables", "sql"),
+    Package("psycopg", "offsets in PostgreSQL", "sql"),
+    Package("pymysql", "offsets in MySQL and MariaDB", "sql"),
+)
+"""As `pyproject.toml` has them."""
+
+
+def installed_version(name: str) -> str | None:
+    """Tell the version of a distribution; None where it is not installed. It is not imported."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def versions() -> Iterator[tuple[str, str]]:
+    """Yield Python and the packages that are installed, with their versions."""
+    yield "Python", sys.version.partition(" ")[0]
+    for package in PACKAGES:
+        found = installed_version(package.name)
+        if found is not None:
+            yield package.name, found
 
 
 class Condition(Word):
@@ -67,7 +128,7 @@ def _installed(java_trouble: str | None) -> Iterator[Diagnosis]:
     python, version = next(versions())
     for name, found in (("kgroup", __version__), (python, version)):
         yield Diagnosis("part", name, Condition.OK, found, "everything")
-    yield from map(_part, PARTS)
+    yield from map(_package, PACKAGES)
     needed_for = "pyspark"
     if java_trouble is None:
         yield Diagnosis("program", "java", Condition.OK, needed_for=needed_for)
@@ -77,14 +138,14 @@ def _installed(java_trouble: str | None) -> Iterator[Diagnosis]:
         )
 
 
-def _part(part: Part) -> Diagnosis:
-    version = installed_version(part.name)
+def _package(package: Package) -> Diagnosis:
+    version = installed_version(package.name)
     if version is not None:
-        return Diagnosis("part", part.name, Condition.OK, version, part.needed_for)
-    extra = f"[{part.extra}]" if part.extra else ""
+        return Diagnosis("part", package.name, Condition.OK, version, package.needed_for)
+    extra = f"[{package.extra}]" if package.extra else ""
     advice = f"pip install 'kgroup{extra}'"
     return Diagnosis(
-        "part", part.name, Condition.MISSING, needed_for=part.needed_for, advice=advice
+        "part", package.name, Condition.MISSING, needed_for=package.needed_for, advice=advice
     )
 
 

@@ -22,8 +22,8 @@ from kgroup.operation.assign.group import (
     find_group,
     group_spec,
 )
-from kgroup.operation.commit import with_kafka_commits
 from kgroup.operation.report import Report, first_names
+from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.consumer.message import PAUSE_EPOCH
 from kgroup.simulation.scenario.scenario import (

@@ -26,9 +26,9 @@ from kgroup.model.snapshot import (
     SnapshotRange,
     SnapshotTopic,
 )
-from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.report import Report, outcome
 from kgroup.operation.select_groups import select_groups
+from kgroup.operation.zookeeper.commit import kafka_offsets
 from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, ClusterSource, GroupSource, Question
 
 T = TypeVar("T")

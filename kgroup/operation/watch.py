@@ -1,17 +1,262 @@
-"""Describe groups again and again, and tell what has changed."""
+"""Describe groups again and again, and list what has changed between two descriptions.
+
+A change is a value that was known before and is known to differ now. A value that is unknown for a
+while is no change: the owners of a classic group are unknown while it rebalances, and only owners
+that differ afterwards are changes. Values of a broker that did not answer are taken as unchanged.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from kgroup.errors import BrokerError, KgroupError, ProblemKind
+from kgroup.model.group import GroupState, GroupType, Member
+from kgroup.model.log_range import OffsetMark
 from kgroup.model.problem import Problem
-from kgroup.operation.change import Change, compare
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.describe import GroupDescription, OffsetDescription, ShareOffsetDescription
 from kgroup.operation.report import Report
+from kgroup.word import Word
+
+
+class ChangeKind(Word):
+    """What has changed; promised to scripts."""
+
+    GROUP_FOUND = ("group-found", "A group is there; `after` is its whole description.")
+    GROUP_GONE = ("group-gone", "The group does not exist any more.")
+    STATE = ("state", "State of the group.")
+    COORDINATOR = ("coordinator", "Broker that runs the group.")
+    ASSIGNOR = ("assignor", "Assignor that the group uses.")
+    GENERATION = ("generation", "Classic: number of the last completed rebalance.")
+    LEADER = ("leader", "Classic: id of the member that assigns.")
+    EPOCH = ("epoch", "Not classic: epoch of the group.")
+    ASSIGNMENT_EPOCH = ("assignment-epoch", "Not classic: epoch of the target assignment.")
+    MEMBER_JOINED = ("member-joined", "A member has joined; `after` is what is known of it.")
+    MEMBER_LEFT = ("member-left", "A member has left; `before` is what was known of it.")
+    MEMBER_STATE = ("member-state", "Not classic: where a member stands in a reconciliation.")
+    MEMBER_EPOCH = ("member-epoch", "Not classic: epoch that a member has reached.")
+    SUBSCRIPTION = ("subscription", "Topics and regular expression that a member subscribes to.")
+    ASSIGNMENT = ("assignment", "Share and streams: partitions or tasks of a member.")
+    OWNER = ("owner", "Id of the member that owns the partition; null: nobody.")
+    COMMITTED_OFFSET = ("committed-offset", "Committed offset of the partition; null: none.")
+    START_OFFSET = ("start-offset", "Share: first offset of the partition that is not finished.")
+    LAG = ("lag", "Records that the group is behind in the partition; null: not known.")
+    TIME_LAG = ("time-lag", "With `--time-lag`: milliseconds that it is behind; null: not known.")
+    MARK = ("mark", "What is wrong with the partition or the commit; null: nothing known.")
+
+
+_REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
+_UNANSWERED = (ProblemKind.DENIED, ProblemKind.NO_COORDINATOR)
+
+_Row = OffsetDescription | ShareOffsetDescription
+_At = tuple[str | None, str | None, int | None]  # topic or else its id, partition
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that has changed.
+
+    Attributes:
+        time_ms: when it was noticed, by this machine's clock.
+        topic: user's topic concerned; None too where only its id is known.
+        topic_id: its id, where the source tells it.
+        before: what it was, as in the description; None: nothing, or not known.
+        after: what it is; likewise.
+    """
+
+    time_ms: int
+    group_id: str
+    change: ChangeKind
+    member_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    topic_id: str | None = None
+    before: Any = None
+    after: Any = None
+
+
+def compare(
+    known: Mapping[str, GroupDescription], report: Report[GroupDescription], time_ms: int
+) -> tuple[tuple[Change, ...], dict[str, GroupDescription]]:
+    """Compare a report with what was known before it.
+
+    Args:
+        known: descriptions by group id; empty at first, so that every group is found then.
+        report: of `describe`.
+        time_ms: epoch milliseconds of the report.
+
+    Returns:
+        Changes, group by group, and what is known now.
+    """
+    found: list[Change] = []
+    now: dict[str, GroupDescription] = {}
+    described = {group.group_id: group for group in report.data}
+    for group_id in sorted(known.keys() | described.keys()):
+        before, after = known.get(group_id), described.get(group_id)
+        if before is None and after is not None:
+            now[group_id] = after
+            found.append(Change(time_ms, group_id, ChangeKind.GROUP_FOUND, after=after))
+        elif before is not None and _is_unanswered(group_id, before, after, report.errors):
+            now[group_id] = before
+        elif before is not None and after is not None:
+            now[group_id] = _with_what_was_known(before, after)
+            found += changes(before, now[group_id], time_ms)
+        else:
+            found.append(Change(time_ms, group_id, ChangeKind.GROUP_GONE))
+    return tuple(found), now
+
+
+def changes(before: GroupDescription, after: GroupDescription, time_ms: int) -> Iterator[Change]:
+    """Yield what differs between two descriptions of one group: group, members, partitions."""
+    group_id = before.group_id
+    for kind, old, new in _differing(before, after, _GROUP_FIELDS):
+        yield Change(time_ms, group_id, kind, before=old, after=new)
+    old_members = {member.member_id: member for member in before.members}
+    new_members = {member.member_id: member for member in after.members}
+    for member_id in sorted(old_members.keys() | new_members.keys()):
+        for kind, old, new in _member_changes(
+            old_members.get(member_id), new_members.get(member_id), before.type
+        ):
+            yield Change(time_ms, group_id, kind, member_id, before=old, after=new)
+    old_rows, new_rows = _rows(before), _rows(after)
+    for at in sorted(old_rows.keys() | new_rows.keys(), key=_order):
+        old_row, new_row = old_rows.get(at), new_rows.get(at)
+        row = new_row or old_row
+        assert row is not None
+        place = (row.topic, row.partition, row.topic_id)
+        for kind, old, new in _differing(old_row, new_row, _ROW_FIELDS):
+            yield Change(time_ms, group_id, kind, None, *place, old, new)
+
+
+_GROUP_FIELDS = (
+    (ChangeKind.STATE, "state"),
+    (ChangeKind.COORDINATOR, "coordinator"),
+    (ChangeKind.ASSIGNOR, "assignor"),
+    (ChangeKind.GENERATION, "generation_id"),
+    (ChangeKind.LEADER, "leader_id"),
+    (ChangeKind.EPOCH, "group_epoch"),
+    (ChangeKind.ASSIGNMENT_EPOCH, "assignment_epoch"),
+)
+_MEMBER_FIELDS = ((ChangeKind.MEMBER_STATE, "state"), (ChangeKind.MEMBER_EPOCH, "member_epoch"))
+_ROW_FIELDS = (
+    (ChangeKind.OWNER, "member_id"),
+    (ChangeKind.COMMITTED_OFFSET, "committed_offset"),
+    (ChangeKind.START_OFFSET, "start_offset"),
+    (ChangeKind.LAG, "lag"),
+    (ChangeKind.TIME_LAG, "time_lag_ms"),
+    (ChangeKind.MARK, "mark"),
+)
+
+
+def _differing(
+    before: object, after: object, fields: Iterable[tuple[ChangeKind, str]]
+) -> Iterator[tuple[ChangeKind, Any, Any]]:
+    for kind, name in fields:
+        old, new = getattr(before, name, None), getattr(after, name, None)
+        if old != new:
+            yield kind, old, new
+
+
+def _member_changes(
+    before: Member | None, after: Member | None, group_type: GroupType
+) -> Iterator[tuple[ChangeKind, Any, Any]]:
+    if before is None:
+        yield ChangeKind.MEMBER_JOINED, None, after
+    elif after is None:
+        yield ChangeKind.MEMBER_LEFT, before, None
+    else:
+        yield from _differing(before, after, _MEMBER_FIELDS)
+        old, new = _subscribed(before), _subscribed(after)
+        if old != new:
+            yield ChangeKind.SUBSCRIPTION, old, new
+        if group_type in (GroupType.SHARE, GroupType.STREAMS):
+            has, had = after.tasks or after.assignment, before.tasks or before.assignment
+            if has != had:
+                yield ChangeKind.ASSIGNMENT, had, has
+
+
+def _subscribed(member: Member) -> dict[str, Any] | None:
+    """Return what a member subscribes to, without what it says about the past."""
+    asked = member.subscription
+    return None if asked is None else {"topics": asked.topics, "regex": asked.regex}
+
+
+def _rows(group: GroupDescription) -> dict[_At, _Row]:
+    rows: list[_Row] = [*group.offsets, *(group.share_offsets or ())]
+    return {
+        (row.topic, None if row.topic is not None else row.topic_id, row.partition): row
+        for row in rows
+    }
+
+
+def _order(at: _At) -> tuple[bool, str, str, int]:
+    topic, topic_id, partition = at
+    return (topic is None, topic or "", topic_id or "", -1 if partition is None else partition)
+
+
+# --- what is not known now ---
+
+
+def _is_unanswered(
+    group_id: str,
+    before: GroupDescription,
+    after: GroupDescription | None,
+    problems: Collection[Problem],
+) -> bool:
+    """Tell whether a group may be otherwise than, or there though it is not, in the report."""
+    brokers = {each.coordinator.id for each in (before, after) if each and each.coordinator}
+    for problem in problems:
+        if problem.kind is ProblemKind.NOT_FOUND or problem.group_id not in (None, group_id):
+            continue
+        if after is None and problem.topic is None:
+            return True
+        if problem.group_id == group_id:
+            if problem.broker is not None or problem.kind in _UNANSWERED:
+                return True
+        elif problem.broker in brokers:
+            return True
+    return False
+
+
+def _with_what_was_known(before: GroupDescription, after: GroupDescription) -> GroupDescription:
+    """Put what was known in the place of what is not known now."""
+    lasting = _LASTING + _LASTING_WITH_MEMBERS if after.members else _LASTING
+    known = {
+        name: getattr(before, name)
+        for name in lasting
+        if getattr(after, name) is None and getattr(before, name) is not None
+    }
+    subscriptions = {member.member_id: member.subscription for member in before.members}
+    known["members"] = tuple(
+        replace(member, subscription=member.subscription or subscriptions.get(member.member_id))
+        for member in after.members
+    )
+    if after.type is GroupType.CLASSIC and after.state in _REBALANCING:
+        known["offsets"] = _with_owners(before.offsets, after.offsets)
+    return replace(after, **known)
+
+
+_LASTING = ("state", "coordinator", "generation_id", "group_epoch", "assignment_epoch")
+_LASTING_WITH_MEMBERS = ("assignor", "leader_id")
+
+
+def _with_owners(
+    before: tuple[OffsetDescription, ...], after: tuple[OffsetDescription, ...]
+) -> tuple[OffsetDescription, ...]:
+    """Keep who owned what, and rows that are there for no other reason."""
+    rows = {(row.topic, row.partition): row for row in after}
+    for row in before:
+        at = (row.topic, row.partition)
+        now = rows.get(at)
+        if now is None and row.committed_offset is None:
+            rows[at] = row
+        elif now is not None:
+            mark = row.mark if now.mark is None and row.mark is OffsetMark.NO_OWNER else now.mark
+            rows[at] = replace(now, member_id=now.member_id or row.member_id, mark=mark)
+    return tuple(sorted(rows.values(), key=lambda row: _order((row.topic, None, row.partition))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ import pytest
 from kgroup.assignor.spec import GroupSpec
 from kgroup.model.group import GroupState
 from kgroup.operation.assign import what_if
+from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.group import find_group, read_group
-from kgroup.operation.assign.run import settled
 from kgroup.operation.assign.what_if import AddedMembers
 from kgroup.source.broker.source import Cluster
 from tests.broker.servers import Broker, broker

@@ -19,8 +19,8 @@ import pytest
 
 from kgroup.assignor.spec import GroupSpec
 from kgroup.operation.assign import what_if
+from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.group import read_group
-from kgroup.operation.assign.run import settled
 from kgroup.operation.assign.what_if import AddedMembers
 from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 from kgroup.source.zookeeper.address import parse_address

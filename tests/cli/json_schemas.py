@@ -27,8 +27,8 @@ from kgroup.model.offset import StoredOffset, StoreName
 from kgroup.model.problem import Problem
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.check.rule import Finding, RuleDescription
-from kgroup.operation.decode.statistics import Count
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.decode import Count
+from kgroup.operation.describe import GroupDescription
 from kgroup.operation.doctor import Diagnosis
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation

@@ -15,7 +15,7 @@ import pytest
 
 from kgroup.cli.main import kgroup
 from kgroup.model.group import Group, GroupType, Member
-from kgroup.operation.check.command import with_commands
+from kgroup.operation.check.check import with_commands
 from kgroup.operation.check.rule import Basis, Finding, Rule
 from kgroup.operation.describe import describe
 from kgroup.operation.printed_command import Reach, connected_by

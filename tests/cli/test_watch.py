@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.operation.change import ChangeKind
+from kgroup.operation.watch import ChangeKind
 from kgroup.source.base import Question
 from tests.cli.command_line import Cli
 from tests.cli.fake_cluster import FakeCluster

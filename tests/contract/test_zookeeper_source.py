@@ -10,8 +10,7 @@ import pytest
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.snapshot import Origin, SnapshotNode
-from kgroup.operation.describe import describe
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.describe import GroupDescription, describe
 from kgroup.operation.take_snapshot import take_snapshot
 from kgroup.source.base import GroupSource, Question
 from kgroup.source.snapshot.file import read_snapshot, snapshot_lines

@@ -34,7 +34,7 @@ from kgroup.model.offset import StoredOffset, StoreName
 from kgroup.model.pattern import parse_regex
 from kgroup.model.snapshot import Origin, Snapshot
 from kgroup.model.zookeeper import Node, Stat
-from kgroup.operation.assign.assign import AssignRequest, assign_specs
+from kgroup.operation.assign.dry_run import AssignRequest, assign_specs
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.check.check import Request, check
 from kgroup.operation.check.limit import parse_limit, read_baseline

@@ -11,12 +11,16 @@ import pytest
 from kgroup.assignor.spec import GroupSpec
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign import what_if
-from kgroup.operation.assign.assign import AssignRequest, assign_specs
-from kgroup.operation.assign.move import Move
-from kgroup.operation.assign.outcome import AssignPlan, after, dry_run
-from kgroup.operation.assign.run import bounced, compared, settled
+from kgroup.operation.assign.dry_run import (
+    AssignRequest,
+    assign_specs,
+    bounced,
+    compared,
+    random_ids,
+    settled,
+)
+from kgroup.operation.assign.outcome import AssignPlan, Move, after, dry_run
 from kgroup.operation.assign.spec import SpecError, read_spec, read_specs
-from kgroup.operation.assign.unknown_id import random_ids
 from kgroup.operation.assign.what_if import AddedMembers, Changes
 from tests.assignor.random_group import RandomGroup
 from tests.examples import examples

@@ -11,8 +11,8 @@ import pytest
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.errors import UsageError
-from kgroup.operation.assign.assign import AssignRequest, Mode, assign_specs
 from kgroup.operation.assign.client import software
+from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_specs
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import SpecError, as_asked, read_spec, read_specs
 from kgroup.operation.assign.what_if import lead, leaves, set_partitions

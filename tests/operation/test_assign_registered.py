@@ -11,9 +11,9 @@ from kgroup.assignor.zookeeper import thread_name
 from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.zookeeper import Node, ZookeeperTree
 from kgroup.operation.assign import what_if
+from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import dry_run
-from kgroup.operation.assign.run import settled
 from kgroup.protocol.zookeeper.tree import tree_of
 from tests.operation.sources import TreeSource
 from tests.recorded_tree import OLDER_TREES, TREE, recorded, recorded_tree

@@ -10,13 +10,11 @@ import pytest
 from kgroup.assignor.spec import GroupSpec
 from kgroup.errors import UsageError
 from kgroup.operation.assign import what_if
-from kgroup.operation.assign.move import Move
-from kgroup.operation.assign.outcome import after, dry_run
-from kgroup.operation.assign.overlap import Overlap
-from kgroup.operation.assign.run import bounced, compared, settled
+from kgroup.operation.assign.dry_run import bounced, compared, random_ids, settled
+from kgroup.operation.assign.outcome import Move, after, dry_run
 from kgroup.operation.assign.spec import SpecError, read_spec
-from kgroup.operation.assign.unknown_id import random_ids
 from kgroup.operation.assign.what_if import AddedMembers
+from kgroup.operation.assign.zookeeper import Overlap
 
 OWNED = {"C1": [["P", 0, 0], ["P", 1, 0], ["P", 2, 1]], "C2": [["P", 3, 0], ["P", 4, 1]]}
 

@@ -13,9 +13,9 @@ from kgroup.model.offset import CommitStore, CommittedOffset
 from kgroup.model.snapshot import Origin, SnapshotCommit
 from kgroup.model.zookeeper import Node, Stat, ZookeeperTree
 from kgroup.operation.assign.group import read_group
-from kgroup.operation.commit import larger, with_kafka_commits
 from kgroup.operation.describe import describe
 from kgroup.operation.take_snapshot import take_snapshot
+from kgroup.operation.zookeeper.commit import larger, with_kafka_commits
 from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
 from kgroup.protocol.zookeeper.tree import tree_of
 from kgroup.source.snapshot.source import snapshot_source

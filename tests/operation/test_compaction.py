@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.operation.decode.decode import decode
-from kgroup.operation.decode.selection import Selection
+from kgroup.operation.decode import Selection, decode
 from kgroup.protocol.batch.batch import Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.source.log.segment_file import find_segments

@@ -19,8 +19,7 @@ from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log as ReadLog
 from kgroup.model.segment import Segment
-from kgroup.operation.decode.decode import Decoding, decode, decode_message
-from kgroup.operation.decode.selection import NOT_COMMITTED, Selection
+from kgroup.operation.decode import NOT_COMMITTED, Decoding, Selection, decode, decode_message
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import LogDir
 from tests.columnar.log_writer import Plain, batch, message_set

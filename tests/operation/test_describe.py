@@ -22,8 +22,12 @@ from kgroup.model.group import (
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offset import CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.describe import describe
-from kgroup.operation.description import GroupDescription, OffsetDescription, ShareOffsetDescription
+from kgroup.operation.describe import (
+    GroupDescription,
+    OffsetDescription,
+    ShareOffsetDescription,
+    describe,
+)
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading
 from tests.operation.sources import FakeSource
 

@@ -11,8 +11,7 @@ from kgroup.model.group import Broker
 from kgroup.model.offset import StoreName
 from kgroup.model.problem import Problem
 from kgroup.operation import doctor
-from kgroup.operation.doctor import Condition, Diagnosis, examine
-from kgroup.operation.part import PARTS
+from kgroup.operation.doctor import PACKAGES, Condition, Diagnosis, examine
 from kgroup.source.base import ReachSource
 
 ONE, TWO = Broker(1, "kafka-1", 9092), Broker(2, "::1", 9093)
@@ -84,7 +83,7 @@ def test_what_is_missing_is_said_with_what_needs_it_and_how_to_get_it(
     report = examine(None, "set JAVA_HOME")
     assert report.exit_status is ExitStatus.DONE
     by_name = {row.name: row for row in report.data}
-    assert [*by_name][2:] == [*(part.name for part in PARTS), "java"]
+    assert [*by_name][2:] == [*(part.name for part in PACKAGES), "java"]
     missing = {row.name: row.advice for row in report.data if row.condition is Condition.MISSING}
     assert missing == {
         "rich": "pip install 'kgroup'",

@@ -10,9 +10,7 @@ import pytest
 from kgroup.columnar import input_size
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.kernel import compiled
-from kgroup.operation.decode.decode import decode
-from kgroup.operation.decode.selection import Selection
-from kgroup.operation.decode.statistics import Count, count_records
+from kgroup.operation.decode import Count, Selection, count_records, decode
 from kgroup.protocol.batch.batch import Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records
 from kgroup.source.log.segment_file import find_segments

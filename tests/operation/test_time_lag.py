@@ -8,8 +8,7 @@ from kgroup.model.log_range import LogRange
 from kgroup.model.next_record import NextReading, NextRecord, Position
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.describe import describe
-from kgroup.operation.time_lag import with_time_lags
+from kgroup.operation.describe import describe, with_time_lags
 from tests.operation.sources import FakeSource
 
 NOW_MS = 1_700_000_000_000

@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
-from kgroup.operation.assign import unknown_id, what_if
+from kgroup.operation.assign import what_if
+from kgroup.operation.assign.dry_run import (
+    bounced,
+    compared,
+    dry_run_as,
+    is_small,
+    is_small_restart,
+    random_ids,
+    settled,
+)
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
-from kgroup.operation.assign.run import bounced, compared, settled
 from kgroup.operation.assign.spec import read_spec
 from kgroup.operation.assign.what_if import AddedMembers
 
@@ -42,7 +50,7 @@ def test_ids_have_the_shape_of_real_ones() -> None:
     def made(protocol: str, added: AddedMembers) -> str:
         strategy = {"classic": "range", "consumer": "uniform", "share": "simple"}[protocol]
         spec = what_if.add_members(group(strategy, protocol=protocol), added)
-        return unknown_id.random_ids(spec, 5)["new-1"]
+        return random_ids(spec, 5)["new-1"]
 
     assert re.fullmatch(f"c-{UUID}", made("classic", AddedMembers(client_id="c")))
     static = AddedMembers(client_id="c", instance_id="i")
@@ -88,9 +96,9 @@ def test_a_client_id_that_nobody_tells_is_the_default_one_of_the_library(
         }
     )
     spec = what_if.add_members(read, AddedMembers())
-    assert re.fullmatch(f"{client_id}-{UUID}", unknown_id.random_ids(spec, 0)["new-1"])
+    assert re.fullmatch(f"{client_id}-{UUID}", random_ids(spec, 0)["new-1"])
     back = what_if.restart_member(read, "m")
-    assert re.fullmatch(f"{client_id}-{UUID}", unknown_id.random_ids(back, 0)["new-1"])
+    assert re.fullmatch(f"{client_id}-{UUID}", random_ids(back, 0)["new-1"])
 
 
 def of_librdkafka(*client_ids: str) -> GroupSpec:
@@ -110,16 +118,16 @@ def of_librdkafka(*client_ids: str) -> GroupSpec:
 def test_a_new_member_is_called_as_most_of_the_leaders_library_are() -> None:
     spec = what_if.add_members(of_librdkafka("a", "pay", "pay"), AddedMembers())
     for seed in range(7):
-        assert re.fullmatch(f"pay-{UUID}", unknown_id.random_ids(spec, seed)["new-1"])
+        assert re.fullmatch(f"pay-{UUID}", random_ids(spec, seed)["new-1"])
     left = of_librdkafka("a", "pay", "pay")
     left = replace(left, members=(), departed=left.members, leader_client=left.members[-1].client)
     joined = what_if.add_members(left, AddedMembers())
-    assert re.fullmatch(f"pay-{UUID}", unknown_id.random_ids(joined, 0)["new-1"])
+    assert re.fullmatch(f"pay-{UUID}", random_ids(joined, 0)["new-1"])
 
 
 def test_a_new_member_is_called_as_any_where_each_is_called_otherwise() -> None:
     spec = what_if.add_members(of_librdkafka("a", "pay"), AddedMembers())
-    made = [unknown_id.random_ids(spec, seed)["new-1"] for seed in range(7)]
+    made = [random_ids(spec, seed)["new-1"] for seed in range(7)]
     assert made[0].startswith("a-")
     assert {name.partition("-")[0] for name in made} == {"a", "pay"}
 
@@ -169,9 +177,9 @@ def test_a_rolling_restart_by_ids_that_sort_as_before_depends_on_none() -> None:
 
 
 def test_in_a_large_rolling_restart_it_is_not_found_out() -> None:
-    assert unknown_id.is_small_restart(three_of_librdkafka(8_333))  # 6 rebalances, 49,998
+    assert is_small_restart(three_of_librdkafka(8_333))  # 6 rebalances, 49,998
     large = three_of_librdkafka(8_334)
-    assert not unknown_id.is_small_restart(large)
+    assert not is_small_restart(large)
     first, *later = bounced(large).runs
     assert {move.depends_on_id for move in first.first.moves} == {False}
     for run in later:
@@ -200,7 +208,7 @@ def test_what_is_not_marked_comes_out_with_any_other_ids_too(strategy: str) -> N
     sure = [member for member, depends in unsure(plan).items() if not depends]
     differing = set()
     for seed in range(1000, 1030):
-        other = unknown_id.dry_run_as(spec, seed)
+        other = dry_run_as(spec, seed)
         assert other.assignment is not None
         assert {m: set(other.assignment[m]) for m in sure} == {
             m: set(plan.assignment[m]) for m in sure
@@ -234,8 +242,8 @@ def test_very_large_groups_are_not_assigned_again() -> None:
 
 
 def test_nor_are_groups_of_very_many_members() -> None:
-    assert unknown_id.is_small(what_if.add_members(group("range"), AddedMembers(4_998)))
-    assert not unknown_id.is_small(what_if.add_members(group("range"), AddedMembers(4_999)))
+    assert is_small(what_if.add_members(group("range"), AddedMembers(4_998)))
+    assert not is_small(what_if.add_members(group("range"), AddedMembers(4_999)))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +254,7 @@ def test_whether_a_group_is_assigned_again_changes_the_marks_only(
 ) -> None:
     spec = what_if.add_members(group(strategy, protocol=protocol), AddedMembers(20))
     marked = settled(spec).first
-    monkeypatch.setattr(unknown_id, "MOST_IDS", 21)
+    monkeypatch.setattr("kgroup.operation.assign.dry_run.MOST_IDS", 21)
     unmarked = settled(spec).first
     assert None not in unsure(marked).values()
     assert set(unsure(unmarked).values()) == {None}
@@ -257,12 +265,12 @@ def test_whether_a_group_is_assigned_again_changes_the_marks_only(
 
 def test_an_unknown_id_is_nowhere_in_a_plan() -> None:
     spec = what_if.lead(what_if.add_members(group("sticky"), AddedMembers(9)), "new-2")
-    plan = unknown_id.dry_run_as(spec, 3)
+    plan = dry_run_as(spec, 3)
     assert re.search(UUID, repr(plan)) is None
     assert plan.leader_id == "new-2"
     assert plan.balance is not None
     assert len(plan.balance.idle_members) == 8
-    assert len(set(unknown_id.random_ids(spec, 3).values())) == 9
+    assert len(set(random_ids(spec, 3).values())) == 9
     assert dry_run(spec).computed_as == plan.computed_as
 
 

@@ -32,11 +32,10 @@ from kgroup.history.sql.interval import Interval
 from kgroup.history.sql.user_query import Answer
 from kgroup.model.offset import StoredOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.assign.run import Bounce, Run
-from kgroup.operation.change import compare
+from kgroup.operation.assign.dry_run import Bounce, Run
 from kgroup.operation.check.rule import Finding, RuleDescription
-from kgroup.operation.decode.statistics import Count
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.decode import Count
+from kgroup.operation.describe import GroupDescription
 from kgroup.operation.doctor import Diagnosis
 from kgroup.operation.list_groups import ListedGroup
 from kgroup.operation.locate import GroupLocation, TransactionLocation
@@ -48,6 +47,7 @@ from kgroup.operation.plan.verify.step import StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.report import Report
 from kgroup.operation.simulate import ShippedScenario
+from kgroup.operation.watch import compare
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
 from kgroup.render import doctor

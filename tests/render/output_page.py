@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from kgroup.history.query.past_group import PastDescription
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.describe import GroupDescription
 from kgroup.render.group.assign_object import PlanObject, RunObject
 
 _DOCS = Path(__file__).parents[2] / "docs"

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from kgroup.operation.assign import what_if
+from kgroup.operation.assign.dry_run import bounced, compared, settled
 from kgroup.operation.assign.outcome import AssignPlan
-from kgroup.operation.assign.run import bounced, compared, settled
 from kgroup.operation.assign.spec import read_spec
 from kgroup.render.group.assign_object import run_object
 from kgroup.render.group.assignment import bounces_sheet, bounces_text, compared_text

@@ -9,9 +9,8 @@ import pytest
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, GroupState, GroupType, Member, Membership
 from kgroup.model.log_range import OffsetMark
-from kgroup.operation.change import Change, ChangeKind
-from kgroup.operation.describe import describe
-from kgroup.operation.description import GroupDescription, OffsetDescription
+from kgroup.operation.describe import GroupDescription, OffsetDescription, describe
+from kgroup.operation.watch import Change, ChangeKind
 from kgroup.render.cell import Kind, cell
 from kgroup.render.group.description import SECTIONS, description_text
 from kgroup.render.group.group import (

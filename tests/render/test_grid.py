@@ -11,8 +11,8 @@ import pytest
 from kgroup.assignor.base import Topic
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.operation.assign import what_if
+from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.outcome import AssignPlan, after, dry_run
-from kgroup.operation.assign.run import settled
 from kgroup.operation.assign.what_if import AddedMembers
 from kgroup.render.group.grid import grid_text
 

@@ -8,12 +8,12 @@ import pytest
 
 from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.model.log_range import OffsetMark
-from kgroup.operation.change import Change, ChangeKind
 from kgroup.operation.check.rule import Basis, Rule, Severity
 from kgroup.operation.doctor import Condition
 from kgroup.operation.offsets.plan import Result
 from kgroup.operation.plan.plan import Target, Verdict
 from kgroup.operation.plan.verify.condition import Progress
+from kgroup.operation.watch import Change, ChangeKind
 from kgroup.operation.zookeeper.fetcher import FetchState, ResetCause
 from kgroup.render.document import SCHEMA_VERSION
 from tests.render.output_page import field_names, load, rows_under, tables

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from kgroup.errors import InputError, KgroupError
 from kgroup.model.segment import SegmentStatus
-from kgroup.operation.decode.decode import decode
-from kgroup.operation.decode.selection import Selection
+from kgroup.operation.decode import Selection, decode
 from kgroup.source.log.segment_file import find_segments, log_end
 from kgroup.source.log.source import LogDir
 from tests.examples import examples

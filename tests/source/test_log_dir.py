@@ -18,8 +18,7 @@ from kgroup.model.problem import ProblemLog
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.check.check import Request, check
 from kgroup.operation.check.rule import Rule
-from kgroup.operation.decode.decode import decode
-from kgroup.operation.decode.selection import Selection
+from kgroup.operation.decode import Selection, decode
 from kgroup.operation.describe import describe
 from kgroup.protocol.batch.batch import RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches

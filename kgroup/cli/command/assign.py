@@ -133,7 +133,7 @@ def command(
         raise click.UsageError("--grid is a drawing for people; leave it out, or -o and --columns")
     if client is not None and kafka_version is not None:
         raise click.UsageError("--client names a version itself; leave out --kafka-version")
-    from kgroup.operation.assign.assign import AssignRequest, Mode, assign_group, assign_specs
+    from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group, assign_specs
     from kgroup.render.group import assignment as render
     from kgroup.render.group.assign_object import assign_object
 

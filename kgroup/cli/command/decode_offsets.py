@@ -41,7 +41,7 @@ from kgroup.errors import ExitStatus
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kgroup.operation.decode.decode import Decoding
+    from kgroup.operation.decode import Decoding
     from kgroup.render.record.record import Rows
 
 T = TypeVar("T")
@@ -174,7 +174,7 @@ def command(
         return _show_one(given, key, value, target, output)
 
     from kgroup.columnar.log_reader import AsOf
-    from kgroup.operation.decode.decode import decode
+    from kgroup.operation.decode import decode
 
     writes_rows = target is None and not stats
     progress = Progress(writes_rows=writes_rows, unit="partition" if is_live else "file")
@@ -278,7 +278,7 @@ def _show_one(
     target: OutputFile | None,
     output: Output,
 ) -> ExitStatus:
-    from kgroup.operation.decode.decode import decode_message
+    from kgroup.operation.decode import decode_message
 
     if surplus := [option for name, option in given.items() if name not in _FOR_ONE_RECORD]:
         raise click.UsageError(f"--key decodes one record; leave out {', '.join(surplus)}")
@@ -345,7 +345,7 @@ def _show_rows(
 
 
 def _show_stats(decoding: Decoding, output: Output, progress: Progress) -> None:
-    from kgroup.operation.decode.statistics import count_records
+    from kgroup.operation.decode import count_records
     from kgroup.render.record.statistics import stats_sheet, stats_text
 
     report = count_records(decoding)

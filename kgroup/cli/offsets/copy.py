@@ -27,7 +27,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.offsets.choice import Topics
+    from kgroup.operation.offsets.plan import Topics
 
 
 @click.command(

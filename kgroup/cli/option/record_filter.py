@@ -18,7 +18,7 @@ from kgroup.model.instant import rfc3339
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.decode.selection import Selection
+    from kgroup.operation.decode import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class RecordFilter:
 
     def selection(self) -> Selection:
         """Give the same as a selection of rows."""
-        from kgroup.operation.decode.selection import NOT_COMMITTED, Selection
+        from kgroup.operation.decode import NOT_COMMITTED, Selection
 
         return Selection(
             groups=frozenset(self.groups),

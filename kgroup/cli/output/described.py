@@ -13,7 +13,7 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus, near_names
 
 if TYPE_CHECKING:
-    from kgroup.operation.description import GroupDescription
+    from kgroup.operation.describe import GroupDescription
     from kgroup.operation.report import Report
 
 

@@ -14,8 +14,7 @@ from kgroup.cli.output.context import is_terminal, warn, warn_of, write
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
-    from kgroup.operation.change import Change
-    from kgroup.operation.watch import Round
+    from kgroup.operation.watch import Change, Round
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 """Take the alternate screen, hide the cursor, let long lines end at the edge."""

@@ -19,7 +19,7 @@ from kgroup.history.sql.question import MEMBER_TABLES, cluster_names, first_time
 from kgroup.model.instant import rfc3339
 from kgroup.operation.check.look import At, Evidence, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.description import OffsetDescription
+from kgroup.operation.describe import OffsetDescription
 from kgroup.operation.report import Report, first_names
 
 _STORM_MS = 600_000

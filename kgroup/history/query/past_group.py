@@ -32,8 +32,7 @@ from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import Problem
 from kgroup.model.record import DecodedRecord
-from kgroup.operation.describe import describe
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.describe import GroupDescription, describe
 from kgroup.operation.report import Report
 from kgroup.protocol.record.coordinator_record import decode_subscriptions
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading

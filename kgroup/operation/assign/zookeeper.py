@@ -1,20 +1,95 @@
-"""A group of ZooKeeper consumers as they are registered, made ready for a dry run."""
+"""Groups of ZooKeeper consumers as they are registered: owners, and the spec of a dry run."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from kgroup.assignor.base import AssignorError
+from kgroup.assignor.base import AssignorError, TopicPartition, java_order
+from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign_threads, strategies
+from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.errors import InputError, ProblemKind, named_group
 from kgroup.model.assignment import AssignedPartition
 from kgroup.model.group import Group, Member
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import SubscriptionPattern
-from kgroup.operation.assign.ownership import ownership
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Consumers of a group whose topics overlap, directly or through others; both are sorted."""
+
+    members: tuple[str, ...]
+    topics: tuple[str, ...]
+
+
+def overlaps(spec: GroupSpec) -> tuple[Overlap, ...]:
+    """Part a group by topics, sorted by member id; who subscribes to nothing stands alone."""
+    found: list[tuple[set[str], set[str]]] = []
+    for member in spec.members:
+        members, topics = {member.member_id}, set(member.topics)
+        apart = []
+        for other in found:
+            if topics.isdisjoint(other[1]):
+                apart.append(other)
+            else:
+                members |= other[0]
+                topics |= other[1]
+        found = [*apart, (members, topics)]
+    made = (
+        Overlap(tuple(sorted(members, key=utf16)), tuple(sorted(topics, key=utf16)))
+        for members, topics in found
+    )
+    return tuple(sorted(made, key=lambda overlap: utf16(overlap.members[0])))
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """One partition.
+
+    Attributes:
+        owner: the consumer that has it, and the number of its thread, None where that is not
+            known; None: nobody.
+        given: the thread that the algorithm gives it to; None: nobody. Where several consumers
+            take it, the first of them.
+    """
+
+    topic: str
+    partition: int
+    owner: tuple[str, int | None] | None
+    given: ThreadId | None
+
+    @property
+    def is_as_given(self) -> bool:
+        """Tell whether the owner is the one that the algorithm gives, as far as it is known."""
+        if self.owner is None or self.given is None:
+            return self.owner == self.given
+        return self.owner[0] == self.given[0] and self.owner[1] in (None, self.given[1])
+
+
+def ownership(spec: GroupSpec, threads: ThreadAssignment) -> tuple[Ownership, ...]:
+    """Tell of each partition that is owned or given, by topic and number.
+
+    Args:
+        spec: of a group of ZooKeeper consumers.
+        threads: who gets what.
+    """
+    owners: dict[TopicPartition, tuple[str, int | None]] = {
+        partition: (member.member_id, member.threads.get(partition))
+        for member in (*spec.members, *spec.departed)
+        for partition in member.owned or ()
+    }
+    given: dict[TopicPartition, ThreadId] = {}
+    for thread, partitions in threads.items():
+        for partition in partitions:
+            given.setdefault(partition, thread)
+    return tuple(
+        Ownership(*partition, owners.get(partition), given.get(partition))
+        for partition in sorted(owners.keys() | given.keys(), key=java_order)
+    )
 
 
 def check_registrations(group: Group, problems: Iterable[Problem]) -> None:

@@ -1,9 +1,12 @@
-"""Look at groups, once or twice, and judge what is seen by every rule."""
+"""Look at groups, once or twice, and judge them by every rule."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from shlex import join
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.cluster import ClusterView
@@ -11,17 +14,21 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.check.cluster import check_cluster
-from kgroup.operation.check.command import with_commands
 from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
-from kgroup.operation.check.look import At, Evidence, GroupLimits, Limits, Look
+from kgroup.operation.check.look import At, Evidence, GroupLimits, Limits, Look, finding_of
 from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
-from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
+from kgroup.operation.check.rule import Basis, Finding, NextCommand, Rule, Severity
 from kgroup.operation.check.zookeeper import check_zookeeper
-from kgroup.operation.describe import describe
-from kgroup.operation.description import GroupDescription
-from kgroup.operation.report import Report, outcome
-from kgroup.operation.time_lag import with_records_seen
+from kgroup.operation.describe import GroupDescription, describe, with_records_seen
+from kgroup.operation.printed_command import (
+    UNKNOWN_ADDRESS,
+    Reach,
+    build_command,
+    kafka_words,
+    kgroup_command,
+    reaching,
+)
+from kgroup.operation.report import Report, first_names, outcome
 from kgroup.source.base import (
     DEFAULT_LOG_BUDGET,
     Capability,
@@ -31,6 +38,114 @@ from kgroup.source.base import (
     RenewableSource,
     SettingSource,
 )
+
+_PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|INSTANCE)\b")
+
+
+def with_commands(finding: Finding, group: GroupDescription | None) -> Finding:
+    """Add what to run next, unless it has that.
+
+    Args:
+        finding: what was found.
+        group: the group that it is about, as it is now; None of the cluster.
+    """
+    if finding.commands:
+        return finding
+    return replace(finding, commands=tuple(dict.fromkeys(_commands(finding, group))))
+
+
+def _commands(finding: Finding, group: GroupDescription | None) -> Iterator[str]:
+    values = _values(finding, group)
+    for each in finding.code.commands:
+        if any(place not in values for place in _PLACE.findall(each.text)):
+            continue
+        if each.reach is Reach.WAREHOUSE and (build := build_command()) is not None:
+            yield build
+        yield _written(each, values, group)
+
+
+def _values(finding: Finding, group: GroupDescription | None) -> dict[str, str]:
+    """Give what stands for the places of commands, as far as it is known."""
+    instances = {each.member_id: each.instance_id for each in group.members} if group else {}
+    topic, partition = finding.topic, finding.partition
+    if finding.code is Rule.OPEN_TRANSACTION and finding.basis is Basis.LOG:
+        # the commits of the transaction are what hangs
+        topic, partition = OFFSETS_TOPIC, group.offsets_partition if group else None
+    values = {
+        "GROUP": finding.group_id,
+        "TOPIC": topic,
+        "PARTITION": None if partition is None else str(partition),
+        "INSTANCE": instances.get(finding.member_id or ""),
+    }
+    return {place: value for place, value in values.items() if value is not None}
+
+
+def _written(command: NextCommand, values: dict[str, str], group: GroupDescription | None) -> str:
+    coordinator = group.coordinator if group else None
+    servers = coordinator.address if coordinator else None
+    words = [_PLACE.sub(lambda place: values[place[0]], each) for each in command.text.split()]
+    if command.is_of_kafka:
+        return join((words[0], *kafka_words(servers or UNKNOWN_ADDRESS), *words[1:]))
+    at = command.text.split().index("GROUP")
+    options = (*words[at + 1 :], *reaching(command.reach, servers))
+    return kgroup_command(" ".join(words[:at]), (words[at],), options)
+
+
+_FEW_GROUPS = 20
+"""Fewer in all are not spread evenly, and need not be."""
+
+
+def check_cluster(evidence: Evidence) -> Iterator[Finding]:
+    """Judge a cluster of which all groups were looked at."""
+    yield from _coordinators(evidence)
+    yield from _offsets_topic(evidence)
+
+
+def _coordinators(evidence: Evidence) -> Iterator[Finding]:
+    cluster = evidence.cluster
+    groups = evidence.now.groups.values()
+    coordinated = Counter(group.coordinator.id for group in groups if group.coordinator)
+    total = sum(coordinated.values())
+    if cluster is None or len(cluster.brokers) < 2 or total < _FEW_GROUPS:
+        return
+    mean = total / len(cluster.brokers)
+    for broker, count in coordinated.items():
+        if count > mean * evidence.limits.coordinated:
+            yield finding_of(
+                Rule.COORDINATOR_LOAD,
+                f"Broker {broker} coordinates {count} of {total} groups; {mean:.0f} are the mean "
+                f"of {len(cluster.brokers)} brokers.",
+                broker=broker,
+            )
+
+
+def _offsets_topic(evidence: Evidence) -> Iterator[Finding]:
+    topic = evidence.cluster and evidence.cluster.topics.get(OFFSETS_TOPIC)
+    if not topic or not topic.partitions or evidence.cluster is None:
+        return
+    parts = topic.partitions
+    headless = sorted(number for number, each in parts.items() if each.leader is None)
+    behind = sorted(number for number, each in parts.items() if len(each.isr) < len(each.replicas))
+    if headless:
+        yield _of_topic(f"Partitions without a leader: {first_names(headless)}.")
+    if behind:
+        yield _of_topic(f"Partitions with replicas that are not in sync: {first_names(behind)}.")
+    policy = evidence.offsets_policy
+    if policy is not None and policy != "compact":
+        yield _of_topic(f"cleanup.policy is {policy}: commits are deleted.")
+    if len(evidence.cluster.brokers) < 2:
+        return
+    if all(len(each.replicas) == 1 for each in parts.values()):
+        text = f"One replica, of {len(evidence.cluster.brokers)} brokers."
+        yield _of_topic(text, Severity.WARNING)
+    if len(parts) == 1:
+        text = "One partition: one broker coordinates all groups."
+        yield _of_topic(text, Severity.WARNING)
+
+
+def _of_topic(reason: str, severity: Severity = Severity.ERROR) -> Finding:
+    return finding_of(Rule.OFFSETS_TOPIC, reason, severity=severity, topic=OFFSETS_TOPIC)
+
 
 _RETENTION = "offsets.retention.minutes"
 _POLICY = "cleanup.policy"

@@ -8,7 +8,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, about_offset, ago, finding_of, length
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.description import (
+from kgroup.operation.describe import (
     GroupDescription,
     OffsetDescription,
     ShareOffsetDescription,

@@ -9,7 +9,7 @@ from typing import Any
 from kgroup.model.cluster import ClusterView
 from kgroup.model.pattern import Pattern
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.description import GroupDescription, OffsetDescription
+from kgroup.operation.describe import GroupDescription, OffsetDescription
 
 At = tuple[str, int]
 _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "second"))

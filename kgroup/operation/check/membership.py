@@ -11,7 +11,7 @@ from kgroup.model.group import GroupState, GroupType, Member
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of
 from kgroup.operation.check.rule import Basis, Finding, Rule, Severity
-from kgroup.operation.description import GroupDescription, OffsetDescription
+from kgroup.operation.describe import GroupDescription, OffsetDescription
 from kgroup.operation.report import first_names
 
 _OF_PARTITIONS = (GroupType.CLASSIC, GroupType.CONSUMER)

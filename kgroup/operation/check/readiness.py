@@ -10,7 +10,7 @@ from kgroup.model.group import GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.check.look import finding_of
 from kgroup.operation.check.rule import Finding, Rule
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.describe import GroupDescription
 from kgroup.operation.plan.advice import Proposal, judge_strategy
 from kgroup.operation.plan.forecast import USUAL
 from kgroup.operation.plan.plan import Target, Verdict

@@ -28,13 +28,17 @@ from kgroup.model.zookeeper import (
     RegistrationNode,
     ZookeeperView,
 )
-from kgroup.operation.assign.ownership import Ownership, ownership
-from kgroup.operation.assign.zookeeper import departed_consumers, registered_consumer
+from kgroup.operation.assign.zookeeper import (
+    Ownership,
+    departed_consumers,
+    ownership,
+    registered_consumer,
+)
 from kgroup.operation.check.commit import out_of_range
 from kgroup.operation.check.look import ago, finding_of
 from kgroup.operation.check.rule import Finding, Rule
-from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.report import Report
+from kgroup.operation.zookeeper.commit import kafka_offsets
 from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.protocol.zookeeper.group import groups_of
 from kgroup.source.base import GroupSource, Question

@@ -11,13 +11,16 @@ from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
 from kgroup.operation.offsets.plan import (
+    EVERY,
     OffsetPlan,
     PlannedOffset,
     Result,
     Target,
+    Topics,
+    is_chosen,
     make_plan,
+    not_committed,
     why_active,
 )
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread

@@ -14,8 +14,16 @@ from kgroup.model.next_record import Position
 from kgroup.model.offset import CommittedOffset, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.choice import EVERY, Topics, is_chosen, not_committed
-from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, make_plan
+from kgroup.operation.offsets.plan import (
+    EVERY,
+    OffsetPlan,
+    Target,
+    Topics,
+    active_groups,
+    is_chosen,
+    make_plan,
+    not_committed,
+)
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import (
     GroupSource,

@@ -4,9 +4,9 @@ A consumer has one fetcher thread for each broker and fetcher id that it needs, 
 streams it has. A partition that it owns belongs to the fetcher of its leader and of the id
 ``abs(31 * topic.hashCode + partition) % num.consumer.fetchers`` (in Java's 32 bits, where the least
 number counts as 0; 0.8.1 drops the sign bit instead, and 0.8.0 has one fetcher for each broker).
-Partitions without a leader that lives wait for one, and are asked for again and again. A fetcher
-begins at the committed offset (`kgroup.operation.commit`); where there is none, or no record has it
-any more or yet, at the end of the log that `auto.offset.reset` names.
+Partitions without a live leader wait for one, and are asked for again and again. A fetcher starts
+at the committed offset (`operation/zookeeper/commit`); without one, or if it is out of range, at
+the end of the log that `auto.offset.reset` names.
 
 Source: kafka.consumer.ConsumerFetcherManager, kafka.consumer.ConsumerFetcherThread and
 kafka.server.AbstractFetcherManager of Kafka 0.8.0, 0.8.1.1 and 0.8.2.2.
@@ -25,8 +25,8 @@ from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommitStore
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import GroupNodes, ZookeeperView
-from kgroup.operation.commit import differing_note, kafka_offsets, larger
 from kgroup.operation.report import Report
+from kgroup.operation.zookeeper.commit import differing_note, kafka_offsets, larger
 from kgroup.operation.zookeeper.nodes import read_groups
 from kgroup.source.base import GroupSource, Question
 from kgroup.word import Word

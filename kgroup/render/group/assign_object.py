@@ -6,11 +6,9 @@ from typing import TypedDict
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.zookeeper import thread_name
-from kgroup.operation.assign.move import Move
-from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Balance, MemberPlan
-from kgroup.operation.assign.overlap import Overlap
-from kgroup.operation.assign.ownership import Ownership
-from kgroup.operation.assign.run import Bounce, Run
+from kgroup.operation.assign.dry_run import Bounce, Run
+from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Balance, MemberPlan, Move
+from kgroup.operation.assign.zookeeper import Overlap, Ownership
 
 MoveObject = TypedDict(
     "MoveObject",

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kgroup.assignor.strategy import newest
 from kgroup.assignor.zookeeper import thread_name
+from kgroup.operation.assign.dry_run import Bounce, Run
 from kgroup.operation.assign.outcome import AssignPlan
-from kgroup.operation.assign.overlap import Overlap
-from kgroup.operation.assign.run import Bounce, Run
+from kgroup.operation.assign.zookeeper import Overlap
 from kgroup.operation.report import first_names
 from kgroup.render.cell import Column, Kind, cell, ranges
 from kgroup.render.group.assign_object import lag_moved, move_object

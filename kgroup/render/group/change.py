@@ -8,7 +8,7 @@ from typing import Any
 
 from kgroup.model.group import Broker, Member
 from kgroup.model.instant import rfc3339
-from kgroup.operation.change import Change, ChangeKind
+from kgroup.operation.watch import Change, ChangeKind
 from kgroup.render.cell import Changed, Kind, age, cell
 from kgroup.render.sheet import Sheet
 

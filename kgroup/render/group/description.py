@@ -8,8 +8,8 @@ from kgroup.model.client.library import KAFKA_CLIENTS
 from kgroup.model.group import GroupState, GroupType, Membership
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import OffsetMark
-from kgroup.operation.change import Change
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.describe import GroupDescription
+from kgroup.operation.watch import Change
 from kgroup.render.cell import Column, Kind, age, cell, unmarked
 from kgroup.render.group.change import mark_facts, mark_members, mark_offsets
 from kgroup.render.group.group import (

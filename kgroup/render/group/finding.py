@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kgroup.operation.description import OffsetDescription, ShareOffsetDescription
+from kgroup.operation.describe import OffsetDescription, ShareOffsetDescription
 from kgroup.render.cell import Column, Kind, cell, harmless
 from kgroup.render.column import PARTS
 from kgroup.render.problem import problem_line
@@ -17,7 +17,7 @@ from kgroup.render.sheet import Sheet, sheet_text, title_text
 if TYPE_CHECKING:
     from kgroup.operation.check.check import Audit
     from kgroup.operation.check.rule import Finding
-    from kgroup.operation.description import GroupDescription
+    from kgroup.operation.describe import GroupDescription
 
 FINDING_COLUMNS = (
     Column("group_id", Kind.NAME, "id of the group; empty where it is about the cluster"),

@@ -14,7 +14,7 @@ from kgroup.render.sheet import Sheet
 if TYPE_CHECKING:  # each command has its own, and takes time to load
     from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
     from kgroup.model.group import Broker, Subscription
-    from kgroup.operation.description import GroupDescription
+    from kgroup.operation.describe import GroupDescription
 
 _TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeeper")
 _STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from kgroup.model.instant import rfc3339
 from kgroup.model.problem import Problem
-from kgroup.operation.change import Change, ChangeKind
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.describe import GroupDescription
+from kgroup.operation.watch import Change, ChangeKind
 from kgroup.render.cell import harmless
 from kgroup.render.group.change import change_line
 from kgroup.render.group.description import description_text

@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgroup.operation.decode.selection import NOT_COMMITTED
+from kgroup.operation.decode import NOT_COMMITTED
 from kgroup.render.cell import UNKNOWN, Column, Kind, cell, visible
 from kgroup.render.markup import markup_table
 from kgroup.render.table import RIGHT, Row, rich_table

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 
-from kgroup.operation.decode.statistics import Count
+from kgroup.operation.decode import Count
 from kgroup.render.cell import Column, Kind
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 

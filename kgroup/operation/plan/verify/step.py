@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from kgroup.errors import ExitStatus, UsageError, shown_id
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.problem import Problem
-from kgroup.operation.commit import kafka_offsets
 from kgroup.operation.plan.chosen_step import chosen_steps
 from kgroup.operation.plan.plan import Plan, PlannedMember, PlanStep
 from kgroup.operation.plan.running import planned_members
@@ -24,6 +23,7 @@ from kgroup.operation.plan.verify.condition import (
 from kgroup.operation.plan.verify.member import is_shown, turnover
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
+from kgroup.operation.zookeeper.commit import kafka_offsets
 from kgroup.source.base import (
     ClusterSource,
     GroupSource,

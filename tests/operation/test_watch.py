@@ -14,10 +14,9 @@ from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Sub
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.model.problem import Problem
-from kgroup.operation.change import Change, ChangeKind, changes, compare
-from kgroup.operation.describe import describe
-from kgroup.operation.description import GroupDescription
+from kgroup.operation.describe import GroupDescription, describe
 from kgroup.operation.report import Report
+from kgroup.operation.watch import Change, ChangeKind, changes, compare
 from tests.operation.sources import FakeSource
 
 NOW_MS = 1_700_000_000_000

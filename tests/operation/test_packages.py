@@ -6,7 +6,7 @@ import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
 
-from kgroup.operation.part import PARTS, installed_version, versions
+from kgroup.operation.doctor import PACKAGES, installed_version, versions
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))[
     "project"
@@ -25,12 +25,12 @@ def test_parts_are_what_the_project_depends_on() -> None:
         for name, group in PROJECT["optional-dependencies"].items()
         for each in group
     }
-    assert {part.name: part.extra for part in PARTS} == required | extra
+    assert {part.name: part.extra for part in PACKAGES} == required | extra
 
 
 def test_versions_are_of_what_is_installed() -> None:
     there = {each.metadata["Name"].lower(): each.version for each in distributions()}
     found = dict(versions())
     assert found.pop("Python") == sys.version.split()[0]
-    assert found == {part.name: there[part.name] for part in PARTS}
+    assert found == {part.name: there[part.name] for part in PACKAGES}
     assert installed_version("kgroup-no-such-part") is None

@@ -1,8 +1,8 @@
-"""Where groups of ZooKeeper consumers begin: at what is committed to ZooKeeper, or to Kafka.
+"""Commits of ZooKeeper consumers: to ZooKeeper, to Kafka, or to both.
 
 A consumer of 0.8.2 with `offsets.storage=kafka` commits to Kafka, with `dual.commit.enabled` to
-both, and begins then at the larger of the two. No node tells these settings, so that is what is
-shown of every group: the only commit that there is, or the larger one, and where it was found.
+both, and then starts at the larger offset. No node holds these settings, so kgroup shows of every
+group the only commit, or the larger one of two, and where it was found.
 
 Source: kafka.consumer.ZookeeperConsumerConnector (fetchOffsets) of Kafka 0.8.2.2.
 """

@@ -1,1 +1,0 @@
-"""The records of `__consumer_offsets`: which are wanted, and what they add up to."""

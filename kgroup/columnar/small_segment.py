@@ -1,7 +1,7 @@
-"""Small segments of a log, put together in files that are worth the start of compiled code.
+"""Small segments of a log, put together in files that are decoded at once.
 
-A log of thousands of small segments (`segment.ms`, a small `segment.bytes`) costs as much as one of
-the same bytes in one file.
+A log of thousands of small segments (`segment.ms`, a small `segment.bytes`) costs little more than
+one of the same bytes in one file: what is left for each segment is to find, open and copy it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _SMALL = 1 << 20
 """Bytes of a segment that is small."""
 _MOST = 4 << 20
 """Bytes of a stretch of them; its segments are read one by one where something in it is damaged."""
+_MANY = 16
+"""Small segments that are put together though they have few bytes."""
 _HEAD = Struct(">8xi4xb4xH")
 """Of a batch of message format v2, see `batch_v2`: length, magic, attributes."""
 _CODEC = 7
@@ -67,13 +69,16 @@ def stretches(
     Args:
         segments: of one log.
         stack: what is closed when the stretches have been read.
-        compiled: whether compiled code is used; by default where there is much to read.
+        compiled: whether compiled code is used, and false: no segment is put together; by default
+            where there is much to read.
         on_compile: called before code is compiled.
     """
     small = [segment.size for segment in segments if segment.size <= _SMALL]
+    is_worth_it = compiled is not False and len(small) > 1
     if compiled is None:
-        compiled = len(small) > 1 and pays(sum(small))
-    folder = _folder(stack) if compiled and len(small) > 1 else None
+        compiled = is_worth_it and pays(sum(small))
+        is_worth_it = compiled or len(small) >= _MANY
+    folder = _folder(stack) if is_worth_it else None
     if folder is None:
         yield from map(_alone, segments)
         return
@@ -82,14 +87,14 @@ def stretches(
     for segment in segments:
         data = _plain_batches(segment)
         if data is None or size + len(data) > _MOST:
-            yield from _together(held, folder, on_compile)
+            yield from _together(held, folder, compiled, on_compile)
             held, size = [], 0
         if data is None:
             yield _alone(segment)
         else:
             held.append((segment, data))
             size += len(data)
-    yield from _together(held, folder, on_compile)
+    yield from _together(held, folder, compiled, on_compile)
 
 
 def _alone(segment: Segment) -> Stretch:
@@ -105,7 +110,10 @@ def _folder(stack: ExitStack) -> Path | None:
 
 
 def _together(
-    held: Sequence[tuple[Segment, bytes]], folder: Path, on_compile: Callable[[], None] | None
+    held: Sequence[tuple[Segment, bytes]],
+    folder: Path,
+    compiled: bool,
+    on_compile: Callable[[], None] | None,
 ) -> Iterator[Stretch]:
     """Copy segments into one file, if all of it is batches that can be trusted."""
     segments = tuple(segment for segment, _ in held)
@@ -114,7 +122,7 @@ def _together(
         path = folder / segments[0].path.name
         with suppress(OSError):  # no room
             path.write_bytes(data)
-            scans = scan_batches(path, compiled=True, workers=1, on_compile=on_compile)
+            scans = scan_batches(path, compiled=compiled, workers=1, on_compile=on_compile)
             if sum(scan.bytes.total() for scan in scans) == len(data):
                 starts = accumulate((len(part) for _, part in held[:-1]), initial=0)
                 yield Stretch(path, segments, tuple(starts))

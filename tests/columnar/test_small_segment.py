@@ -39,7 +39,7 @@ def segments_of(folder: Path, files: list[bytes]) -> list[Segment]:
     return find_segments([folder])
 
 
-def read(segments: list[Segment], *, compiled: bool, last_only: bool = False) -> _Answer:
+def read(segments: list[Segment], *, compiled: bool | None, last_only: bool = False) -> _Answer:
     log = LogReader(
         FileLogs(logs_of(segments)),
         compiled=compiled,
@@ -57,6 +57,7 @@ def assert_same(segments: list[Segment]) -> None:
     for last_only in (False, True):
         alone = read(segments, compiled=False, last_only=last_only)
         assert read(segments, compiled=True, last_only=last_only) == alone
+        assert read(segments, compiled=None, last_only=last_only) == alone
 
 
 def commits(first: int, count: int = 3) -> bytes:
@@ -112,10 +113,18 @@ def test_a_stretch_has_four_mebibytes_at_most(tmp_path: Path) -> None:
     assert together(segments_of(tmp_path, [data] * 7)) == [4, 3]
 
 
-def test_few_bytes_are_not_put_together(tmp_path: Path) -> None:
-    segments = segments_of(tmp_path, SOUND[:2])
+@pytest.mark.parametrize(
+    ("count", "compiled", "expected"),
+    [(15, None, 15 * [1]), (16, None, [16]), (16, False, 16 * [1]), (2, True, [2])],
+)
+def test_few_bytes_are_put_together_where_they_are_many_files(
+    tmp_path: Path, count: int, compiled: bool | None, expected: list[int]
+) -> None:
+    segments = segments_of(tmp_path, SOUND[:count])
     with ExitStack() as stack:
-        assert [len(part.segments) for part in stretches(segments, stack, compiled=False)] == [1, 1]
+        parts = stretches(segments, stack, compiled=compiled)
+        assert [len(part.segments) for part in parts] == expected
+    assert_same(segments)
 
 
 def test_a_batch_in_two_files_is_damage_in_both(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError
 from kgroup.history.build import build as module
-from kgroup.history.build import derivation, merge
+from kgroup.history.build import derivation, fact, merge, task
 from kgroup.history.build.build import Build
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.input.segment_source import SegmentSource, find_sources
@@ -122,6 +123,33 @@ def test_bit_by_bit(name: str, seed: int, tmp_path: Path) -> None:
         },
     )
     assert_same(tmp_path / "w", tmp_path / "seen")
+
+
+@pytest.mark.parametrize("enough_rows", [10, 1_000_000])
+def test_small_segments_are_sorted_into_tables_together(
+    enough_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch of a log is a segment; rows are the same, though they wait for each other."""
+    sizes: list[int] = []
+
+    def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
+        sizes.append(len(batch))
+        return fact.facts_of(batch)
+
+    monkeypatch.setattr(task, "facts_of", facts_of)
+    monkeypatch.setattr(task, "_ENOUGH_ROWS", enough_rows)
+    directory = next(path for path in RECORDED if path.name == "kafka-4.3.1")
+    count = 0
+    for partition, batches in read_log(directory).items():
+        folder = tmp_path / "log" / f"__consumer_offsets-{partition}"
+        folder.mkdir(parents=True)
+        for batch in batches:
+            (folder / f"{batch.base_offset:020}.log").write_bytes(batch.data)
+            count += 1
+    (report,) = build(tmp_path / "w", tmp_path / "log").data
+    assert report.segments_read == count > 100
+    assert len(sizes) < (count / 3 if enough_rows == 10 else 3)
+    assert_same(tmp_path / "w", tmp_path / "log")
 
 
 DAMAGED = sorted((ROOT / "tests" / "data" / "damaged").glob("*/__consumer_offsets-*"))

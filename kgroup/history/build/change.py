@@ -148,11 +148,13 @@ class Change:
         try:
             if fingerprint(source, source.size) != before:
                 return
-            seen = SeenSegment(source.base_offset, end, fingerprint(source, end))
+            text = before if end == source.size else fingerprint(source, end)
+            seen = SeenSegment(source.base_offset, end, text)
         except OSError:
             return  # it is gone; what was read counts
         state = self.partition(source.offsets_partition)
-        others = [each for each in state.seen if each != seen]
+        # fingerprints first: there may be a thousand, for each of thousands of segments
+        others = [each for each in state.seen if each.fingerprint != text or each != seen]
         self.partitions[source.offsets_partition] = replace(
             state, seen=_remembered([*others, seen])
         )
@@ -221,7 +223,7 @@ def fingerprint(source: SegmentSource, size: int) -> str:
         OSError: it cannot be read.
     """
     head = source.read(0, min(_SAMPLE, size))
-    tail = source.read(max(0, size - _SAMPLE), min(_SAMPLE, size))
+    tail = head if size <= _SAMPLE else source.read(size - _SAMPLE, _SAMPLE)
     return blake2b(head + tail, digest_size=16).hexdigest()
 
 

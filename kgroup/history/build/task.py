@@ -32,6 +32,9 @@ COMPILED_BYTES = 8 << 20
 
 _MOST_WORKERS = 4
 
+_ENOUGH_ROWS = 1 << 12
+"""Rows that are sorted into tables at once: small segments have few."""
+
 MOST_DAMAGE = 1000
 """Places in a split that are told one by one."""
 
@@ -162,6 +165,7 @@ def run_task(task: Task) -> TaskResult:
         rows = _Rows(writer)
         compiled = True if task.size >= COMPILED_BYTES and can_compile() else None
         reads = tuple(rows.read(work, compiled) for work in task.works)
+        rows.flush()
         return TaskResult(task.cluster, writer.finish(), reads, rows.topic_names)
 
 
@@ -176,6 +180,8 @@ class _Rows:
         self.topic_names: dict[str, str] = {}
         self._writer = writer
         self._taken: dict[int, Coverage] = {}
+        self._waiting: dict[bool, list[pa.RecordBatch]] = {False: [], True: []}
+        self._waiting_rows = 0
 
     def read(self, work: Work, compiled: bool | None) -> SplitRead:
         """Write the records of a split, decoded by compiled code or by what suits its size."""
@@ -214,9 +220,20 @@ class _Rows:
 
     def _add(self, batch: pa.RecordBatch, *, is_open: bool) -> None:
         if len(batch):
-            facts = facts_of(batch)
-            self.topic_names |= topic_names_in(facts)
-            self._writer.add(facts, is_open=is_open)
+            self._waiting[is_open].append(batch)
+            self._waiting_rows += len(batch)
+            if self._waiting_rows >= _ENOUGH_ROWS:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write the rows that wait for others."""
+        for is_open, batches in self._waiting.items():
+            if batches:
+                facts = facts_of(pa.concat_batches(batches))
+                self.topic_names |= topic_names_in(facts)
+                self._writer.add(facts, is_open=is_open)
+                batches.clear()
+        self._waiting_rows = 0
 
 
 class _Unseen:

@@ -270,10 +270,12 @@ def _topic_folders(directory: Path, topic: str) -> dict[Path, str | None]:
 
 def _log_files(folder: Path, reason: str | None, unreadable: _Unreadable) -> list[_File]:
     found: list[_File] = []
-    with unreadable.noted(folder):
-        for child in folder.iterdir():
-            if is_segment_name(child.name) and child.is_file():
-                found.append((child, reason))
+    with unreadable.noted(folder), os.scandir(folder) as entries:
+        for entry in entries:
+            if is_segment_name(entry.name):
+                file = folder / entry.name
+                if entry.is_file(follow_symlinks=False) or file.is_file():
+                    found.append((file, reason))
     return found
 
 

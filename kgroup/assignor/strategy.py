@@ -23,7 +23,7 @@ from kgroup.assignor.server.server import ServerGroup
 from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec, MemberSpec, Software
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 from kgroup.errors import UnknownStrategyError
-from kgroup.model.client.library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS
 
 _Server = Callable[[ServerGroup], Assignment]
 

@@ -1,4 +1,4 @@
-"""The assignors of the old high-level consumer, which lives on ZooKeeper: range and roundrobin.
+"""The ZooKeeper consumer (Kafka 0.8): its assignors, range and roundrobin, and its fetchers.
 
 They assign to *threads*: a consumer registers with how many streams it reads each topic, and has
 the threads `consumer-0`, `consumer-1`, … for it. There is no leader: every consumer reads what all
@@ -26,7 +26,6 @@ ThreadAssignment = dict[ThreadId, list[TopicPartition]]
 """Partitions of each thread, by topic and number: what the assignors give is a set."""
 
 _MASK = 0xFFFFFFFF
-
 
 Consumers = Mapping[str, Mapping[str, int]]
 """By id (`group_host-time-random`), in the order in which ZooKeeper lists them, streams by topic.
@@ -150,3 +149,25 @@ def _partitions(topics: Mapping[str, Topic], topic: str) -> int:
 
 def _sorted(assigned: ThreadAssignment) -> ThreadAssignment:
     return {thread: sorted(got, key=java_order) for thread, got in assigned.items()}
+
+
+FETCHER_VERSIONS = ("0.8.2.2", "0.8.1.1", "0.8.0")
+"""Versions of Kafka whose consumers choose fetchers each in its own way, the newest first."""
+
+_LEAST_INT = -(1 << 31)
+
+
+def fetcher_id(
+    topic: str, partition: int, count: int, kafka_version: str = FETCHER_VERSIONS[0]
+) -> int:
+    """Return which of a broker's `count` fetchers reads a partition.
+
+    Source: `kafka.server.AbstractFetcherManager.getFetcherId` of the `FETCHER_VERSIONS`.
+    """
+    value = (31 * string_hash(topic) + partition) & 0xFFFFFFFF
+    if kafka_version == "0.8.0":
+        return 0
+    if kafka_version == "0.8.1.1":
+        return (value & 0x7FFFFFFF) % count
+    signed = value - (1 << 32) if value >> 31 else value
+    return (0 if signed == _LEAST_INT else abs(signed)) % count

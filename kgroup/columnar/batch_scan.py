@@ -12,7 +12,7 @@ from pathlib import Path
 from kgroup.columnar.input_size import is_large
 from kgroup.columnar.scan import Marker, Scan
 from kgroup.protocol.batch.batch import Damage, RecordBatch
-from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
 

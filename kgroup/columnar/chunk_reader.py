@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from kgroup.columnar.chunk_size import SIZES, processor_count
 from kgroup.kernel.memory import LOCATOR_SHIFT
 from kgroup.protocol.batch.batch import Damage, Effort, RecordBatch
-from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import read_file_batches
 
 if TYPE_CHECKING:

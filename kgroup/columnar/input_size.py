@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kgroup.kernel.compiled import are_kept, is_installed, is_loaded, why_unusable
 from kgroup.protocol.batch.batch import LOG_OVERHEAD
-from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 
 LARGE = 8 << 20
 """Bytes of files, where the code has to be compiled first."""

@@ -22,7 +22,7 @@ from kgroup.kernel.memory import PADDING
 from kgroup.kernel.walk_state import WalkState
 from kgroup.protocol.batch.batch import CODECS, MOST_RECORDS, Effort, RecordBatch
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
-from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 from kgroup.protocol.batch.compression import CompressionError, UndecidedError, decompress
 from kgroup.protocol.batch.record_batch import read_batches
 

@@ -18,7 +18,7 @@ from kgroup.columnar.batch_scan import scan_transactions
 from kgroup.columnar.input_size import is_large
 from kgroup.columnar.schema import ColumnBuilder
 from kgroup.protocol.batch.batch import Damage, RecordBatch
-from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import read_file_batches
 from kgroup.protocol.batch.transaction import TransactionIndex, once
 

@@ -1,6 +1,6 @@
 """The user data of classic Kafka Streams as fields, for the programs of `schema_program`.
 
-They are laid out as `streams_protocol` says. Beside the types of `message.schema` there are:
+They are laid out as `consumer_protocol` says. Beside the types of `message.schema` there are:
 
     text        int16 length and ASCII, which modified UTF-8 writes as it is
     long text   int32 length and ASCII

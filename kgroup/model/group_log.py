@@ -15,11 +15,9 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
-from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
-from kgroup.model.client.library import Recognition
-from kgroup.model.client.recognition import recognize
-from kgroup.model.client.short_subscription import readable
+from kgroup.model.client_library import Recognition, readable, recognize
 from kgroup.model.group import (
+    AssignedPartition,
     Group,
     GroupState,
     GroupType,
@@ -27,6 +25,8 @@ from kgroup.model.group import (
     MemberState,
     Subscription,
     Subtopology,
+    Task,
+    TaskAssignment,
     Topology,
     server_text,
 )

@@ -12,10 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Membership, Topology
-from kgroup.model.log_range import LogRange, OffsetMark
-from kgroup.model.next_record import NextReading, Position
+from kgroup.model.group import (
+    AssignedPartition,
+    Broker,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Membership,
+    Topology,
+)
+from kgroup.model.log_range import LogRange, NextReading, OffsetMark, Position
 from kgroup.model.offset import CommitStore, CommittedOffset, PendingOffset, ShareOffset
 from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Report

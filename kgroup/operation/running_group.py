@@ -11,8 +11,7 @@ from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assignor_of, computed_as
 from kgroup.errors import NotFoundError, UnfitError, named_group, shown_id
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, GroupType, Member, MemberState
+from kgroup.model.group import AssignedPartition, Group, GroupType, Member, MemberState
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.operation.assign.group import (

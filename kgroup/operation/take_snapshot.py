@@ -8,8 +8,7 @@ from typing import TypeVar
 from kgroup import __version__
 from kgroup.errors import BrokerError
 from kgroup.model.cluster import ClusterView
-from kgroup.model.group import Group, GroupType
-from kgroup.model.image import Image
+from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.log_range import LogRange
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern

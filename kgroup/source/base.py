@@ -12,10 +12,8 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from kgroup.model.cluster import ClusterView, Placement
-from kgroup.model.group import GroupState, GroupType
-from kgroup.model.image import Image
-from kgroup.model.log_range import LogReading
-from kgroup.model.next_record import NextReading, Position
+from kgroup.model.group import GroupState, GroupType, Image
+from kgroup.model.log_range import LogReading, NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.model.assignment import AssignedPartition, Task
-from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Task
 from kgroup.operation.assign.group import read_group
 from kgroup.source.base import Question
 from kgroup.source.broker.source import Cluster

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Broker, Group, GroupState, GroupType
-from kgroup.model.image import Image
+from kgroup.model.group import Broker, Group, GroupState, GroupType, Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.problem import Problem
 from kgroup.source.base import EVERYTHING, Capability, Question, Reading

@@ -20,8 +20,7 @@ from kgroup.cli.option.execution import Execution
 from kgroup.cli.option.store import Store as ChosenStore
 from kgroup.cli.output.form import Output
 from kgroup.errors import InputError, ProblemKind
-from kgroup.model.log_range import LogRange
-from kgroup.model.next_record import NextReading, Position
+from kgroup.model.log_range import LogRange, NextReading, Position
 from kgroup.model.offset import OffsetChange
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgroup.protocol.batch import batch_search, batch_v2, message_set
+from kgroup.protocol.batch import batch_v2, message_set, record_batch
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.byte_window import ByteWindow
 from kgroup.protocol.batch.record_batch import read_batches, read_file_batches, read_records
@@ -409,14 +409,14 @@ def test_checksum_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_byte_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where each of many small batches is damaged by itself."""
     looked_through = 0
-    plausible = batch_search.plausible_headers
+    plausible = record_batch.plausible_headers
 
     def count_and_look(data: memoryview, count: int, max_length: int) -> list[int]:
         nonlocal looked_through
         looked_through += count
         return plausible(data, count, max_length)
 
-    monkeypatch.setattr(batch_search, "plausible_headers", count_and_look)
+    monkeypatch.setattr(record_batch, "plausible_headers", count_and_look)
     data = (FIRST + flipped(SECOND, 80)) * 500
     assert len(list(read_batches(data))) == 1000
     assert looked_through <= len(data)

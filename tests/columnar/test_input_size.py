@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.columnar import input_size
 from kgroup.columnar.input_size import is_large
-from kgroup.protocol.batch.byte_range import ByteRange
+from kgroup.protocol.batch.byte_window import ByteRange
 from tests.columnar.log_writer import batch, compress, record
 from tests.operation.log_files import commit
 

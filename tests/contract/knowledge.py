@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
-from kgroup.model.group import Group, GroupType, Member
+from kgroup.model.group import AssignedPartition, Group, GroupType, Member, Task, TaskAssignment
 from kgroup.source.base import Capability
 
 

@@ -159,7 +159,7 @@ def _streams_subscription(data: bytes) -> Node:
 
 
 def _streams_assignment(data: bytes) -> Node:
-    """See `kgroup.protocol.record.streams_protocol` for the layout."""
+    """See `kgroup.protocol.record.consumer_protocol` for the layout."""
     version = int.from_bytes(data[:4], "big")
     name = (_field("name", "int16", array=True),) if version >= 10 else ()
     task = (_field("group", "int32"), _field("partition", "int32"), *name)

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.model.assignment import AssignedPartition, Task
 from kgroup.model.delta import Delta
-from kgroup.model.group import Group, Member
+from kgroup.model.group import AssignedPartition, Group, Member, Task
 from kgroup.model.record import DecodedRecord
 
 Row = dict[str, Any]

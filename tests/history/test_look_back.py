@@ -11,9 +11,8 @@ import pytest
 from kgroup.errors import InputError, UsageError
 from kgroup.history.query.look_back import look_back
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import ClusterView
-from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset
 from kgroup.operation.check.check import Request, check

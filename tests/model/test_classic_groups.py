@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import GroupState, GroupType, Subscription
+from kgroup.model.group import AssignedPartition, GroupState, GroupType, Subscription
 from kgroup.model.record import DecodedRecord
 from tests.model.records import (
     NOW_MS,

@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.model.client.library import Certainty, Recognition
-from kgroup.model.client.recognition import always_told, recognize
-from kgroup.model.client.short_subscription import readable
+from kgroup.model.client_library import Certainty, Recognition, always_told, readable, recognize
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from tests.model.records import classic, classic_member, groups
 

@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
-from kgroup.model.group import GroupState, GroupType, Member, MemberState, Subscription
+from kgroup.model.group import (
+    AssignedPartition,
+    GroupState,
+    GroupType,
+    Member,
+    MemberState,
+    Subscription,
+    Task,
+    TaskAssignment,
+)
 from kgroup.model.offset import ShareOffset
 from kgroup.model.record import DecodedRecord
 from tests.model.records import TOPIC_ID, commit, consumer_member, epochs, groups, record, replay

@@ -7,8 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from kgroup.errors import ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member
-from kgroup.model.log_range import LogRange, LogReading
-from kgroup.model.next_record import NextReading, NextRecord, Position
+from kgroup.model.log_range import LogRange, LogReading, NextReading, NextRecord, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem

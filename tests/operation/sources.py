@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from kgroup.model.cluster import ClusterView, Placement
-from kgroup.model.group import Group
-from kgroup.model.image import Image
+from kgroup.model.group import Group, Image
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree

@@ -12,9 +12,9 @@ import pytest
 
 from kgroup.assignor.spec import Software
 from kgroup.errors import InputError, NotFoundError, UnknownStrategyError
-from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import (
+    AssignedPartition,
     Broker,
     Group,
     GroupState,

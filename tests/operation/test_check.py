@@ -14,11 +14,17 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError, ExitStatus, InputError, ProblemKind
-from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
-from kgroup.model.log_range import LogRange, OffsetMark
-from kgroup.model.next_record import NextReading, NextRecord, Position
+from kgroup.model.group import (
+    AssignedPartition,
+    Broker,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Subscription,
+)
+from kgroup.model.log_range import LogRange, NextReading, NextRecord, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.check.check import Audit, Request, check

@@ -8,15 +8,17 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.cluster import ClusterView, Partition, Topic
 from kgroup.model.group import (
+    AssignedPartition,
     Group,
     GroupState,
     GroupType,
     Member,
     Subscription,
     Subtopology,
+    Task,
+    TaskAssignment,
     Topology,
 )
 from kgroup.model.log_range import LogRange, OffsetMark

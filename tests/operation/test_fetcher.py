@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.assignor.fetcher import fetcher_id
+from kgroup.assignor.zookeeper import fetcher_id
 from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
 from kgroup.model.zookeeper import Node, Stat, ZookeeperView

@@ -12,8 +12,7 @@ import pytest
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind, UsageError
 from kgroup.model.cluster import ClusterView, Topic
 from kgroup.model.group import Group, GroupState, GroupType, Member
-from kgroup.model.log_range import LogRange, LogReading, OffsetMark
-from kgroup.model.next_record import NextReading, Position
+from kgroup.model.log_range import LogRange, LogReading, NextReading, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset
 from kgroup.model.pattern import Pattern, parse_regex
 from kgroup.model.problem import Problem

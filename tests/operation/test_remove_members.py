@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, GroupState, GroupType, Member
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import Result
 from kgroup.operation.remove_members import carry_out_removal, plan_removal

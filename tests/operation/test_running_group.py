@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import UnfitError
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.running_group import group_as_it_is
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError, InputError, ProblemKind
-from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import (
+    AssignedPartition,
     Broker,
     Group,
     GroupState,

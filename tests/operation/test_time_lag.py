@@ -4,8 +4,7 @@ from collections.abc import Collection
 
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupState, GroupType
-from kgroup.model.log_range import LogRange
-from kgroup.model.next_record import NextReading, NextRecord, Position
+from kgroup.model.log_range import LogRange, NextReading, NextRecord, Position
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import describe, with_time_lags

@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.errors import ProblemKind
-from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
-from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.group import (
+    AssignedPartition,
+    Broker,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Subscription,
+    Task,
+    TaskAssignment,
+)
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.model.problem import Problem

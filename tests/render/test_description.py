@@ -6,8 +6,7 @@ from random import Random
 
 import pytest
 
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, GroupState, GroupType, Member, Membership
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Membership
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.describe import GroupDescription, OffsetDescription, describe
 from kgroup.operation.watch import Change, ChangeKind

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.model.assignment import TaskAssignment
-from kgroup.model.group import Group, GroupType, Member
+from kgroup.model.group import Group, GroupType, Member, TaskAssignment
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.operation.describe import describe
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription

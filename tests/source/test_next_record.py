@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import ProblemKind
-from kgroup.model.next_record import NextRecord
+from kgroup.model.log_range import NextRecord
 from kgroup.source.broker.source import Cluster
 from tests.columnar.log_writer import (
     CODECS,

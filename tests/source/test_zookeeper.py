@@ -12,8 +12,7 @@ from time import monotonic
 import pytest
 
 from kgroup.errors import BrokerError, InputError, ProblemKind, UsageError
-from kgroup.model.group import Group, GroupState, GroupType, Member
-from kgroup.model.image import Image
+from kgroup.model.group import Group, GroupState, GroupType, Image, Member
 from kgroup.model.log_range import OffsetMark
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem

@@ -19,7 +19,7 @@ from kgroup.assignor.java.java_hash import hash_order, utf16
 from kgroup.assignor.spec import NEWEST, MemberSpec, UserData
 from kgroup.assignor.sticky import sticky
 from kgroup.assignor.sticky.claim import or_no_generation
-from kgroup.model.client.library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS
 
 _OWNED_FROM = 1
 _GENERATION_FROM = 2

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from kgroup.protocol.batch.batch import LOG_OVERHEAD, MAX_BATCH_SIZE, Damage, RecordBatch
-from kgroup.protocol.batch.byte_range import ByteRange
+from kgroup.protocol.batch.byte_window import ByteRange
 from kgroup.protocol.batch.record_batch import read_batches
 
 LARGEST_INDEX = 64 << 20

@@ -26,8 +26,7 @@ from kgroup.history.sql.question import (
 )
 from kgroup.history.warehouse.table_file import by_partition
 from kgroup.model.delta import Delta, Producer
-from kgroup.model.group import Group
-from kgroup.model.image import Image
+from kgroup.model.group import Group, Image
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import Problem

@@ -11,8 +11,7 @@ from kgroup.assignor.base import AssignorError, TopicPartition
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
 from kgroup.errors import near_names
-from kgroup.model.client.library import KAFKA_CLIENTS
-from kgroup.model.client.recognition import always_told
+from kgroup.model.client_library import KAFKA_CLIENTS, always_told
 from kgroup.operation.report import first_names
 
 _OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}

@@ -26,7 +26,7 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, computed_as, has_static_members, strategies
 from kgroup.errors import ExitStatus
-from kgroup.model.client.library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.operation.assign.client import later_note, software
 from kgroup.operation.assign.group import read_group
 from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Move, after, dry_run

@@ -12,7 +12,7 @@ from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assignor_of, computed_as, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
-from kgroup.model.client.library import Certainty
+from kgroup.model.client_library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.log_range import LogRange
 from kgroup.model.pattern import parse_regex

@@ -15,7 +15,7 @@ from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads, by_member, computed_as, is_cooperative
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
-from kgroup.model.client.library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
 from kgroup.operation.assign.zookeeper import Overlap, Ownership, overlaps, ownership
 from kgroup.operation.report import first_names

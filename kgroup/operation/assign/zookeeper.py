@@ -12,8 +12,7 @@ from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.errors import InputError, ProblemKind, named_group
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, Member
+from kgroup.model.group import AssignedPartition, Group, Member
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import SubscriptionPattern
 

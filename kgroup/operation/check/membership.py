@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kgroup.model.client.library import Certainty
+from kgroup.model.client_library import Certainty
 from kgroup.model.group import GroupState, GroupType, Member
 from kgroup.model.log_range import GONE, OffsetMark
 from kgroup.operation.check.look import Evidence, Look, about_offset, ago, finding_of

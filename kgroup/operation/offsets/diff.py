@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from kgroup.errors import ExitStatus
-from kgroup.model.log_range import LogRange
-from kgroup.model.next_record import Position
+from kgroup.model.log_range import LogRange, Position
 from kgroup.model.pattern import Pattern
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.operation.report import Report, outcome

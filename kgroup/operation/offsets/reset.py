@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from kgroup.errors import ProblemKind, UsageError, near_names, shown_id
 from kgroup.model.instant import rfc3339
-from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark
-from kgroup.model.next_record import Position
+from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem

@@ -9,8 +9,7 @@ from enum import Enum
 from msgspec import structs
 
 from kgroup.errors import ProblemKind, UsageError
-from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark
-from kgroup.model.next_record import Position
+from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark, Position
 from kgroup.model.offset import CommittedOffset, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem

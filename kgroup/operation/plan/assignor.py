@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
-from kgroup.model.client.library import LIBRDKAFKA
+from kgroup.model.client_library import LIBRDKAFKA
 from kgroup.model.group import GroupType
 from kgroup.operation.plan.connect import settable, tasks_one_by_one
 from kgroup.operation.plan.coordinator import kgroup_on

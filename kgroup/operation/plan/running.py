@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kgroup.errors import ExitStatus, InputError, NotFoundError, UnfitError, named_group
-from kgroup.model.client.library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
+from kgroup.model.client_library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of

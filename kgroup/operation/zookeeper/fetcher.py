@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kgroup.assignor.fetcher import KAFKA_VERSIONS, fetcher_id
+from kgroup.assignor.zookeeper import FETCHER_VERSIONS, fetcher_id
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Broker
 from kgroup.model.log_range import LogRange
@@ -121,7 +121,7 @@ def list_fetches(
     *,
     count: int,
     reset: OffsetReset,
-    kafka_version: str = KAFKA_VERSIONS[0],
+    kafka_version: str = FETCHER_VERSIONS[0],
 ) -> Report[Fetch]:
     """Tell what the fetchers of a group do, by consumer and fetcher, as `fetches_of`.
 
@@ -130,7 +130,7 @@ def list_fetches(
         group_id: the group.
         count: the consumers' `num.consumer.fetchers`.
         reset: their `auto.offset.reset`.
-        kafka_version: theirs, one of `KAFKA_VERSIONS`.
+        kafka_version: theirs, one of `FETCHER_VERSIONS`.
 
     Raises:
         InputError: the source has no nodes of ZooKeeper.
@@ -164,7 +164,7 @@ def fetches_of(
     *,
     count: int,
     reset: OffsetReset,
-    kafka_version: str = KAFKA_VERSIONS[0],
+    kafka_version: str = FETCHER_VERSIONS[0],
 ) -> tuple[Fetch, ...]:
     """Compute what the fetchers of a group do, a row for each partition that is owned.
 
@@ -175,7 +175,7 @@ def fetches_of(
         kafka: what the group has committed to Kafka.
         count: the consumers' `num.consumer.fetchers`.
         reset: their `auto.offset.reset`.
-        kafka_version: theirs, one of `KAFKA_VERSIONS`.
+        kafka_version: theirs, one of `FETCHER_VERSIONS`.
 
     Returns:
         Rows sorted by consumer, fetcher, topic and partition; those that wait come last.

@@ -1,11 +1,42 @@
-"""A source of bytes of any size, of which a part is in memory."""
+"""Parts of a file of batches: a range of byte positions, and the bytes that are in memory."""
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from errno import ENXIO
 from typing import BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRange:
+    """The batches of a file that begin at `start` or behind it, and before `end`.
+
+    Whoever cuts a file must cut where a batch begins. Bytes behind the end are looked at to judge
+    damage in front of it, so that the parts of a file say the same as the whole.
+
+    Attributes:
+        start: byte position of the first batch.
+        end: byte position of the first batch that is not part of it; None: there is none.
+    """
+
+    start: int = 0
+    end: int | None = None
+
+    def has(self, position: int) -> bool:
+        """Tell whether what begins at a position behind the start is part of it."""
+        return self.end is None or position < self.end
+
+    def size_in(self, file_size: int) -> int:
+        """Give how many bytes of a file of this size it has."""
+        end = file_size if self.end is None else min(self.end, file_size)
+        return max(end - self.start, 0)
+
+
+WHOLE = ByteRange()
+"""All of a file."""
+
 
 _NOT_ZERO = re.compile(rb"[^\0]")
 _FIRST_READ = 1 << 16

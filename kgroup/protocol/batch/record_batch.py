@@ -14,7 +14,7 @@ plausible and whose checksum is right:
 - A batch with a wrong checksum that is followed by another plausible header, or by the end, has
   a right size: what stands inside is passed over, even if it looks like a batch (a commit's
   metadata may hold one), unless batches inside lead exactly to that end: then the size lied.
-- Otherwise every further position is tried. `batch_search` finds those worth a look; their
+- Otherwise every further position is tried. `BatchSearch` finds those worth a look; their
   checksums may take a fixed multiple of the bytes read so far, so that no input, however made,
   takes quadratic time; positions passed over for that are counted in the damage's reason.
 
@@ -25,10 +25,11 @@ Offsets may go backwards between batches: a broker that recovers a log does not 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from kgroup.errors import ProblemKind
 from kgroup.protocol.batch import batch_v2, message_set
@@ -41,9 +42,96 @@ from kgroup.protocol.batch.batch import (
     Record,
     RecordBatch,
 )
-from kgroup.protocol.batch.batch_search import PREFIX_SIZE, BatchSearch
-from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
-from kgroup.protocol.batch.byte_window import ByteWindow
+from kgroup.protocol.batch.byte_window import WHOLE, ByteRange, ByteWindow
+
+if TYPE_CHECKING:
+    from numpy import uint8
+    from numpy.typing import NDArray
+
+PREFIX_SIZE = 17
+"""Bytes that batches of every format begin with: offset, length, four by format, magic."""
+
+_PIECE = 1 << 18
+_MAX_HEADER_SIZE = max(*message_set.HEADER_SIZES, batch_v2.HEADER_SIZE)
+
+
+class BatchSearch:
+    """Finds positions in damage where the next batch may begin, a piece at a time.
+
+    The fields of a header fit each other in few places. What can be said about fields at fixed
+    places is checked for many thousand positions at a time; the few that are left, also in bytes
+    made for it, are checked one by one by the reader, by checksums.
+    """
+
+    def __init__(self, window: ByteWindow, max_batch_size: int) -> None:
+        self._window = window
+        self._max_length = max_batch_size - LOG_OVERHEAD
+        self._start = self._end = -1
+        self._found: list[int] = []
+
+    def candidates(self, start: int, stop: int | None) -> Iterator[int]:
+        """Yield the positions from `start` on, before `stop` or the end, that are worth a look.
+
+        While it runs it releases what lies before the piece that it has come to.
+        """
+        window = self._window
+        position = start
+        while (stop is None or position < stop) and window.has(position, PREFIX_SIZE):
+            window.release(position)
+            if not self._start <= position < self._end:
+                self._look_through(position)
+            found, end = self._found, self._end
+            for index in range(bisect_left(found, position), len(found)):
+                if stop is not None and found[index] >= stop:
+                    return
+                yield found[index]
+            position = end
+
+    def _look_through(self, start: int) -> None:
+        count = min(self._window.end - start - PREFIX_SIZE + 1, _PIECE)
+        data = self._window.view(start, count + _MAX_HEADER_SIZE)
+        self._start, self._end = start, start + count
+        self._found = [start + index for index in plausible_headers(data, count, self._max_length)]
+
+
+def plausible_headers(data: memoryview, count: int, max_length: int) -> list[int]:
+    """Those of the first `count` positions of `data` where a header may stand."""
+    import numpy as np  # only damage needs it
+
+    # zeros behind the end make every field plausible that reaches over it
+    padded = np.zeros(count + _MAX_HEADER_SIZE, np.uint8)
+    padded[: len(data)] = np.frombuffer(data, np.uint8)
+
+    def at(offset: int) -> NDArray[uint8]:
+        return padded[offset : offset + count]
+
+    # the number that begins at each byte
+    int32 = np.ndarray((len(padded) - 3,), ">i4", padded, 0, (1,))
+
+    magic = at(16)
+    may_be = (at(0) < 0x80) & (at(8) <= max_length >> 24)
+    may_be &= (at(8) | at(9) | at(10) | at(11)) != 0  # zeros are common
+    is_v2 = (magic == 2) & (at(21) == 0) & (at(22) < 0x80) & (at(23) < 0x80) & (at(57) < 0x80)
+    found = np.flatnonzero(may_be & (is_v2 | ((magic < 2) & (at(17) < 0x10))))
+    length = int32[found + 8]
+    min_length = np.array([*message_set.MIN_LENGTHS, batch_v2.MIN_LENGTH])[magic[found]]
+    found = found[(min_length <= length) & (length <= max_length)]
+
+    # the key and the value of a message fill it; where their sizes cannot be seen it stays in
+    is_legacy = magic[found] < 2
+    legacy = found[is_legacy]
+    end = legacy + LOG_OVERHEAD + int32[legacy + 8]
+    key_at = legacy + np.array(message_set.HEADER_SIZES)[magic[legacy]] - 4
+    key_size = int32[key_at].astype(np.int64)
+    value_at = key_at + 4 + np.maximum(key_size, 0)
+    is_value_seen = value_at + 4 <= len(data)
+    value_size = int32[np.where(is_value_seen, value_at, 0)]
+    is_filled = (value_size >= -1) & (value_at + 4 + np.maximum(value_size, 0) == end)
+    fits = (key_size >= -1) & np.where(is_value_seen, is_filled, value_at + 4 <= end)
+    is_legacy[is_legacy] = ~fits & (key_at + 4 <= len(data))
+    result: list[int] = found[~is_legacy].tolist()
+    return result
+
 
 _PREFIX = struct.Struct(">qiIB")
 _ZERO_PREFIX = bytes(PREFIX_SIZE)

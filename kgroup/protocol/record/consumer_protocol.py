@@ -6,8 +6,23 @@ Wire layout (`ConsumerProtocolSubscription.json`, `ConsumerProtocolAssignment.js
                    v2+: generation int32, v3+: rack string?
     Assignment     version int16, [topic string, partitions [int32]], user data bytes?
 
-As Kafka's `ConsumerProtocol` does, a version above 3 is read as 3, bytes behind the end are not an
-error (they are kept under "trailing"), and a negative version is one.
+As Kafka's `ConsumerProtocol` does, a version above 3 is read as 3, bytes after the end are no error
+(they are kept under "trailing"), and a negative version is one.
+
+User data of a classic Kafka Streams instance (protocol "stream"; big endian; text is an int16
+length and modified UTF-8, as Java's `writeUTF`; arrays have an int32 count):
+    SubscriptionInfo   version int32, then `SubscriptionInfoData.json` of that version
+    AssignmentInfo     version int32, v3+: commonly supported version int32,
+                       active tasks [task], standby tasks [task, [topic text, partition int32]],
+                       v2-4: hosts [host text, port int32, [topic text, partition int32]],
+                       v5+: topics [index int32, topic text],
+                            hosts [host text, port int32, [index int32, partition int32]],
+                       v6+: hosts of standbys (the same), v4+: error int32,
+                       v7+: next rebalance int64 (epoch milliseconds)
+    task               subtopology int32, partition int32,
+                       v10+: named topology (int32 length, then int16 characters)
+
+Of a version above 11 only the two versions at the start are read.
 """
 
 from __future__ import annotations
@@ -18,8 +33,145 @@ from struct import Struct
 from typing import Any
 
 from kgroup.protocol.message import codec, schema
-from kgroup.protocol.message.primitives import DecodeError, base64_bytes, base64_text
-from kgroup.protocol.record import streams_protocol
+from kgroup.protocol.message.primitives import JAVA_UTF8, DecodeError, base64_bytes, base64_text
+
+_NEWEST_STREAMS = 11
+_SUBSCRIPTION_INFO = "member_metadata/SubscriptionInfoData"
+
+
+def read_subscription_info(raw: bytes) -> dict[str, Any]:
+    """Read the user data of a subscription; raises `DecodeError`.
+
+    Gives Kafka's fields; the end point and the client tags, bytes of UTF-8, as text.
+    """
+    version = _Input(raw).int32("version")
+    if version < 1:
+        raise DecodeError(0, f"version: {version}, but 1 is the lowest")
+    if version > _NEWEST_STREAMS:
+        return _newer_streams(raw, "latestSupportedVersion")
+    data = codec.read_whole(_SUBSCRIPTION_INFO, version, raw, raw_bytes=True)
+    if "userEndPoint" in data:
+        data["userEndPoint"] = data["userEndPoint"].decode("utf-8", JAVA_UTF8)
+    for tag in data.get("clientTags", ()):
+        tag["key"] = tag["key"].decode("utf-8", JAVA_UTF8)
+        tag["value"] = tag["value"].decode("utf-8", JAVA_UTF8)
+    return data
+
+
+def read_assignment_info(raw: bytes) -> dict[str, Any]:
+    """Read the user data of an assignment; raises `DecodeError`.
+
+    Keys, as far as the version has them: version, commonlySupportedVersion, activeTasks and
+    standbyTasks (`{topicGroupId, partition}`, from version 10 on with namedTopology, those of
+    standbys with topicPartitions), partitionsByHost and standbyPartitionsByHost (`{host, port,
+    topicPartitions}`), errorCode, nextRebalanceMs. topicPartitions are `[{topic, partition}]`.
+    """
+    data = _Input(raw)
+    version = data.int32("version")
+    if version < 1:
+        raise DecodeError(0, f"version: {version}, but 1 is the lowest")
+    if version > _NEWEST_STREAMS:
+        return _newer_streams(raw, "commonlySupportedVersion")
+    info: dict[str, Any] = {"version": version}
+    if version >= 3:
+        info["commonlySupportedVersion"] = data.int32("commonlySupportedVersion")
+    info["activeTasks"] = data.array("activeTasks", lambda: data.task(version))
+    info["standbyTasks"] = data.array(
+        "standbyTasks", lambda: {**data.task(version), "topicPartitions": data.partitions(None)}
+    )
+    if version >= 2:
+        topics = data.topics() if version >= 5 else None
+        info["partitionsByHost"] = data.array("partitionsByHost", lambda: data.host(topics))
+        if version >= 6:
+            info["standbyPartitionsByHost"] = data.array(
+                "standbyPartitionsByHost", lambda: data.host(topics)
+            )
+    if version >= 4:
+        info["errorCode"] = data.int32("errorCode")
+    if version >= 7:
+        info["nextRebalanceMs"] = data.int64("nextRebalanceMs")
+    return data.finish(info)
+
+
+def _newer_streams(raw: bytes, label: str) -> dict[str, Any]:
+    data = _Input(raw)
+    return data.finish({"version": data.int32("version"), label: data.int32(label)})
+
+
+class _Input:
+    """Bytes that are read from their start to their end."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.position = 0
+
+    def take(self, size: int, field: str) -> bytes:
+        left = len(self.raw) - self.position
+        if size > left:
+            raise DecodeError(self.position, f"{field}: {size} bytes expected, {left} left")
+        start, self.position = self.position, self.position + size
+        return self.raw[start : self.position]
+
+    def int32(self, field: str) -> int:
+        return int.from_bytes(self.take(4, field), "big", signed=True)
+
+    def int64(self, field: str) -> int:
+        return int.from_bytes(self.take(8, field), "big", signed=True)
+
+    def array(self, field: str, element: Callable[[], Any]) -> list[Any]:
+        count = self.int32(field)
+        if count > len(self.raw) - self.position:
+            raise DecodeError(self.position - 4, f"{field}: {count} elements in too few bytes")
+        return [element() for _ in range(count)]  # Java's loops take a negative count as 0
+
+    def text(self, field: str) -> str:
+        """Modified UTF-8: U+0000 in two bytes, and characters beyond U+FFFF as two surrogates."""
+        size = int.from_bytes(self.take(2, field), "big")
+        start = self.position
+        raw = self.take(size, field).replace(b"\xc0\x80", b"\0")
+        try:
+            if max(raw, default=0) >= 0xF0:  # the only UTF-8 that this is not
+                raise ValueError
+            pairs = raw.decode("utf-8", "surrogatepass").encode("utf-16-be", "surrogatepass")
+        except ValueError:
+            raise DecodeError(start, f"{field}: no modified UTF-8") from None
+        return pairs.decode("utf-16-be", "replace")
+
+    def task(self, version: int) -> dict[str, Any]:
+        task: dict[str, Any] = {
+            "topicGroupId": self.int32("topicGroupId"),
+            "partition": self.int32("partition"),
+        }
+        if version >= 10:
+            size = 2 * max(self.int32("namedTopology"), 0)
+            name = self.take(size, "namedTopology").decode("utf-16-be", "replace")
+            task["namedTopology"] = name or None
+        return task
+
+    def topics(self) -> dict[int, str]:
+        return dict(self.array("topics", lambda: (self.int32("topics"), self.text("topics"))))
+
+    def host(self, topics: Mapping[int, str] | None) -> dict[str, Any]:
+        return {
+            "host": self.text("host"),
+            "port": self.int32("port"),
+            "topicPartitions": self.partitions(topics),
+        }
+
+    def partitions(self, topics: Mapping[int, str] | None) -> list[dict[str, Any]]:
+        """Topics and partitions; the topic by name, or by its index in `topics`."""
+
+        def element() -> dict[str, Any]:
+            name = self.text("topic") if topics is None else topics.get(self.int32("topic"))
+            return {"topic": name, "partition": self.int32("partition")}
+
+        return self.array("topicPartitions", element)
+
+    def finish(self, info: dict[str, Any]) -> dict[str, Any]:
+        if self.position != len(self.raw):
+            info["trailing"] = base64_text(self.raw[self.position :])
+        return info
+
 
 _Read = Callable[[bytes], dict[str, Any]]  # raises DecodeError
 
@@ -89,8 +241,8 @@ def _read_sticky(raw: bytes) -> dict[str, Any]:
 _USER_DATA: Mapping[tuple[_Read, str | None], _Read] = {
     (_read_subscription, "sticky"): _read_sticky,
     (_read_subscription, "cooperative-sticky"): partial(codec.read_whole, _COOPERATIVE, 0),
-    (_read_subscription, "stream"): streams_protocol.read_subscription_info,
-    (_read_assignment, "stream"): streams_protocol.read_assignment_info,
+    (_read_subscription, "stream"): read_subscription_info,
+    (_read_assignment, "stream"): read_assignment_info,
 }
 
 

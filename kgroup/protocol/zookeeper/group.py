@@ -11,8 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kgroup.errors import ProblemKind
-from kgroup.model.assignment import AssignedPartition, StrayOwner
-from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.group import (
+    AssignedPartition,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    StrayOwner,
+    Subscription,
+)
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import (

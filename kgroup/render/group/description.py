@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from kgroup.model.client.library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.model.group import GroupState, GroupType, Membership
 from kgroup.model.instant import rfc3339
 from kgroup.model.log_range import OffsetMark

@@ -12,8 +12,7 @@ from kgroup.render.column import GROUP, PARTITION, TOPIC
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:  # each command has its own, and takes time to load
-    from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
-    from kgroup.model.group import Broker, Subscription
+    from kgroup.model.group import AssignedPartition, Broker, Subscription, Task, TaskAssignment
     from kgroup.operation.describe import GroupDescription
 
 _TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeeper")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kgroup.assignor.base import Assignment, Topic
 from kgroup.assignor.spec import Software
 from kgroup.assignor.strategy import assignor_of
-from kgroup.model.client.library import KAFKA_CLIENTS
+from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.message import JoinAnswer
 from kgroup.simulation.subscription import decode_subscription, encode_assignment

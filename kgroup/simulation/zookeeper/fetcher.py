@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from kgroup.assignor.fetcher import fetcher_id
+from kgroup.assignor.zookeeper import fetcher_id
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.process import Process

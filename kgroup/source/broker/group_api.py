@@ -16,8 +16,8 @@ from typing import Any
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 
-from kgroup.model.assignment import AssignedPartition, Task, TaskAssignment
 from kgroup.model.group import (
+    AssignedPartition,
     Broker,
     Group,
     GroupState,
@@ -25,6 +25,8 @@ from kgroup.model.group import (
     Member,
     Subscription,
     Subtopology,
+    Task,
+    TaskAssignment,
     Topology,
     server_text,
 )
@@ -102,7 +104,7 @@ def group_type(text: str | None) -> GroupType | None:
 
 def _classic_group(answer: Any, coordinator: Broker | None) -> Group:
     """DescribeGroups: state, protocol, members with their bytes; no generation and no leader."""
-    from kgroup.model.client.recognition import leading_library
+    from kgroup.model.client_library import leading_library
     from kgroup.model.group_log import classic_members
     from kgroup.protocol.record.coordinator_record import decode_members
 

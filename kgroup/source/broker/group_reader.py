@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from kafka.protocol.consumer.group import OffsetFetchRequest
 
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset, ShareOffset, split_commits
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked

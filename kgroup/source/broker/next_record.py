@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from kgroup.model.next_record import NextReading, NextRecord, Position
+from kgroup.model.log_range import NextReading, NextRecord, Position
 from kgroup.model.problem import Problem
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_records

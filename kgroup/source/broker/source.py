@@ -20,10 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Group, GroupType
-from kgroup.model.image import Image
-from kgroup.model.log_range import LogReading
-from kgroup.model.next_record import NextReading, Position
+from kgroup.model.group import Group, GroupType, Image
+from kgroup.model.log_range import LogReading, NextReading, Position
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName, split_commits
 from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.pattern import Pattern

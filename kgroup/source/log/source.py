@@ -40,8 +40,7 @@ from kgroup.columnar.log_reader import FileLogs, LogReader
 from kgroup.columnar.segment_check import is_allocated_ahead
 from kgroup.errors import ProblemKind
 from kgroup.model.delta import Delta, Producer
-from kgroup.model.group import Group, GroupType
-from kgroup.model.image import Image
+from kgroup.model.group import Group, GroupType, Image
 from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.model.problem import Problem, ProblemLog

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kgroup.errors import InputError, ProblemKind
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
-from kgroup.model.image import Image
+from kgroup.model.group import Image
 from kgroup.model.log_range import LogRange, LogReading, OffsetMark
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import parse_regex

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.cluster import ClusterView, Placement
-from kgroup.model.group import Group, GroupType, server_text
-from kgroup.model.image import Image
-from kgroup.model.log_range import GONE, LogReading, OffsetMark
-from kgroup.model.next_record import NextReading, Position
+from kgroup.model.group import Group, GroupType, Image, server_text
+from kgroup.model.log_range import GONE, LogReading, NextReading, OffsetMark, Position
 from kgroup.model.offset import OffsetChange, StoreName
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern

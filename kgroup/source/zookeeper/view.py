@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Broker
-from kgroup.model.image import Image
+from kgroup.model.group import Broker, Image
 from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.zookeeper import BrokerNode, ZookeeperTree, ZookeeperView
 from kgroup.protocol.zookeeper.group import groups_of

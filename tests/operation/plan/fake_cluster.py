@@ -6,9 +6,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.model.assignment import AssignedPartition
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
-from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.group import (
+    AssignedPartition,
+    Broker,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Subscription,
+)
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.source.base import BrokerFeatures, SettingReading

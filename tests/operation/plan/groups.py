@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.client.library import Certainty
-from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.client_library import Certainty
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
 from kgroup.operation.plan.running import RunningGroup, read_running
 from tests.operation.sources import FakeSource
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.errors import InputError, NotFoundError, UsageError
-from kgroup.model.client.library import Certainty
+from kgroup.model.client_library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.operation.plan.assignor import CLASSES, plan_assignor, plan_assignors, strategy_named
 from kgroup.operation.plan.forecast import Habits

@@ -13,9 +13,16 @@ from typing import Any
 import pytest
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind, UsageError
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.client.library import Certainty
-from kgroup.model.group import Broker, Group, GroupState, GroupType, Member, Subscription
+from kgroup.model.client_library import Certainty
+from kgroup.model.group import (
+    AssignedPartition,
+    Broker,
+    Group,
+    GroupState,
+    GroupType,
+    Member,
+    Subscription,
+)
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
 from kgroup.operation.plan.forecast import Habits

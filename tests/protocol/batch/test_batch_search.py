@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from kgroup.protocol.batch import batch_v2, message_set
-from kgroup.protocol.batch.batch_search import plausible_headers
+from kgroup.protocol.batch.record_batch import plausible_headers
 
 _LEAST = 61 - 12  # Kafka's `DefaultRecordBatch`: the header alone, behind offset and length
 _MOST = 1 << 20

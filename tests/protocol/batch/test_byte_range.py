@@ -18,7 +18,7 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.schema import DECODED
 from kgroup.columnar.segment import decode_chunks
 from kgroup.protocol.batch.batch import Damage, RecordBatch
-from kgroup.protocol.batch.byte_range import WHOLE, ByteRange
+from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 from kgroup.protocol.batch.record_batch import read_batches
 from tests.columnar.log_writer import batch
 from tests.columnar.random_log import logs

@@ -10,8 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgroup.protocol.message.primitives import DecodeError
-from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
-from kgroup.protocol.record.streams_protocol import read_assignment_info, read_subscription_info
+from kgroup.protocol.record.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    read_assignment_info,
+    read_subscription_info,
+)
 
 ID = "000102030405060708090a0b0c0d0e0f"
 ID_TEXT = "AAECAwQFBgcICQoLDA0ODw"

@@ -7,8 +7,7 @@ import warnings
 
 import pytest
 
-from kgroup.model.assignment import AssignedPartition
-from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import Node, Stat, SubscriptionPattern
 from kgroup.protocol.zookeeper.group import groups_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.assignor.fetcher import fetcher_id
+from kgroup.assignor.zookeeper import fetcher_id
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.registration import Registration
 from kgroup.simulation.zookeeper.thread import Wait

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from kgroup.assignor.strategy import strategies
 from kgroup.errors import near_names
-from kgroup.model.client.library import LIBRDKAFKA
+from kgroup.model.client_library import LIBRDKAFKA
 from kgroup.operation.plan.assignor import STRATEGY, one_by_one
 from kgroup.operation.plan.connect import settable
 from kgroup.operation.plan.coordinator import (

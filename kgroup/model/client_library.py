@@ -1,35 +1,91 @@
-"""Which client library wrote what a member of a classic group sent, and what its leader assigned.
+"""Which client library a member of a classic group uses, by the bytes that it and its leader send.
 
-Libraries have habits, which differ in few places: the version of the message, what stands for no
-user data, what a sticky strategy keeps there, what stands for no rack, and the order of topics. A
-library is certain where no other one writes, or has written, such bytes. Else the client id may
-tell: each library has a default one; as any application may choose any, that is inferred only.
+Libraries differ in few places: the version of the message, what stands for no user data, what a
+sticky strategy keeps there, what stands for no rack, and the order of topics. A library is certain
+where no other library writes, or has written, such bytes. Else the client id may tell: each library
+has a default client id; as any application may choose any, the library is only inferred then.
 
-What they write was recorded from their groups (`tests/data/clients`); for versions before those,
+What libraries write was recorded from their groups (`tests/data/clients`); for earlier versions,
 and for ruby-kafka, it was read in their sources.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 from itertools import pairwise
+from struct import Struct, error
 from typing import Any, NamedTuple
 
-from kgroup.model.client.library import (
-    FRANZ_GO,
-    KAFKA_CLIENTS,
-    KAFKA_GO,
-    KAFKA_PYTHON,
-    KAFKAJS,
-    LIBRDKAFKA,
-    RUBY_KAFKA,
-    SARAMA,
-    Certainty,
-    Recognition,
-)
-from kgroup.model.client.short_subscription import readable
+from kgroup.word import Word
+
+KAFKA_CLIENTS = "kafka-clients"
+"""Kafka's own, in Java."""
+LIBRDKAFKA = "librdkafka"
+FRANZ_GO = "franz-go"
+SARAMA = "sarama"
+KAFKA_GO = "kafka-go"
+KAFKA_PYTHON = "kafka-python"
+KAFKAJS = "kafkajs"
+RUBY_KAFKA = "ruby-kafka"
+
+
+class Certainty(Word):
+    """How sure it is that a member is of a library."""
+
+    CERTAIN = ("certain", "No other library that is known writes such bytes.")
+    INFERRED = (
+        "inferred",
+        "Other libraries may write such bytes too; the client id is the default of this one.",
+    )
+
+
+class Recognition(NamedTuple):
+    """A library, and how sure that is."""
+
+    name: str
+    certainty: Certainty
+
+
+_HEAD = Struct(">hi")
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+
+
+def readable(subscription: Any) -> Mapping[str, Any] | None:
+    """Return a decoded subscription, or what can be read of one that ends early; None for others.
+
+    kafka-go and KafkaJS 1 write subscriptions that say version 1 and end where version 0 does.
+    Other clients read them; Kafka's own clients and brokers do not. Such a subscription is returned
+    without "ownedPartitions"; its "userData" is base64 text.
+
+    Wire layout: version int16, topics [string], user data bytes?.
+    """
+    if not isinstance(subscription, Mapping):
+        return None
+    if "topics" in subscription:
+        return subscription
+    if not isinstance(subscription.get("raw"), str):
+        return None
+    raw = b64decode(subscription["raw"])
+    try:
+        version, count, at = *_HEAD.unpack_from(raw), _HEAD.size
+        topics = []
+        for _ in range(count):
+            size = _INT16.unpack_from(raw, at)[0]
+            topics.append(raw[at + 2 : at + 2 + size].decode())
+            at += 2 + size
+        size = _INT32.unpack_from(raw, at)[0]
+    except (error, UnicodeDecodeError):
+        return None
+    is_whole = len(raw) == at + 4 + max(size, 0)
+    if version < 1 or count < 0 or not is_whole or not all(topics):
+        return None
+    user_data = None if size < 0 else b64encode(raw[at + 4 :]).decode()
+    return {"version": version, "topics": topics, "userData": user_data}
+
 
 Data = Mapping[str, Any]
 """A member, a subscription or an assignment, with Kafka's field names, as decoders give them."""

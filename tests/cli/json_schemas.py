@@ -36,7 +36,7 @@ from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
 from kgroup.operation.plan.plan import Plan, Target
-from kgroup.operation.plan.verify.step import StepCheck
+from kgroup.operation.plan.verify import StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fetcher import Fetch

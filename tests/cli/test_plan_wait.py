@@ -17,7 +17,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import OffsetCopy
-from kgroup.operation.plan.verify.step import verify_step
+from kgroup.operation.plan.verify import verify_step
 from kgroup.render.document import document, json_rows
 from kgroup.source.base import EVERYTHING, Question, Reading
 from tests.operation.plan.groups import group_of, running

@@ -43,7 +43,7 @@ from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
 from kgroup.operation.plan.plan import Plan
-from kgroup.operation.plan.verify.step import StepCheck
+from kgroup.operation.plan.verify import StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.report import Report
 from kgroup.operation.simulate import ShippedScenario

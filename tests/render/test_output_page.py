@@ -12,7 +12,7 @@ from kgroup.operation.check.rule import Basis, Rule, Severity
 from kgroup.operation.doctor import Condition
 from kgroup.operation.offsets.plan import Result
 from kgroup.operation.plan.plan import Target, Verdict
-from kgroup.operation.plan.verify.condition import Progress
+from kgroup.operation.plan.verify import Progress
 from kgroup.operation.watch import Change, ChangeKind
 from kgroup.operation.zookeeper.fetcher import FetchState, ResetCause
 from kgroup.render.document import SCHEMA_VERSION

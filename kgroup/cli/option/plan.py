@@ -19,7 +19,7 @@ from kgroup.errors import ExitStatus, near_names
 
 if TYPE_CHECKING:
     from kgroup.operation.plan.plan import Plan
-    from kgroup.operation.plan.zookeeper.group import OldGroup
+    from kgroup.operation.plan.zookeeper_group import OldGroup
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
@@ -103,7 +103,7 @@ def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
         InputError: the file cannot be read.
         UsageError: it is malformed.
     """
-    from kgroup.operation.plan.zookeeper.setting import BECOMES
+    from kgroup.operation.plan.zookeeper_group import BECOMES
     from kgroup.source.config.client_setting import JAVA_BLANK
     from kgroup.source.config.properties_file import read_properties
 
@@ -183,7 +183,7 @@ def write_old_plans(
     """
 
     def made(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
-        from kgroup.operation.plan.zookeeper.group import plan_old
+        from kgroup.operation.plan.zookeeper_group import plan_old
 
         address = None if source.zookeeper is None else str(source.zookeeper)
         settings, notes = ({}, []) if consumer_config is None else _consumer_config(consumer_config)

@@ -54,7 +54,7 @@ def command(
     'kgroup offsets copy' this shows what it would do, and does it with --execute only.
     """
     from kgroup.cli.option.plan_file import read_plan_file
-    from kgroup.operation.plan.copy import copy_of_step, plan_copy
+    from kgroup.operation.plan.offset_copy import copy_of_step, plan_copy
     from kgroup.operation.report import Report
     from kgroup.render.group.offsets import plan_sheet
     from kgroup.source.base import GroupSource, WritableOffsetStore

@@ -52,7 +52,7 @@ def command(
     Consumers of 0.8.2 go on to read meanwhile: they are restarted one after another with commits to
     both stores, and then with commits to Kafka alone.
     """
-    from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
+    from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
 
     make = partial(plan_kafka_offsets, habits=habits)
     name = "plan kafka-offsets"

@@ -52,7 +52,7 @@ def command(
     Neither knows of the other, so that there is no rolling way: the old consumers are stopped,
     what they have committed is copied to Kafka, and new ones start with settings of other names.
     """
-    from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
+    from kgroup.operation.plan.new_consumer import plan_new_consumer
 
     make = partial(plan_new_consumer, habits=habits)
     name = "plan new-consumer"

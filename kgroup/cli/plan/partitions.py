@@ -36,7 +36,7 @@ def _parse_growth(text: str) -> tuple[str, int]:
 
 
 def _parse_reset(text: str) -> str:
-    from kgroup.operation.plan.precondition.partitions import reset_duration_ms
+    from kgroup.operation.plan.partitions import reset_duration_ms
 
     reset_duration_ms(text)
     return text

@@ -22,8 +22,7 @@ from kgroup.errors import BrokerError, ExitStatus, InputError, UsageError
 if TYPE_CHECKING:
     from kgroup.cli.option.plan_file import PlanFile
     from kgroup.operation.plan.plan import Plan
-    from kgroup.operation.plan.verify.condition import OpenStores
-    from kgroup.operation.plan.verify.step import StepCheck
+    from kgroup.operation.plan.verify import OpenStores, StepCheck
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
@@ -93,7 +92,7 @@ def look(
     Raises:
         BrokerError: nobody answers at first, or at the end.
     """
-    from kgroup.operation.plan.verify.step import verify_step
+    from kgroup.operation.plan.verify import verify_step
     from kgroup.source.base import RenewableSource
 
     end_s = time.monotonic() + (wait_s or 0)
@@ -117,7 +116,7 @@ def look(
 def note_members(path: Path, file: PlanFile, report: Report[StepCheck]) -> None:
     """Note in the file who was there when a step was done, or who came before it was."""
     from kgroup.cli.option.plan_file import note_in_plan_file
-    from kgroup.operation.plan.verify.step import with_members_seen
+    from kgroup.operation.plan.verify import with_members_seen
 
     checks = {each.group_id: each for each in report.data}
 

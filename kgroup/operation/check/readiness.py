@@ -12,12 +12,12 @@ from kgroup.operation.check.look import finding_of
 from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.describe import GroupDescription
 from kgroup.operation.plan.advice import Proposal, judge_strategy
+from kgroup.operation.plan.consumer_protocol import conditions
 from kgroup.operation.plan.forecast import USUAL
 from kgroup.operation.plan.plan import Target, Verdict
-from kgroup.operation.plan.precondition.consumer_protocol import conditions
-from kgroup.operation.plan.precondition.static_membership import seconds
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.running import read_running
+from kgroup.operation.plan.static_membership import seconds
 from kgroup.operation.printed_command import Reach, reaching
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.source.base import GroupSource

@@ -13,6 +13,7 @@ from kgroup.errors import InputError, NotFoundError, named_group
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import CLASSES
+from kgroup.operation.plan.consumer_protocol import conditions
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     Habits,
@@ -20,15 +21,13 @@ from kgroup.operation.plan.forecast import (
     rolling_restart,
     stopped_group,
 )
+from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
+from kgroup.operation.plan.new_consumer import plan_new_consumer
 from kgroup.operation.plan.plan import Compared, Forecast, Plan, Precondition, Target, Verdict
-from kgroup.operation.plan.precondition.consumer_protocol import conditions
-from kgroup.operation.plan.precondition.static_membership import seconds
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.running import RunningGroup, read_running
-from kgroup.operation.plan.static_membership import plan_static_membership
-from kgroup.operation.plan.zookeeper.group import read_old
-from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
-from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
+from kgroup.operation.plan.static_membership import plan_static_membership, seconds
+from kgroup.operation.plan.zookeeper_group import read_old
 from kgroup.operation.printed_command import kgroup_command
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups

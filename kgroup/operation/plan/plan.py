@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from shlex import join
 
+from kgroup.errors import InputError, UsageError
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.operation.printed_command import connection_words
+from kgroup.operation.report import first_names
 from kgroup.word import Word
 
 
@@ -327,3 +329,34 @@ class Plan:
             ended = ", ".join(f"{name} with {error}" for name, error in failed.items())
             summary += f" Do not do it so: in the forecast programs end, {ended}."
         return replace(self, summary=summary, steps=steps, forecast=total, naive=naive)
+
+
+def chosen_steps(
+    plans: Sequence[Plan], number: int, group_ids: Collection[str] = ()
+) -> tuple[tuple[tuple[Plan, PlanStep], ...], tuple[str, ...]]:
+    """Give the step of this number of each plan, or of those for the groups that are named.
+
+    Returns:
+        The plans that have such a step, with it, and notes on the others.
+
+    Raises:
+        UsageError: none of them has such a step, or there is no plan for a group that is named.
+        InputError: there is no plan.
+    """
+    if unknown := set(group_ids) - {plan.group_id for plan in plans}:
+        raise UsageError(
+            f"there is no plan for {', '.join(sorted(unknown))}; there are plans for "
+            f"{', '.join(plan.group_id for plan in plans) or 'no group'}"
+        )
+    if not plans:
+        raise InputError("expected a plan of a group, found none")
+    chosen = [plan for plan in plans if not group_ids or plan.group_id in group_ids]
+    steps = tuple((plan, step) for plan in chosen for step in plan.steps if step.number == number)
+    if not steps:
+        most = max(len(plan.steps) for plan in chosen)
+        if not most:
+            raise UsageError("the plan has no step: nothing is to be done, or it cannot be done so")
+        raise UsageError(f"expected --step of {most} at most, as the plan has, found {number}")
+    there = {plan.group_id for plan, _ in steps}
+    shorter = [plan.group_id for plan in chosen if plan.group_id not in there]
+    return steps, (f"no step {number} is planned for {first_names(shorter)}",) if shorter else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kgroup.operation.plan.plan import Compared, Plan, PlanStep, Setting
-from kgroup.operation.plan.verify.step import StepCheck
+from kgroup.operation.plan.verify import StepCheck
 from kgroup.render.cell import Column, Kind, age, cell, mermaid_label, visible
 from kgroup.render.column import GROUP, PARTS
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text

@@ -28,8 +28,7 @@ from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.running import plan_each, read_running
-from kgroup.operation.plan.verify.condition import Progress
-from kgroup.operation.plan.verify.step import verify_step, with_members_seen
+from kgroup.operation.plan.verify import Progress, verify_step, with_members_seen
 from kgroup.source.base import BrokerFeatures, SettingReading
 from tests.operation.sources import FakeSource
 

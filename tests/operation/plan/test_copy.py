@@ -11,11 +11,17 @@ import pytest
 from kgroup.errors import ExitStatus, InputError, UsageError
 from kgroup.model.group import GroupState, GroupType
 from kgroup.operation.offsets.plan import Result, carry_out
-from kgroup.operation.plan.chosen_step import chosen_steps
-from kgroup.operation.plan.copy import copy_of_step, plan_copy
-from kgroup.operation.plan.plan import Expected, OffsetCopy, Plan, PlannedMember, PlanStep, Target
-from kgroup.operation.plan.verify.condition import Progress
-from kgroup.operation.plan.verify.step import verify_step
+from kgroup.operation.plan.offset_copy import copy_of_step, plan_copy
+from kgroup.operation.plan.plan import (
+    Expected,
+    OffsetCopy,
+    Plan,
+    PlannedMember,
+    PlanStep,
+    Target,
+    chosen_steps,
+)
+from kgroup.operation.plan.verify import Progress, verify_step
 from tests.operation.offset_stores import At, Cluster, Store
 
 COPY = OffsetCopy("kafka", "sql")

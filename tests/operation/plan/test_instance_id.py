@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.errors import UsageError
 from kgroup.model.group import Member
-from kgroup.operation.plan.instance_id import proposed, why_unfit
+from kgroup.operation.plan.static_membership import proposed, why_unfit
 
 
 def members(*clients: tuple[str | None, str | None]) -> Mapping[str, Member]:

@@ -10,11 +10,9 @@ import pytest
 from kgroup.errors import ExitStatus, NotFoundError, ProblemKind, UsageError
 from kgroup.model.group import Broker, Group, GroupState, Subscription
 from kgroup.operation.plan.forecast import Habits
-from kgroup.operation.plan.partitions import plan_partitions
+from kgroup.operation.plan.partitions import changed_keys, plan_partitions, reset_duration_ms
 from kgroup.operation.plan.plan import Plan, Verdict
-from kgroup.operation.plan.precondition.partitions import changed_keys, reset_duration_ms
-from kgroup.operation.plan.verify.condition import Progress
-from kgroup.operation.plan.verify.step import verify_step
+from kgroup.operation.plan.verify import Progress, verify_step
 from kgroup.operation.report import Report
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 from tests.operation.sources import FakeSource

@@ -13,8 +13,7 @@ from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.running import read_running
 from kgroup.operation.plan.static_membership import plan_dynamic_membership, plan_static_membership
-from kgroup.operation.plan.verify.condition import Progress
-from kgroup.operation.plan.verify.step import verify_step
+from kgroup.operation.plan.verify import Progress, verify_step
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 
 BROKER = {

@@ -16,8 +16,7 @@ from kgroup.operation.plan.partitions import plan_partitions
 from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.running import read_running
 from kgroup.operation.plan.static_membership import plan_dynamic_membership, plan_static_membership
-from kgroup.operation.plan.verify.condition import Progress
-from kgroup.operation.plan.verify.step import verify_step
+from kgroup.operation.plan.verify import Progress, verify_step
 from tests.operation.plan.fake_cluster import FakeCluster
 from tests.operation.plan.groups import group_of, running
 from tests.operation.sources import FakeSource

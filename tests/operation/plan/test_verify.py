@@ -14,8 +14,7 @@ from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import Habits
 from kgroup.operation.plan.plan import Expected, Plan, PlanStep
 from kgroup.operation.plan.running import plan_each
-from kgroup.operation.plan.verify.condition import Progress
-from kgroup.operation.plan.verify.step import StepCheck, verify_step, with_members_seen
+from kgroup.operation.plan.verify import Progress, StepCheck, verify_step, with_members_seen
 from kgroup.source.base import OffsetReading
 from tests.operation.plan.groups import group_of, running
 from tests.operation.sources import FakeSource

@@ -13,9 +13,9 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.new_consumer import plan_new_consumer
 from kgroup.operation.plan.plan import Plan, Precondition, Verdict
-from kgroup.operation.plan.zookeeper.group import plan_old
-from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
+from kgroup.operation.plan.zookeeper_group import plan_old
 from kgroup.operation.report import Report
 from kgroup.source.base import GroupSource
 from tests.operation.plan.zookeeper.old_tree import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.errors import UsageError
-from kgroup.operation.plan.zookeeper.setting import BECOMES, configured, java_settings
+from kgroup.operation.plan.zookeeper_group import BECOMES, configured, java_settings
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.registration import Registration
 

@@ -14,12 +14,11 @@ from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
+from kgroup.operation.plan.new_consumer import plan_new_consumer
 from kgroup.operation.plan.plan import Plan
-from kgroup.operation.plan.verify.condition import Progress
-from kgroup.operation.plan.verify.step import StepCheck, verify_step
-from kgroup.operation.plan.zookeeper.group import plan_old
-from kgroup.operation.plan.zookeeper.kafka_offsets import plan_kafka_offsets
-from kgroup.operation.plan.zookeeper.new_consumer import plan_new_consumer
+from kgroup.operation.plan.verify import Progress, StepCheck, verify_step
+from kgroup.operation.plan.zookeeper_group import plan_old
 from kgroup.render.document import document, json_rows
 from kgroup.source.base import GroupSource
 from tests.operation.plan.zookeeper.old_tree import (

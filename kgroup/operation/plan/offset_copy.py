@@ -11,8 +11,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups
 from kgroup.operation.offsets.read import AnyStore, read_stored
 from kgroup.operation.offsets.transfer import plan_transfer
-from kgroup.operation.plan.chosen_step import chosen_steps
-from kgroup.operation.plan.plan import OffsetCopy, Plan, PlanStep
+from kgroup.operation.plan.plan import OffsetCopy, Plan, PlanStep, chosen_steps
 from kgroup.source.base import GroupSource
 from kgroup.source.offset_change import At
 

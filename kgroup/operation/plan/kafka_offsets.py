@@ -1,4 +1,4 @@
-"""Commits of consumers on ZooKeeper, from there to Kafka, while the group goes on.
+"""Commits of ZooKeeper consumers, from ZooKeeper to Kafka, while the group keeps reading.
 
 Source: `ZookeeperConsumerConnector.commitOffsets` and `fetchOffsets` of Kafka 0.8.2.2: with
 `dual.commit.enabled` a consumer commits to both, and begins at the larger offset of the two. What
@@ -21,6 +21,7 @@ from kgroup.operation.plan.forecast import (
     how_to_restart,
     rolling_restart,
 )
+from kgroup.operation.plan.new_consumer import copy_step
 from kgroup.operation.plan.plan import (
     Expected,
     NaiveWay,
@@ -33,8 +34,7 @@ from kgroup.operation.plan.plan import (
 )
 from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.operation.plan.stop import started_with
-from kgroup.operation.plan.zookeeper.group import OldGroup
-from kgroup.operation.plan.zookeeper.new_consumer import copy_step
+from kgroup.operation.plan.zookeeper_group import OldGroup
 from kgroup.operation.report import first_names
 from kgroup.simulation.scenario.scenario import ConnectorPlan, Scenario
 

@@ -1,1 +1,0 @@
-"""What must hold before a group is moved."""

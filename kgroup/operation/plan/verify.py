@@ -1,0 +1,633 @@
+"""Verify a step of a plan: compare the group as it is with what the step was to make of it.
+
+A cluster does not tell when a member has come, nor how it is configured; but one that was restarted
+has another id, a static one too (`ClassicGroup.replaceStaticMember`). So who has another id has
+taken the step, one that has crashed and is back among them: nothing else can be known of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from kgroup.assignor.base import TopicPartition
+from kgroup.errors import ExitStatus, InputError, UsageError, shown_id
+from kgroup.model.group import Group, GroupState, GroupType
+from kgroup.model.offset import CommitStore
+from kgroup.model.problem import Problem
+from kgroup.operation.offsets.read import AnyStore
+from kgroup.operation.plan.offset_copy import compare_copied
+from kgroup.operation.plan.plan import (
+    Expected,
+    OffsetCopy,
+    Plan,
+    PlannedMember,
+    PlanStep,
+    chosen_steps,
+)
+from kgroup.operation.plan.running import planned_members
+from kgroup.operation.report import Report, first_names
+from kgroup.operation.select_groups import select_groups
+from kgroup.operation.zookeeper.commit import kafka_offsets
+from kgroup.source.base import (
+    ClusterSource,
+    GroupSource,
+    KafkaOffsets,
+    NodeSource,
+    Question,
+    WritableOffsetStore,
+)
+from kgroup.word import Word
+
+_Members = tuple[PlannedMember, ...]
+_BY: tuple[Callable[[PlannedMember], object], ...] = (
+    lambda each: each.instance_id,
+    lambda each: each.client_id and (each.client_id, each.client_host),
+    lambda each: each.client_id,
+)
+"""By what a member is known again that has another id: what tells most comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turnover:
+    """Whom a step is to restart, and what became of them.
+
+    Attributes:
+        before: the members that it is to restart, as they were.
+        missing: those of them that are still there.
+        new_count: how many are there that were not there before.
+        new: who may be one of these: just they, where it can be told.
+        gone_count: how many are not back.
+        gone: likewise.
+    """
+
+    before: _Members
+    missing: _Members
+    new_count: int
+    new: _Members
+    gone_count: int
+    gone: _Members
+
+    @property
+    def known_new(self) -> _Members:
+        """Who was not there before, where it can be told."""
+        return self.new if len(self.new) == self.new_count else ()
+
+
+def turnover(plan: Plan, step: PlanStep, there: _Members) -> Turnover:
+    """Compare the members that are there with those before a step.
+
+    Who was there when a step before was verified, its check has noted.
+    """
+    earlier = [each for each in plan.steps if each.number < step.number and each.seen is not None]
+    seen = [each.seen for each in earlier if each.seen and shares(each, step)]
+    planned = (each for each in plan.members if not step.restarted or each.name in step.restarted)
+    met = step.met or ()
+    before = (*(seen[-1] if seen else planned), *met)
+    known = (*(earlier[-1].seen or () if earlier else plan.members), *met)
+    ids = {each.member_id for each in there}
+    ids_before = {each.member_id for each in (*known, *before)}
+    new = tuple(each for each in there if each.member_id not in ids_before)
+    gone = tuple(each for each in known if each.member_id not in ids)
+    missing = tuple(each for each in before if each.member_id in ids)
+    if earlier and not earlier[-1].seen:  # the group was empty: whoever is there was started since
+        return Turnover(before, missing, 0, (), 0, ())
+    new, gone = _unpaired(new, gone)
+    more = len(new) - len(gone)
+    return Turnover(
+        before,
+        missing,
+        max(more, 0),
+        new if more > 0 else (),
+        max(-more, 0),
+        gone if more < 0 else (),
+    )
+
+
+def _unpaired(new: _Members, gone: _Members) -> tuple[_Members, _Members]:
+    """Leave out those that have come back with another id, as far as they are known again.
+
+    Where more have come of a name than have gone, nobody tells which of them is back.
+    """
+    for name in _BY:
+        come, left = (Counter(map(name, each)) for each in (new, gone))
+        pairs = Counter({each: come[each] for each in left if each and come[each] <= left[each]})
+        new = tuple(each for each in new if name(each) not in pairs)
+        rest = []
+        for each in gone:
+            if pairs[name(each)] > 0:
+                pairs[name(each)] -= 1
+            else:
+                rest.append(each)
+        gone = tuple(rest)
+    return new, gone
+
+
+def shares(earlier: PlanStep, step: PlanStep) -> bool:
+    """Tell whether an earlier step has restarted members that a step is to restart again."""
+    return not step.restarted or not set(step.restarted).isdisjoint(earlier.restarted)
+
+
+def is_shown(plan: Plan, step: PlanStep) -> bool:
+    """Tell whether the group shows of every member, whenever it came, that it has taken a step.
+
+    A type that the group did not have before does, and a strategy shows that every member supports
+    it, which is what is to be done where a later step takes away the others.
+    """
+    expected = step.expected
+    if expected.instance_ids is not None or expected.protocol is not None:
+        return True
+    earlier = [each.expected for each in plan.steps if each.number < step.number]
+    later = [each.expected.assignor for each in plan.steps if each.number > step.number]
+    is_new_type = expected.type not in (None, plan.type, *(each.type for each in earlier))
+    is_new = expected.assignor not in (None, plan.assignor, *(each.assignor for each in earlier))
+    return is_new_type or (is_new and expected.assignor in later)
+
+
+OpenStores = Callable[
+    [OffsetCopy, tuple[str, ...]], AbstractContextManager[tuple[AnyStore, AnyStore]]
+]
+"""Gives the two stores between which offsets of groups are copied."""
+
+Commits = Mapping[TopicPartition, int]
+
+
+class Progress(Word):
+    """How far a step, or something that it was to do, has come."""
+
+    DONE = ("done", "All is as it should be.")
+    HALF_DONE = ("half-done", "Some members have taken the step, or the group does not rest yet.")
+    NOT_BEGUN = ("not-begun", "Nothing of it is to be seen.")
+    WRONG = ("wrong", "The step was taken, and the group is not as it should be.")
+
+
+_HALF = Progress.HALF_DONE
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of the things that a step was to bring about.
+
+    Attributes:
+        text: what should be.
+        found: what is; None where nobody tells.
+    """
+
+    text: str
+    progress: Progress
+    found: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a source tells of a group.
+
+    Attributes:
+        group: as it is.
+        kafka: what it has committed to Kafka; None where nobody tells.
+        counts: of partitions, by topic, where that matters and the source knows it.
+        turnover: of its members, and
+        left: names of those that have not taken the step.
+    """
+
+    group: Group
+    kafka: Commits | None
+    counts: Mapping[str, int]
+    turnover: Turnover
+    left: tuple[str, ...]
+
+
+def conditions(plan: Plan, step: PlanStep, seen: Seen) -> Iterator[Condition]:
+    """Compare a group with what is expected of it."""
+    expected, group = step.expected, seen.group
+    if expected.is_restarted:
+        yield _restarted(plan, seen)
+        if seen.turnover.new_count and not is_shown(plan, step):
+            yield _new(seen.turnover)
+    if expected.members is not None:
+        yield _counted(expected, seen)
+    if expected.type is not None:
+        yield _same("type", expected.type, group.type)
+    if expected.protocol is not None and group.type is GroupType.CONSUMER:
+        yield _spoken(expected.protocol, group)
+    if expected.assignor is not None:
+        yield _same("strategy", expected.assignor, group.assignor)
+    if expected.instance_ids is not None:
+        yield _instances(expected.instance_ids, group)
+    if expected.topics:
+        yield _subscribed(expected.topics, group)
+    if expected.commits is not None:
+        yield _committed(expected, group, seen.kafka)
+    if expected.state is GroupState.EMPTY:
+        yield _stopped(plan, group, seen.left)
+    else:
+        is_there = group.state is expected.state
+        yield Condition(
+            "The group is stable.",
+            Progress.DONE if is_there else Progress.HALF_DONE,
+            None if group.state is None else str(group.state),
+        )
+    yield from _owned(expected, group, seen.counts)
+    yield from _unverified(plan, step)
+
+
+def _restarted(plan: Plan, seen: Seen) -> Condition:
+    total, count = len(seen.turnover.before), len(seen.group.members)
+    progress, found = Progress.DONE, "every one has another id"
+    if seen.left:
+        begun = len(seen.left) < total or count < len(plan.members)
+        progress = Progress.HALF_DONE if begun else Progress.NOT_BEGUN
+        found = f"not yet: {', '.join(seen.left)}"
+    elif not count:
+        progress, found = Progress.HALF_DONE, "nobody is there"
+    text = f"All {total} members were restarted." if total != 1 else "The member was restarted."
+    return Condition(text, progress, found)
+
+
+def _new(turnover: Turnover) -> Condition:
+    """Say of members that came meanwhile that nobody knows how they were started."""
+    names = first_names([each.name for each in turnover.new])
+    if turnover.known_new:
+        found = f"came since, nobody tells how: {names}; restart them with the others, too"
+    else:
+        found = f"{turnover.new_count} of these came since, nobody tells how: {names}; plan anew"
+    return Condition("Members that came since were started as the step says.", _HALF, found)
+
+
+def _counted(expected: Expected, seen: Seen) -> Condition:
+    assert expected.members is not None
+    count = len(seen.group.members)
+    text = f"{expected.members} member" + ("" if expected.members == 1 else "s")
+    fewer = _HALF if count or expected.is_restarted else Progress.NOT_BEGUN
+    found, turnover = str(count), seen.turnover
+    if expected.is_restarted and count and turnover.gone_count:
+        names = first_names([each.name for each in turnover.gone])
+        of = "" if len(turnover.gone) == turnover.gone_count else f"{turnover.gone_count} of "
+        found += f"; not back: {of}{names}; where that is for good, plan anew"
+    progress = Progress.DONE if count >= expected.members else fewer
+    return Condition(f"The group has {text} or more.", progress, found)
+
+
+def _unverified(plan: Plan, step: PlanStep) -> Iterator[Condition]:
+    """Tell that a step may seem done and not be: the ids of one before were never noted."""
+    if not step.expected.is_restarted or step.expected.commits is not None:
+        return
+    earlier = [
+        each
+        for each in plan.steps
+        if each.number < step.number and each.expected.is_restarted and shares(each, step)
+    ]
+    if earlier and earlier[-1].seen is None:
+        yield Condition(
+            f"Step {earlier[-1].number} was verified when it was done.",
+            Progress.HALF_DONE,
+            f"no: members that were restarted for it cannot be told from those of step "
+            f"{step.number}; plan anew to see what is left",
+        )
+
+
+def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> Condition:
+    owned = len(group.stray_owners or ())
+    text = "No member is there, and nobody owns a partition."
+    if not missing:
+        progress = Progress.HALF_DONE if owned else Progress.DONE
+        return Condition(text, progress, f"{owned} owned" if owned else "nobody")
+    before = {each.name for each in plan.members}
+    progress = Progress.NOT_BEGUN if before <= set(missing) else Progress.HALF_DONE
+    return Condition(text, progress, f"there: {first_names(missing)}")
+
+
+def _subscribed(topics: Collection[str], group: Group) -> Condition:
+    told = [each.subscription for each in group.members if each.subscription is not None]
+    there = {topic for each in told for topic in each.topics or ()}
+    left = sorted(set(topics) - there)
+    return Condition(
+        f"Members subscribe to {first_names(sorted(topics))}.",
+        Progress.HALF_DONE if left else Progress.DONE,
+        f"nobody to {first_names(left)}" if left else "all of them",
+    )
+
+
+def _committed(expected: Expected, group: Group, kafka: Commits | None) -> Condition:
+    """Compare stores; where there are members, for the partitions that they own.
+
+    A running consumer commits what it owns, and nothing else. Where ids do not tell who was
+    restarted, commits of each owner have to.
+    """
+    is_both = expected.commits is CommitStore.BOTH
+    text = (
+        "Kafka has the commits that ZooKeeper has."
+        if is_both
+        else "Commits go to Kafka alone, which is ahead of ZooKeeper."
+    )
+    if kafka is None:
+        return Condition(text, Progress.HALF_DONE, None)
+    owned = {
+        each.member_id: {(at.topic or "", at.partition) for at in each.assignment or ()}
+        for each in group.members
+    }
+    zookeeper = {(each.topic, each.partition): each.committed_offset for each in group.offsets}
+    there = zookeeper.keys() | kafka.keys()
+    ats = there & (set().union(*owned.values()) or zookeeper.keys())
+    ahead = {at for at in ats if kafka.get(at, -1) > zookeeper.get(at, -1)}
+    behind = {at for at in ats if kafka.get(at, -1) < zookeeper.get(at, -1)}
+    shown = ats - behind if is_both else ahead
+    silent = [id_ for id_, theirs in owned.items() if theirs and theirs.isdisjoint(shown)]
+    if not ats:
+        found = "nothing is committed yet"
+    elif ahead or behind:
+        found = (
+            f"of {len(ats)} partitions Kafka is ahead for {len(ahead)}, and behind for "
+            f"{len(behind)}"
+        )
+    else:
+        found = f"the same for {len(ats)} partitions"
+    is_done = bool(ats) and not behind and bool(ahead) is not is_both
+    if is_done and silent and not expected.is_restarted:
+        is_done = False
+        found += f"; no such commit yet of {first_names(silent)}"
+    if is_done:
+        return Condition(text, Progress.DONE, found)
+    is_begun = expected.is_restarted or not ats.isdisjoint(kafka)
+    return Condition(text, Progress.HALF_DONE if is_begun else Progress.NOT_BEGUN, found)
+
+
+def _spoken(protocol: str, group: Group) -> Condition:
+    """Tell whether all members of a consumer group speak the consumer protocol.
+
+    Brokers before 4.0 do not tell who does (ConsumerGroupDescribe of version 0).
+    """
+    classic = [each for each in group.members if each.uses_classic_protocol]
+    names = ", ".join(each.instance_id or each.client_id or each.member_id for each in classic)
+    is_known = all(each.uses_classic_protocol is not None for each in group.members)
+    found = f"not yet: {names}" if classic else "every one does" if is_known else None
+    progress = Progress.DONE if is_known and not classic else Progress.HALF_DONE
+    return Condition(f"All members speak the {protocol} protocol.", progress, found)
+
+
+def copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> Condition:
+    """Compare the stores; a missing table or file has nothing yet."""
+    what = "the same in" if copy.is_last else "something in"
+    text = f"Each partition that {copy.origin} has an offset of has {what} {copy.goal}."
+    if open_stores is None:
+        return Condition(text, Progress.HALF_DONE, None)
+    try:
+        with open_stores(copy, (group_id,)) as (origin, goal):
+            found = compare_copied(origin, goal, copy, group_id)
+    except InputError as error:
+        return Condition(text, Progress.NOT_BEGUN, str(error))
+    if found.problems:
+        return Condition(text, Progress.HALF_DONE, str(found.problems[0].reason))
+    open_ = (*found.missing, *(found.different if copy.is_last else ()))
+    if not open_:
+        return Condition(text, Progress.DONE, f"{found.partitions} partitions")
+    names = first_names([f"{topic}-{partition}" for topic, partition in sorted(open_)])
+    begun = Progress.HALF_DONE if len(open_) < found.partitions else Progress.NOT_BEGUN
+    return Condition(text, begun, f"not yet of {names}")
+
+
+def _same(what: str, expected: str, found: str | None) -> Condition:
+    progress = Progress.DONE if expected == found else Progress.WRONG
+    if found is None:  # as long as a rebalance goes on
+        progress = Progress.HALF_DONE
+    return Condition(f"The group's {what} is {expected}.", progress, found)
+
+
+def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Iterator[Condition]:
+    """Compare topics' partitions, and what of them the group owns."""
+    owned = {(each.topic, each.partition) for m in group.members for each in m.assignment or ()}
+    for topic, count in expected.partitions.items():
+        if topic in counts:
+            is_done = counts[topic] >= count
+            yield Condition(
+                f"{topic} has {count} partitions.",
+                Progress.DONE if is_done else Progress.NOT_BEGUN,
+                str(counts[topic]),
+            )
+        free = [number for number in range(count) if (topic, number) not in owned]
+        yield Condition(
+            f"The group owns all partitions of {topic}.",
+            Progress.HALF_DONE if free else Progress.DONE,
+            f"not yet: {first_names(free)}" if free else str(count),
+        )
+
+
+def _instances(expected: Sequence[str], group: Group) -> Condition:
+    """Compare the members' instance ids: whoever was restarted has its own."""
+    there = {each.instance_id for each in group.members if each.instance_id is not None}
+    dynamic = [each.client_id or each.member_id for each in group.members if not each.instance_id]
+    if not expected:
+        return Condition(
+            "No member has an instance id.",
+            Progress.WRONG if there else Progress.DONE,
+            first_names(sorted(there)) or "none",
+        )
+    missing = [each for each in expected if each not in there]
+    found = [
+        *([f"missing: {first_names(missing)}"] if missing else []),
+        *([f"without one: {first_names(dynamic)}"] if dynamic else []),
+    ]
+    return Condition(
+        "Every member has an instance id, as planned.",
+        Progress.WRONG if found else Progress.DONE,
+        "; ".join(found) or first_names(sorted(there)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StepCheck:
+    """What `kgroup plan verify` found of one group.
+
+    Attributes:
+        step: its number.
+        progress: of the whole step.
+        missing: members that have not taken it, by their names in the plan.
+        new: members that were not there before it, where it can be told who they are.
+        members: that are there now.
+    """
+
+    group_id: str
+    step: int
+    title: str
+    progress: Progress
+    missing: tuple[str, ...]
+    new: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    members: tuple[PlannedMember, ...]
+
+
+def verify_step(
+    source: GroupSource,
+    plans: Sequence[Plan],
+    number: int,
+    group_ids: Collection[str] = (),
+    *,
+    open_stores: OpenStores | None = None,
+) -> Report[StepCheck]:
+    """Look at the groups of plans.
+
+    Args:
+        source: of groups.
+        plans: that were saved.
+        number: of the step.
+        group_ids: only these; all where none is named.
+        open_stores: where the step copies offsets; None: it does not, or nobody can tell.
+
+    Returns:
+        A check for each group; groups that do not exist are problems. Its verdict is a problem
+        where a step is not done.
+
+    Raises:
+        UsageError: no plan has such a step, or is for a group that is named; or the step is to be
+            seen in another source.
+        BrokerError: nobody answers.
+    """
+    chosen, notes = chosen_steps(plans, number, group_ids)
+    steps = {plan.group_id: step for plan, step in chosen}
+    for step in steps.values():
+        _check_source(source, step)
+    _check_cluster(source, [plan for plan, _ in chosen])
+    # Before ZooKeeper: whoever commits to both writes there last, so that it is never behind.
+    asked = [group_id for group_id, step in steps.items() if step.expected.commits]
+    kafka = kafka_offsets(source, asked)
+    counts = _partition_counts(source, steps.values())
+    question = Question(offsets=bool(asked), log_budget=0, commit_times=False)
+    reading, missing = select_groups(source, list(steps), question)
+    gone = _gone(chosen, missing, reading.problems)
+    groups = {**reading.image.groups, **gone}
+    checks = tuple(
+        _check(
+            plan, step, groups[plan.group_id], _of_group(kafka, plan.group_id), counts, open_stores
+        )
+        for plan, step in chosen
+        if plan.group_id in groups
+    )
+    missing = tuple(each for each in missing if each.group_id not in gone)
+    problems = (*missing, *reading.problems, *kafka.problems)
+    is_done = all(each.progress is Progress.DONE for each in checks)
+    verdict = None if problems or is_done else ExitStatus.PROBLEM
+    return Report(checks, problems, (*reading.notes, *notes), verdict)
+
+
+def _gone(
+    chosen: Iterable[tuple[Plan, PlanStep]], missing: Iterable[Problem], others: Iterable[Problem]
+) -> Mapping[str, Group]:
+    """Give groups that were to become empty, and are not there: without commits none stays.
+
+    Not where others may be in what could not be read.
+    """
+    if any(each.group_id is None for each in others):
+        return {}
+    names = {each.group_id for each in missing}
+    return {
+        plan.group_id: Group(plan.group_id, plan.type, GroupState.EMPTY)
+        for plan, step in chosen
+        if plan.group_id in names and step.expected.state is GroupState.EMPTY
+        if plan.type is not None
+    }
+
+
+def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
+    """Refuse to look at a group of the same name in another cluster."""
+    if not isinstance(source, WritableOffsetStore):
+        return
+    name = source.store_name
+    for plan in plans:
+        if None not in (plan.cluster_id, name.cluster_id) and plan.cluster_id != name.cluster_id:
+            raise UsageError(
+                f"the plan for {shown_id(plan.group_id)} was made in the cluster of id "
+                f"{plan.cluster_id}; found {name}"
+            )
+
+
+def _check_source(source: GroupSource, step: PlanStep) -> None:
+    """Refuse to look in Kafka for what is in ZooKeeper, or the other way round."""
+    if step.expected.type is None:
+        return
+    is_there = step.expected.type is GroupType.ZOOKEEPER
+    if is_there and not isinstance(source, NodeSource):
+        raise UsageError(
+            f"step {step.number} is to be seen in ZooKeeper: expected --zookeeper HOST:PORT/CHROOT"
+        )
+    if isinstance(source, NodeSource) and not is_there:
+        raise UsageError(
+            f"step {step.number} is to be seen at the brokers: expected --bootstrap-server "
+            "HOST:PORT, found ZooKeeper"
+        )
+
+
+def _of_group(kafka: KafkaOffsets, group_id: str) -> Commits | None:
+    """Give what one group has committed to Kafka; None where nobody tells."""
+    if kafka.offsets is None:
+        return None
+    return {at[1:]: offset for at, offset in kafka.offsets.items() if at[0] == group_id}
+
+
+def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
+    """Note who was there when a step was done: the next step is to replace them.
+
+    Just once: who is there later may have taken the next step, which would seem to be undone. Until
+    it is done it is noted who came in between: they are to be restarted with the others.
+    """
+    came = tuple(each for each in check.members if each.name in check.new)
+
+    def noted(step: PlanStep) -> PlanStep:
+        if step.number != check.step or step.seen is not None:
+            return step
+        if check.progress is Progress.DONE:
+            return replace(step, seen=check.members)
+        if came and not is_shown(plan, step):
+            return replace(step, met=(*(step.met or ()), *came))
+        return step
+
+    return replace(plan, steps=tuple(map(noted, plan.steps)))
+
+
+def _partition_counts(source: GroupSource, steps: Iterable[PlanStep]) -> Mapping[str, int]:
+    """Tell how many partitions topics have, where that matters and the source knows it."""
+    topics = {topic for step in steps for topic in step.expected.partitions}
+    if not topics or not isinstance(source, ClusterSource):
+        return {}
+    return {name: len(found.partitions) for name, found in source.view(topics).topics.items()}
+
+
+def _check(
+    plan: Plan,
+    step: PlanStep,
+    group: Group,
+    kafka: Commits | None,
+    counts: Mapping[str, int],
+    open_stores: OpenStores | None,
+) -> StepCheck:
+    there = planned_members(group.members)
+    members = turnover(plan, step, there)
+    missing: tuple[str, ...] = ()
+    if step.expected.is_restarted:
+        missing = tuple(each.name for each in members.missing)
+    elif step.expected.state is GroupState.EMPTY:
+        names = {each.member_id: each.name for each in plan.members}
+        missing = tuple(sorted(names.get(each.member_id, each.member_id) for each in there))
+    found = tuple(conditions(plan, step, Seen(group, kafka, counts, members, missing)))
+    if step.copies is not None and step.expected.commits is None:  # which tells the same
+        found += (copied(step.copies, plan.group_id, open_stores),)
+    progress = _whole([each.progress for each in found], missing)
+    if progress is not Progress.WRONG:  # what is not so yet may still come
+        found = tuple(
+            replace(each, progress=progress) if each.progress is Progress.WRONG else each
+            for each in found
+        )
+    new = tuple(each.name for each in members.known_new) if step.expected.is_restarted else ()
+    return StepCheck(plan.group_id, step.number, step.title, progress, missing, new, found, there)
+
+
+def _whole(found: Sequence[Progress], missing: Sequence[str]) -> Progress:
+    """Say how far a step is; what is wrong before it was taken by all may still come right."""
+    if all(each is Progress.DONE for each in found):
+        return Progress.DONE
+    if Progress.NOT_BEGUN in found:
+        return Progress.NOT_BEGUN
+    if missing or Progress.HALF_DONE in found:
+        return Progress.HALF_DONE
+    return Progress.WRONG

@@ -1,1 +1,0 @@
-"""Plans for groups of consumers that live on ZooKeeper."""

@@ -33,7 +33,7 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.protocol.batch.batch import Damage, Record, RecordBatch
 from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import decode_record
-from kgroup.render.record.parquet import write_parquet
+from kgroup.render.parquet import write_parquet
 from tests.broker import maven
 
 SAMPLE = HERE.parent / "kgroup" / "sample" / "log-dir"

@@ -1,4 +1,4 @@
-"""One value as the text of one table cell."""
+"""Values as text: table cells, shared columns, problem lines."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from kgroup.model.instant import rfc3339
+from kgroup.model.problem import Problem
 
 UNKNOWN = "-"
 
@@ -188,3 +189,40 @@ _MERMAID = str.maketrans({sign: f"#{ord(sign)};" for sign in '#;:"'})
 def mermaid_label(text: str) -> str:
     """Write a text so that Mermaid takes it for one."""
     return visible(text).translate(_MERMAID)
+
+
+CLUSTER = Column("cluster", Kind.NAME, "name of the cluster in the warehouse")
+GROUP = Column("group_id", Kind.NAME, "id of the group")
+GROUP_TYPE = Column("group_type", Kind.TEXT, "classic, consumer, share or streams")
+TOPIC = Column("topic", Kind.TEXT, "name of the topic")
+PARTITION = Column("partition", Kind.NUMBER, "partition of that topic")
+PARTS = (Column("part", Kind.TEXT, ""), Column("text", Kind.TEXT, ""))
+"""Columns of a table that has a kind of line in each row: why, run, else."""
+
+
+def problem_line(problem: Problem) -> str:
+    """Say where it is, what kind it is and why; a partition that the reason names not twice."""
+    known = [
+        template.format(value)
+        for template, value in (
+            ("{}", problem.path),
+            ("byte {}", problem.position),
+            ("group {!r}", problem.group_id),
+            ("{}", _user_partition(problem)),
+            ("partition {} of __consumer_offsets", problem.offsets_partition),
+            ("offset {}", problem.offset),
+        )
+        if value is not None
+    ]
+    where = [", ".join(known)] if known else []
+    return ": ".join([*where, problem.kind, problem.reason])
+
+
+def _user_partition(problem: Problem) -> str | None:
+    """Give the topic of a user, and its partition, where the reason does not name them."""
+    if problem.topic is None:
+        return None
+    name = problem.topic if problem.partition is None else f"{problem.topic}-{problem.partition}"
+    if any(word.strip(".,:;") == name for word in problem.reason.split()):
+        return None
+    return f"topic {name!r}" if problem.partition is None else name

@@ -20,7 +20,7 @@ from kafka.structs import OffsetAndMetadata
 
 from kgroup.history.query.group_page import group_page
 from kgroup.model.instant import rfc3339
-from kgroup.render.history.page import group_html
+from kgroup.render.history_page import group_html
 from kgroup.sample import sample_log_dir
 from tests.broker.servers import Broker
 from tests.cli.command_line import Cli

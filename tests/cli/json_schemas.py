@@ -41,9 +41,9 @@ from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
-from kgroup.render.column import CLUSTER
+from kgroup.render.assignment_object import BounceObject, RunObject
+from kgroup.render.cell import CLUSTER
 from kgroup.render.document import SCHEMA_VERSION
-from kgroup.render.group.assign_object import BounceObject, RunObject
 from kgroup.simulation.timeline import Simulation
 from tests.cli.command_pages import write_folder
 from tests.render.output_page import EXTENDED, rows_under, tables

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kgroup.operation.check.rule import Rule
-from kgroup.render.group.finding import FINDING_COLUMNS
+from kgroup.render.check import FINDING_COLUMNS
 from kgroup.source.snapshot.file import snapshot_lines
 from tests.cli.command_line import Cli, Result
 from tests.cli.suggested import suggested

@@ -17,7 +17,7 @@ from kgroup.cli.option import suggestion
 from kgroup.cli.shell.command_line import read_bash, read_fish_word
 from kgroup.cli.shell.script import SHELLS, script
 from kgroup.model.group import Group, GroupState
-from kgroup.render.group.group import LIST_COLUMNS, STATE_COLUMNS
+from kgroup.render.group import LIST_COLUMNS, STATE_COLUMNS
 from kgroup.sample import sample_log_dir
 from kgroup.source.log.source import LogDir
 from tests.cli.command_line import Cli

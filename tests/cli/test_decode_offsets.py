@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kgroup.render.record.record import RECORD_COLUMNS
+from kgroup.render.record import RECORD_COLUMNS
 from tests.cli.command_line import Cli, Result
 from tests.columnar.log_writer import batch
 from tests.operation.log_files import (

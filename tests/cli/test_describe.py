@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.render.group.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
+from kgroup.render.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
 from tests.cli.command_line import Cli
 from tests.render.read_markup import read
 

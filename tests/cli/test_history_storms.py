@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.storm import storms_of
-from kgroup.render.history.rebalance import STORM_COLUMNS, storm_sheet
+from kgroup.render.history import STORM_COLUMNS, storm_sheet
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 from tests.history.rebalance_case import ALONE, STATIC, A, B, T, ask, ask_cases, classic, member

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.render.group.group import LIST_COLUMNS
+from kgroup.render.group import LIST_COLUMNS
 from tests.cli.command_line import Cli
 
 ANSWERS = json.loads((Path(__file__).parents[1] / "data/sample/manifest.json").read_text("utf-8"))[

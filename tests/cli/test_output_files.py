@@ -380,7 +380,7 @@ WRITERS = {
         "unfinished.touch",
     },
     "kgroup/kernel/compiled.py": {"tempfile.mkstemp", "open"},  # the user's cache
-    "kgroup/render/record/parquet.py": {"pq.ParquetWriter"},  # to a file that is open
+    "kgroup/render/parquet.py": {"pq.ParquetWriter"},  # to a file that is open
     "kgroup/source/broker/live_log.py": {"path.open"},  # in a folder for temporary files
     "kgroup/source/config/tls.py": {"NamedTemporaryFile"},
     "kgroup/source/sql/engine.py": {"os.open", "sqlite3.connect"},

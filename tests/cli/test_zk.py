@@ -13,7 +13,7 @@ import pytest
 
 from kgroup.cli.command.zk import COMMANDS
 from kgroup.model.snapshot import Snapshot, SnapshotNode
-from kgroup.render.group.zookeeper import FETCH_COLUMNS
+from kgroup.render.zookeeper import FETCH_COLUMNS
 from kgroup.sample import sample_zookeeper
 from kgroup.source.snapshot.file import snapshot_lines
 from tests.cli.command_line import Cli, Result

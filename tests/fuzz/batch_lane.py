@@ -27,7 +27,7 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.protocol.batch.batch import Damage as Gap
 from kgroup.protocol.batch.record_batch import read_batches
 from kgroup.protocol.batch.transaction import TransactionIndex
-from kgroup.render.record.jsonl import json_lines
+from kgroup.render.jsonl import json_lines
 from tests.columnar import log_writer
 from tests.fresh_file import write_fresh
 from tests.fuzz import mutation, record_mutation

@@ -29,7 +29,7 @@ from kgroup.model.delta import Delta
 from kgroup.model.problem import ProblemLog
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches, read_file_batches, read_records
-from kgroup.render.record.jsonl import json_lines
+from kgroup.render.jsonl import json_lines
 from kgroup.source.log.segment_file import find_segments, log_end
 from kgroup.source.log.source import replay_groups
 from tests.fresh_file import write_fresh

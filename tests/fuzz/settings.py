@@ -52,9 +52,15 @@ from kgroup.protocol.zookeeper.topic_filter import parse_filter
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
 from kgroup.redaction import forget_secrets
 from kgroup.render.document import document, json_rows
-from kgroup.render.group.offset_plan import plan_text, plan_totals
-from kgroup.render.group.offsets import difference_sheet, file_lines, plan_sheet, stored_sheet
 from kgroup.render.markup import MARKUPS
+from kgroup.render.offsets import (
+    difference_sheet,
+    file_lines,
+    plan_sheet,
+    plan_text,
+    plan_totals,
+    stored_sheet,
+)
 from kgroup.render.sheet import Sheet, sheet_text
 from kgroup.sample import sample_log_dir
 from kgroup.simulation.scenario.file import read_scenario

@@ -15,7 +15,7 @@ from kgroup.history.query.timeline import timeline
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.instant import rfc3339
 from kgroup.render.cell import age
-from kgroup.render.history.page import group_html
+from kgroup.render.history_page import group_html
 from kgroup.sample import sample_log_dir
 from tests.history.owner_story import generation, interval
 from tests.history.past_log import T, commit, end

@@ -37,8 +37,8 @@ from kgroup.operation.check.limit import (
 )
 from kgroup.operation.check.look import Limits
 from kgroup.operation.check.rule import Finding, Rule, Severity
+from kgroup.render.check import nagios_lines, nagios_status, prometheus_lines
 from kgroup.render.document import document, json_rows
-from kgroup.render.group.finding import nagios_lines, nagios_status, prometheus_lines
 from kgroup.sample import sample_log_dir
 from kgroup.source.base import SettingReading
 from kgroup.source.log.source import LogDir

@@ -50,28 +50,26 @@ from kgroup.operation.simulate import ShippedScenario
 from kgroup.operation.watch import compare
 from kgroup.operation.zookeeper.fetcher import Fetch
 from kgroup.operation.zookeeper.nodes import OwnedPartition, RegisteredConsumer, TreeNode
-from kgroup.render import doctor
-from kgroup.render.cell import HARMFUL, Column, cell
-from kgroup.render.document import document, json_on_terminal, json_rows
-from kgroup.render.group import (
-    advice,
+from kgroup.render import (
     assignment,
-    finding,
+    check,
+    doctor,
     group,
+    history,
     offsets,
     plan,
+    record,
     simulation,
     zookeeper,
 )
-from kgroup.render.group.assign_object import assign_object
-from kgroup.render.group.description import SECTIONS, description_text
-from kgroup.render.group.grid import grid_text
-from kgroup.render.group.offset_plan import plan_text
-from kgroup.render.group.watch import watch_text
-from kgroup.render.history import answer, build, picture, rebalance
+from kgroup.render.assignment import grid_text
+from kgroup.render.assignment_object import assign_object
+from kgroup.render.cell import HARMFUL, Column, cell
+from kgroup.render.document import document, json_on_terminal, json_rows
+from kgroup.render.group_page import SECTIONS, description_text, watch_text
 from kgroup.render.markup import MARKUPS
-from kgroup.render.record import statistics
-from kgroup.render.record.record import RECORD_COLUMNS, record_text
+from kgroup.render.offsets import plan_text
+from kgroup.render.record import RECORD_COLUMNS, record_text
 from kgroup.render.sheet import Sheet, sheet_text
 from kgroup.simulation.timeline import Simulation
 from tests.cli.json_schemas import ROWS, check_document
@@ -104,7 +102,7 @@ def _answer_sheet(rows: Rows) -> Sheet:
         {**row, role: [str(row[role]).encode("utf-8", "replace").decode(), {"a": 1}]}
         for row in data
     )
-    return answer.answer_sheet(Answer(deep, columns=types))
+    return history.answer_sheet(Answer(deep, columns=types))
 
 
 SHEETS: Mapping[Callable[..., Sheet], type] = {
@@ -128,32 +126,32 @@ SHEETS: Mapping[Callable[..., Sheet], type] = {
     assignment.bounces_sheet: Bounce,
     simulation.events_sheet: Simulation,
     simulation.scenario_sheet: ShippedScenario,
-    advice.advice_sheet: GroupAdvice,
-    advice.targets_sheet: ListedTarget,
+    plan.advice_sheet: GroupAdvice,
+    plan.targets_sheet: ListedTarget,
     plan.steps_sheet: Plan,
     plan.checks_sheet: StepCheck,
     zookeeper.consumer_sheet: RegisteredConsumer,
     zookeeper.owner_sheet: OwnedPartition,
     zookeeper.node_sheet: TreeNode,
     zookeeper.fetch_sheet: Fetch,
-    finding.finding_sheet: Finding,
-    finding.rule_sheet: RuleDescription,
+    check.finding_sheet: Finding,
+    check.rule_sheet: RuleDescription,
     doctor.diagnosis_sheet: Diagnosis,
-    statistics.stats_sheet: Count,
-    answer.owner_sheet: Owner,
-    answer.interval_sheet: Interval,
-    answer.commit_sheet: CommitSummary,
-    answer.pause_sheet: CommitSummary,
-    answer.jump_sheet: CommitSummary,
-    answer.lag_sheet: Lag,
-    answer.stale_sheet: StaleOffset,
-    answer.cluster_inventory_sheet: ClusterInventory,
-    answer.group_inventory_sheet: GroupInventory,
-    answer.partition_inventory_sheet: ClusterInventory,
-    answer.answer_sheet: Interval,
-    rebalance.rebalance_sheet: Rebalance,
-    rebalance.storm_sheet: Storm,
-    build.build_sheet: ClusterReport,
+    record.stats_sheet: Count,
+    history.owner_sheet: Owner,
+    history.interval_sheet: Interval,
+    history.commit_sheet: CommitSummary,
+    history.pause_sheet: CommitSummary,
+    history.jump_sheet: CommitSummary,
+    history.lag_sheet: Lag,
+    history.stale_sheet: StaleOffset,
+    history.cluster_inventory_sheet: ClusterInventory,
+    history.group_inventory_sheet: GroupInventory,
+    history.partition_inventory_sheet: ClusterInventory,
+    history.answer_sheet: Interval,
+    history.rebalance_sheet: Rebalance,
+    history.storm_sheet: Storm,
+    history.build_sheet: ClusterReport,
 }
 """Every function that makes a sheet, and of what it makes a row or several."""
 
@@ -163,7 +161,7 @@ _OF_ROWS: Mapping[Any, Callable[[Rows], Sheet]] = {
     group.pending_sheet: _of_each(group.pending_sheet),
     group.share_sheet: _of_each(group.share_sheet),
     group.topology_sheet: _of_each(group.topology_sheet),
-    answer.answer_sheet: _answer_sheet,
+    history.answer_sheet: _answer_sheet,
 }
 """How to call those that take something else than rows."""
 
@@ -226,17 +224,17 @@ PAGES: Mapping[Callable[..., Any], tuple[type, Callable[..., Iterator[str]]]] = 
     simulation.scenarios_text: (ShippedScenario, simulation.scenarios_text),
     simulation.grid_text: (Simulation, _simulation_grids),
     simulation.diagram_text: (Simulation, _diagrams),
-    advice.advice_text: (GroupAdvice, advice.advice_text),
+    plan.advice_text: (GroupAdvice, plan.advice_text),
     plan.plans_text: (Plan, plan.plans_text),
     plan.checks_text: (StepCheck, plan.checks_text),
     plan.diagram_text: (Plan, _plan_diagrams),
     plan_text: (PlannedOffset, plan_text),
-    finding.findings_text: (Finding, finding.findings_text),
+    check.findings_text: (Finding, check.findings_text),
     doctor.diagnoses_text: (Diagnosis, doctor.diagnoses_text),
-    statistics.stats_text: (Count, statistics.stats_text),
-    answer.commit_text: (CommitSummary, answer.commit_text),
-    rebalance.rebalance_text: (Rebalance, rebalance.rebalance_text),
-    picture.picture_text: (Interval, lambda rows, form, **how: picture.picture_text(rows, 80)),
+    record.stats_text: (Count, record.stats_text),
+    history.commit_text: (CommitSummary, history.commit_text),
+    history.rebalance_text: (Rebalance, history.rebalance_text),
+    history.picture_text: (Interval, lambda rows, form, **how: history.picture_text(rows, 80)),
 }
 """Every function that writes a page: of what, and how to call it."""
 
@@ -250,7 +248,7 @@ _ONLY_TABLES = frozenset(
     {
         watch_text,
         grid_text,
-        picture.picture_text,
+        history.picture_text,
         plan.diagram_text,
         simulation.grid_text,
         simulation.diagram_text,

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 from kgroup.history.query.past_group import PastDescription
 from kgroup.operation.describe import GroupDescription
-from kgroup.render.group.assign_object import PlanObject, RunObject
+from kgroup.render.assignment_object import PlanObject, RunObject
 
 _DOCS = Path(__file__).parents[2] / "docs"
 PAGE = "\n".join(

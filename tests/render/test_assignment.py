@@ -10,8 +10,8 @@ from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import bounced, compared, settled
 from kgroup.operation.assign.outcome import AssignPlan
 from kgroup.operation.assign.spec import read_spec
-from kgroup.render.group.assign_object import run_object
-from kgroup.render.group.assignment import bounces_sheet, bounces_text, compared_text
+from kgroup.render.assignment import bounces_sheet, bounces_text, compared_text
+from kgroup.render.assignment_object import run_object
 
 UNLIKE = (("m1", ["t", "u"]), ("m2", ["t"]))
 

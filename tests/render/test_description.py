@@ -11,8 +11,7 @@ from kgroup.model.log_range import OffsetMark
 from kgroup.operation.describe import GroupDescription, OffsetDescription, describe
 from kgroup.operation.watch import Change, ChangeKind
 from kgroup.render.cell import Kind, cell
-from kgroup.render.group.description import SECTIONS, description_text
-from kgroup.render.group.group import (
+from kgroup.render.group import (
     connect_sheet,
     last_stable_sheet,
     members_sheet,
@@ -21,6 +20,7 @@ from kgroup.render.group.group import (
     share_sheet,
     topology_sheet,
 )
+from kgroup.render.group_page import SECTIONS, description_text
 from kgroup.render.sheet import Sheet
 from tests.examples import examples
 from tests.field_log import groups_of

@@ -14,7 +14,7 @@ from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.outcome import AssignPlan, after, dry_run
 from kgroup.operation.assign.what_if import AddedMembers
-from kgroup.render.group.grid import grid_text
+from kgroup.render.assignment import grid_text
 
 
 def group(members: Iterable[str], strategy: str = "sticky", **topics: int) -> GroupSpec:

@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.history.query.timeline import timeline
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.render.history.picture import MOST_MEMBERS, MOST_ROWS, picture_text
+from kgroup.render.history import MOST_MEMBERS, MOST_ROWS, picture_text
 from tests.history.owner_story import T, interval
 from tests.history.warehouse_files import write_rows
 

@@ -17,8 +17,8 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.kernel import compiled
 from kgroup.kernel.compiled import load
 from kgroup.protocol.batch.batch import Damage
-from kgroup.render.record import jsonl, row_text
-from kgroup.render.record.jsonl import json_lines
+from kgroup.render import jsonl, row_text
+from kgroup.render.jsonl import json_lines
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.fresh_file import write_fresh

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.model.offset import CommittedOffset, StoredOffset
-from kgroup.render.group.offsets import file_form, file_lines
+from kgroup.render.offsets import file_form, file_lines
 from kgroup.source.base import OffsetReading
 from kgroup.source.offset_file import OffsetFile
 from tests.examples import examples

@@ -6,7 +6,7 @@ import pytest
 
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.offsets.plan import PlannedOffset, Result
-from kgroup.render.group.offset_plan import plan_text, plan_totals, record_totals
+from kgroup.render.offsets import plan_text, plan_totals, record_totals
 
 
 def row(

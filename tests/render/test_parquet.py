@@ -15,8 +15,8 @@ from kgroup.columnar.schema import DECODED, ColumnBuilder
 from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import UsageError
 from kgroup.protocol.batch.batch import Damage
-from kgroup.render.record import parquet
-from kgroup.render.record.record import RECORD_COLUMNS, Rows
+from kgroup.render import parquet
+from kgroup.render.record import RECORD_COLUMNS, Rows
 from tests.columnar.random_log import logs
 from tests.examples import examples
 from tests.fresh_file import write_fresh

@@ -4,7 +4,7 @@ import pytest
 
 from kgroup.errors import ProblemKind
 from kgroup.model.problem import Problem
-from kgroup.render.problem import problem_line
+from kgroup.render.cell import problem_line
 
 
 def test_a_place_in_a_file() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from kgroup.columnar.schema import ColumnBuilder
 from kgroup.model.instant import rfc3339
+from kgroup.render import record_table
 from kgroup.render.cell import Kind, cell
 from kgroup.render.markup import MARKUPS
-from kgroup.render.record import record_table
-from kgroup.render.record.record import RECORD_COLUMNS, record_text
-from kgroup.render.record.record_table import DETAIL, MAX_DETAIL, PAGE, page_fields
+from kgroup.render.record import RECORD_COLUMNS, record_text
+from kgroup.render.record_table import DETAIL, MAX_DETAIL, PAGE, page_fields
 from kgroup.render.text_column import as_times
 from tests.operation.log_files import commit, commit_key, group_metadata, tombstone
 from tests.render.read_markup import read

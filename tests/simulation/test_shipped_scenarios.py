@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.operation.simulate import scenario_names, shipped_scenario, simulate
-from kgroup.render.group.simulation import simulations_text
+from kgroup.render.simulation import simulations_text
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.timeline import Event, Simulation

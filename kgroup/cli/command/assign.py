@@ -134,8 +134,8 @@ def command(
     if client is not None and kafka_version is not None:
         raise click.UsageError("--client names a version itself; leave out --kafka-version")
     from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_group, assign_specs
-    from kgroup.render.group import assignment as render
-    from kgroup.render.group.assign_object import assign_object
+    from kgroup.render import assignment as render
+    from kgroup.render.assignment_object import assign_object
 
     modes = {Mode.COMPARE: compare, Mode.BOUNCE: bounce, Mode.SETTLE: settle}
     mode = next((mode for mode, is_chosen in modes.items() if is_chosen), Mode.ONCE)

@@ -89,7 +89,7 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
     except (KgroupError, click.UsageError) as error:
         if not is_plugin:
             raise
-        from kgroup.render.group.finding import PLUGIN_UNKNOWN, plugin_line
+        from kgroup.render.check import PLUGIN_UNKNOWN, plugin_line
 
         said = usage_message(error) if isinstance(error, click.UsageError) else str(error)
         status = _tell_plugin([plugin_line(f"KGROUP UNKNOWN - {said}")], PLUGIN_UNKNOWN)
@@ -221,7 +221,7 @@ def command(
     from kgroup.operation.check.check import Request, check
     from kgroup.operation.check.limit import read_baseline
     from kgroup.operation.check.rule import Severity
-    from kgroup.render.group import finding as render
+    from kgroup.render import check as render
 
     pause = None if interval_s is None else partial(time.sleep, interval_s)
     source = source.that_has(groups)
@@ -272,7 +272,7 @@ def command(
 
 def _tell_plugin(lines: Iterable[str], status: int) -> int:
     """Write what a plugin says, and give its status: that it does not know where nobody is told."""
-    from kgroup.render.group.finding import PLUGIN_UNKNOWN
+    from kgroup.render.check import PLUGIN_UNKNOWN
 
     try:
         write(lines)
@@ -307,7 +307,7 @@ def _past(
 def _list_rules(output: Output) -> ExitStatus:
     from kgroup.operation.check.rule import describe_rules
     from kgroup.operation.report import Report
-    from kgroup.render.group.finding import rule_sheet
+    from kgroup.render.check import rule_sheet
 
     return show("check --rules", Report(tuple(describe_rules())), output, rule_sheet)
 

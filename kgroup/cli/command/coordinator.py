@@ -87,7 +87,7 @@ def _groups(
     group_ids: Sequence[str], source: Source, count: int | None, output: Output
 ) -> ExitStatus:
     from kgroup.operation.locate import locate
-    from kgroup.render.group.group import location_sheet
+    from kgroup.render.group import location_sheet
 
     source = source.that_has(group_ids)
     is_asked = _connection(source, count, "--offsets-partitions") or source.paths or source.snapshot
@@ -100,7 +100,7 @@ def _transactions(
     transactional_ids: Sequence[str], source: Source, count: int | None, output: Output
 ) -> ExitStatus:
     from kgroup.operation.locate import locate_transactions
-    from kgroup.render.group.group import transaction_sheet
+    from kgroup.render.group import transaction_sheet
 
     if source.paths or source.snapshot is not None or source.zookeeper is not None:
         raise click.UsageError(

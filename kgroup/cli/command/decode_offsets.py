@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgroup.operation.decode import Decoding
-    from kgroup.render.record.record import Rows
+    from kgroup.render.record import Rows
 
 T = TypeVar("T")
 
@@ -297,14 +297,14 @@ def _write(
     is_endless: bool = False,
 ) -> None:
     if target is not None:
-        from kgroup.render.record.parquet import write_parquet
+        from kgroup.render.parquet import write_parquet
 
         # Not durable: it would wait for all of a large file to be on the disk.
         with naming(str(target.path)), target.open(durable=False) as records:
             count = write_parquet(records, rows, output.columns)
         warn(f"{count} record{'' if count == 1 else 's'} written to {target.path}")
         return
-    from kgroup.render.record.record import record_text
+    from kgroup.render.record import record_text
 
     write(
         record_text(
@@ -346,7 +346,7 @@ def _show_rows(
 
 def _show_stats(decoding: Decoding, output: Output, progress: Progress) -> None:
     from kgroup.operation.decode import count_records
-    from kgroup.render.record.statistics import stats_sheet, stats_text
+    from kgroup.render.record import stats_sheet, stats_text
 
     report = count_records(decoding)
     progress.finish()

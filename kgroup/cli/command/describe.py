@@ -119,7 +119,7 @@ def command(
         if watch_s is not None:
             from kgroup.cli.output.watch import is_screen, show_rounds
             from kgroup.operation.watch import watch
-            from kgroup.render.group.description import SECTIONS
+            from kgroup.render.group_page import SECTIONS
 
             show_rounds(
                 watch(read),

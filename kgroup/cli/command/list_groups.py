@@ -81,7 +81,7 @@ def command(
     A group is listed that passes every filter given.
     """
     from kgroup.operation.list_groups import list_groups
-    from kgroup.render.group.group import list_sheet
+    from kgroup.render.group import list_sheet
 
     if set(types) == {GroupType.ZOOKEEPER}:
         source = with_sample_zookeeper(source)

@@ -111,7 +111,7 @@ def command(
         raise click.UsageError(f"{drawing} draws one run; leave out --runs")
     from kgroup.operation.report import Report
     from kgroup.operation.simulate import shipped_scenarios, simulate
-    from kgroup.render.group import simulation as render
+    from kgroup.render import simulation as render
 
     if lists:
         sheet, listed = render.scenario_sheet, render.scenarios_text

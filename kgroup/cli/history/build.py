@@ -91,7 +91,7 @@ def command(
     from kgroup.history.build.build import Build
     from kgroup.history.build.source import build_from_cluster, build_from_files
     from kgroup.history.warehouse.warehouse import write_warehouse
-    from kgroup.render.history.build import build_sheet
+    from kgroup.render.history import build_sheet
     from kgroup.spark.runner import runner
 
     progress = Progress(writes_rows=False)

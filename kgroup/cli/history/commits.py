@@ -52,7 +52,7 @@ def command(
     if pauses and jumps:
         raise click.UsageError("--pauses and --jumps have different columns; choose one of them")
     from kgroup.history.query.commit_summary import commit_summaries
-    from kgroup.render.history.answer import commit_sheet, commit_text, jump_sheet, pause_sheet
+    from kgroup.render.history import commit_sheet, commit_text, jump_sheet, pause_sheet
 
     with documented("history commits", output), warehouse.open() as engine:
         report = commit_summaries(

@@ -57,7 +57,7 @@ def command(
         raise click.UsageError("--at is one time; choose it, or --since and --until")
     from kgroup.history.query.lag import lags
     from kgroup.history.sql.log_ends import ends_of
-    from kgroup.render.history.answer import lag_sheet
+    from kgroup.render.history import lag_sheet
     from kgroup.source.snapshot.file import read_snapshot
 
     with documented("history lag", output):

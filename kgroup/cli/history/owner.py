@@ -61,7 +61,7 @@ def command(
     if since_ms > until_ms:
         raise click.UsageError("--between wants the earlier time first")
     from kgroup.history.query.owner import owners
-    from kgroup.render.history.answer import owner_sheet
+    from kgroup.render.history import owner_sheet
 
     with documented("history owner", output), warehouse.open() as engine:
         report = owners(

@@ -41,7 +41,7 @@ def command(
     A table for each group shows what happened; --columns, csv and json have more.
     """
     from kgroup.history.rebalance.query import rebalances
-    from kgroup.render.history.rebalance import rebalance_sheet, rebalance_text
+    from kgroup.render.history import rebalance_sheet, rebalance_text
 
     with documented("history rebalances", output), warehouse.open() as engine:
         report = rebalances(

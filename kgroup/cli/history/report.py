@@ -38,7 +38,7 @@ def command(
     is replaced when the new one is whole, another file only with --force.
     """
     from kgroup.history.query.group_page import group_page
-    from kgroup.render.history.page import group_html
+    from kgroup.render.history_page import group_html
 
     with warehouse.open() as engine:
         report = group_page(

@@ -35,7 +35,7 @@ def command(
     if partitions and of_groups:
         raise click.UsageError("--partitions and --groups have different rows; choose one of them")
     from kgroup.history.query.inventory import groups_of, inventory_of
-    from kgroup.render.history.answer import (
+    from kgroup.render.history import (
         cluster_inventory_sheet,
         group_inventory_sheet,
         partition_inventory_sheet,

@@ -44,7 +44,7 @@ def command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitStatu
     means.
     """
     from kgroup.history.sql.user_query import ask_sql
-    from kgroup.render.history.answer import answer_sheet
+    from kgroup.render.history import answer_sheet
 
     with documented("history sql", output), warehouse.open() as engine:
         try:

@@ -41,7 +41,7 @@ def command(
     group subscribes to are kept.
     """
     from kgroup.history.query.stale import stale_offsets
-    from kgroup.render.history.answer import stale_sheet
+    from kgroup.render.history import stale_sheet
 
     with documented("history stale", output), warehouse.open() as engine:
         report = stale_offsets(

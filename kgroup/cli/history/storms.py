@@ -56,7 +56,7 @@ def command(
     joined, left or changed most often in it.
     """
     from kgroup.history.rebalance.storm import find_storms
-    from kgroup.render.history.rebalance import storm_sheet
+    from kgroup.render.history import storm_sheet
 
     with documented("history storms", output), warehouse.open() as engine:
         report = find_storms(

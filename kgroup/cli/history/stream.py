@@ -73,7 +73,7 @@ def command(
 
 
 def _show(report: Report[ClusterReport]) -> None:
-    from kgroup.render.history.build import build_line
+    from kgroup.render.history import build_line
 
     for each in report.data:
         warn(build_line(each))

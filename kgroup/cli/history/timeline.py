@@ -46,8 +46,7 @@ def command(
     terminal a picture instead, unless columns are chosen.
     """
     from kgroup.history.query.timeline import timeline
-    from kgroup.render.history.answer import interval_sheet
-    from kgroup.render.history.picture import picture_text
+    from kgroup.render.history import interval_sheet, picture_text
 
     is_drawn = is_terminal() and output.form == "table"
     with documented("history timeline", output), warehouse.open() as engine:

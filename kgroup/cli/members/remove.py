@@ -74,7 +74,7 @@ def command(
         raise click.UsageError("whom? Choose --member ID, --instance ID, or --all")
     from kgroup.operation.offsets.plan import Result
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
-    from kgroup.render.group.offsets import removal_sheet
+    from kgroup.render.offsets import removal_sheet
     from kgroup.render.sheet import sheet_text
     from kgroup.source.base import MemberRemover, RenewableSource
 

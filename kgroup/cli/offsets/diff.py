@@ -68,7 +68,7 @@ def command(
     check_two(first, second)
     check_new_name(second_id, groups, regex, "choose it with one --group")
     from kgroup.operation.offsets.diff import diff_offsets
-    from kgroup.render.group.offsets import difference_sheet
+    from kgroup.render.offsets import difference_sheet
     from kgroup.source.base import NextRecordSource
 
     name = "offsets diff"

@@ -57,7 +57,7 @@ def command(
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
-    from kgroup.render.group.offsets import file_form, file_lines
+    from kgroup.render.offsets import file_form, file_lines
     from kgroup.source.base import WritableOffsetStore
 
     form = form or ("json" if target.is_stdout else file_form(target.path))

@@ -186,7 +186,7 @@ def _reset_to(
 def _refuse(problems: Sequence[Problem]) -> None:
     """Raise what is missing of what a reset goes by."""
     from kgroup.errors import KgroupError, NotFoundError, ProblemKind
-    from kgroup.render.problem import problem_line
+    from kgroup.render.cell import problem_line
 
     for problem in problems:
         error = NotFoundError if problem.kind is ProblemKind.NOT_FOUND else KgroupError

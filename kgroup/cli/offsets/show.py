@@ -39,7 +39,7 @@ def command(
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
-    from kgroup.render.group.offsets import stored_sheet
+    from kgroup.render.offsets import stored_sheet
 
     with documented("offsets show", output), store.open(tuple(groups)) as found:
         report = show_offsets(found, groups, regex)

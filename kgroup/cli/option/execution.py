@@ -84,8 +84,7 @@ class Execution:
             KgroupError: somebody was asked and did not say yes; likewise.
         """
         from kgroup.operation.offsets.plan import Result, carry_out, with_requests
-        from kgroup.render.group.offset_plan import counted, plan_text, skip_warning
-        from kgroup.render.group.offsets import plan_sheet
+        from kgroup.render.offsets import counted, plan_sheet, plan_text, skip_warning
         from kgroup.source.base import RenewableSource, WritableOffsetStore
 
         plan = with_requests(plan, store)
@@ -172,7 +171,7 @@ class Execution:
             InputError: there is one of that name, or it cannot be written.
         """
         from kgroup.atomic_file import new_file
-        from kgroup.render.group.offsets import file_lines
+        from kgroup.render.offsets import file_lines
 
         names = _default_names() if self._backup is None else iter((self._backup,))
         for path in names:
@@ -240,8 +239,7 @@ def planned(store: StoreName | None) -> str:
 
 def _show(command: str, report: Report[PlannedOffset], output: Output) -> ExitStatus:
     """Show a plan, or what became of it, and what it comes to."""
-    from kgroup.render.group.offset_plan import plan_text, plan_totals
-    from kgroup.render.group.offsets import plan_sheet
+    from kgroup.render.offsets import plan_sheet, plan_text, plan_totals
 
     status = show(command, report, output, plan_sheet, plan_text)
     if report.data:
@@ -250,7 +248,7 @@ def _show(command: str, report: Report[PlannedOffset], output: Output) -> ExitSt
 
 
 def _question(plan: OffsetPlan, store: StoreName) -> str:
-    from kgroup.render.group.offset_plan import counted, record_totals
+    from kgroup.render.offsets import counted, record_totals
 
     groups = counted(len(plan.deleted or plan.changes), "group")
     offsets = counted(sum(map(len, plan.changes.values())), "offset")
@@ -283,7 +281,7 @@ def telling_of_interrupts(text: Callable[[], str]) -> Iterator[None]:
 
 def _interrupted(command: str, done: Sequence[str], count: int, saved: str | None) -> str:
     from kgroup.operation.report import first_names
-    from kgroup.render.group.offset_plan import counted
+    from kgroup.render.offsets import counted
 
     text = "interrupted: no group is known to be changed"
     if done:

@@ -147,7 +147,7 @@ def write_plans(
             with chosen.open() as opened:
                 reports.append(make(opened, names))
     from kgroup.operation.report import joined
-    from kgroup.render.group import plan as render
+    from kgroup.render import plan as render
 
     report = joined(reports)
 

@@ -120,7 +120,7 @@ def warn_notes(notes: Sequence[str]) -> None:
 
 def warn_of(problems: Sequence[Problem]) -> None:
     """Tell the first problems one by one, and how many more there are."""
-    from kgroup.render.problem import problem_line
+    from kgroup.render.cell import problem_line
 
     for problem in problems[:MAX_LINES]:
         warn(problem_line(problem))

@@ -64,8 +64,8 @@ def show_groups(
     Returns:
         What the report comes to.
     """
-    from kgroup.render.group.description import SECTIONS, description_text
-    from kgroup.render.group.group import members_sheet, offsets_sheet, state_sheet
+    from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
+    from kgroup.render.group_page import SECTIONS, description_text
 
     page = partial(description_text, sections=sections or SECTIONS, now_ms=now_ms)
     sheets: dict[str, Callable[..., Any]]
@@ -81,7 +81,7 @@ def _check_columns(names: Sequence[str], section: str) -> None:
     """Make sure that a section has the columns that are chosen, before anybody is asked."""
     if not names:
         return
-    from kgroup.render.group.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
+    from kgroup.render.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
 
     columns = {"state": STATE_COLUMNS, "members": MEMBER_COLUMNS, "offsets": OFFSET_COLUMNS}
     known = {

@@ -123,7 +123,7 @@ class _Screen:
     """The alternate screen of a terminal; at the end the last page stays on the ordinary one."""
 
     def __init__(self, interval_s: float, sections: Collection[str], headers: bool) -> None:
-        from kgroup.render.group.watch import EVENTS
+        from kgroup.render.group_page import EVENTS
 
         self._interval_s = interval_s
         self._sections = sections
@@ -141,7 +141,7 @@ class _Screen:
 
     def show(self, found: Round) -> None:
         """See `_View`."""
-        from kgroup.render.group.watch import is_event, watch_text
+        from kgroup.render.group_page import is_event, watch_text
 
         self._events.extend(filter(is_event, found.changes))
         self._page = watch_text(

@@ -53,7 +53,7 @@ def command(
     from kgroup.cli.command.plan import COMMANDS
     from kgroup.operation.plan.advice import advise, every_target
     from kgroup.operation.report import joined
-    from kgroup.render.group import advice as render
+    from kgroup.render import plan as render
 
     if lists:
         given = [text for name, text in given_options().items() if name not in _OWN]

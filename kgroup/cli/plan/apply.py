@@ -56,7 +56,7 @@ def command(
     from kgroup.cli.option.plan_file import read_plan_file
     from kgroup.operation.plan.offset_copy import copy_of_step, plan_copy
     from kgroup.operation.report import Report
-    from kgroup.render.group.offsets import plan_sheet
+    from kgroup.render.offsets import plan_sheet
     from kgroup.source.base import GroupSource, WritableOffsetStore
 
     name = "plan apply"

@@ -66,7 +66,7 @@ def command(
     when both stores have the same.
     """
     from kgroup.cli.option.plan_file import read_plan_file
-    from kgroup.render.group.plan import checks_sheet, checks_text
+    from kgroup.render.plan import checks_sheet, checks_text
 
     name = "plan verify"
     with documented(name, output):

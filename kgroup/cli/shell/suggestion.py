@@ -71,12 +71,12 @@ def suggest_choices(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Suggest columns of the tables that the command writes, after those that stand there."""
-    from kgroup.render.group import group as of_groups
+    from kgroup.render import group as of_groups
 
     name, params = ctx.command.name, ctx.params
     columns: Sequence[Column]
     if name == "decode-offsets":
-        from kgroup.render.record.record import RECORD_COLUMNS
+        from kgroup.render.record import RECORD_COLUMNS
 
         columns = RECORD_COLUMNS
     elif name == "list":
@@ -85,12 +85,12 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
         is_group = params.get("kind") != "transaction"
         columns = of_groups.LOCATION_COLUMNS if is_group else of_groups.TRANSACTION_COLUMNS
     elif name == "simulate":
-        from kgroup.render.group import simulation
+        from kgroup.render import simulation
 
         is_list = params.get("lists")
         columns = simulation.SCENARIO_COLUMNS if is_list else simulation.EVENT_COLUMNS
     elif name == "assign":
-        from kgroup.render.group import assignment
+        from kgroup.render import assignment
 
         columns = (
             assignment.COMPARE_COLUMNS
@@ -100,21 +100,21 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
             else assignment.MOVE_COLUMNS
         )
     elif name == "plan":
-        from kgroup.render.group import advice
+        from kgroup.render import plan
 
-        columns = advice.TARGET_COLUMNS if params.get("lists") else advice.ADVICE_COLUMNS
+        columns = plan.TARGET_COLUMNS if params.get("lists") else plan.ADVICE_COLUMNS
     elif ctx.parent is not None and ctx.parent.command.name == "plan" and name != "apply":
-        from kgroup.render.group import plan
+        from kgroup.render import plan
 
         columns = plan.CHECK_COLUMNS if name == "verify" else plan.STEP_COLUMNS
     elif ctx.parent is not None and ctx.parent.command.name == "history" and name != "as-of":
         columns = _history_columns(name or "", params)
     elif name == "check":
-        from kgroup.render.group.finding import FINDING_COLUMNS, RULE_COLUMNS
+        from kgroup.render.check import FINDING_COLUMNS, RULE_COLUMNS
 
         columns = RULE_COLUMNS if params.get("lists_rules") else FINDING_COLUMNS
     elif name in ("ids", "owners", "tree", "fetchers"):
-        from kgroup.render.group import zookeeper as of_zookeeper
+        from kgroup.render import zookeeper as of_zookeeper
 
         columns = {
             "ids": of_zookeeper.CONSUMER_COLUMNS,
@@ -132,23 +132,23 @@ def suggest_columns(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def _history_columns(name: str, params: Mapping[str, Any]) -> Sequence[Column]:
-    from kgroup.render.history import answer, build, rebalance
+    from kgroup.render import history
 
     part = next((option for option in _PARTS_OF_HISTORY if params.get(option)), name)
     columns: Mapping[str, Sequence[Column]] = {
-        "build": build.BUILD_COLUMNS,
-        "show": answer.CLUSTER_INVENTORY_COLUMNS,
-        "partitions": answer.PARTITION_INVENTORY_COLUMNS,
-        "of_groups": answer.GROUP_INVENTORY_COLUMNS,
-        "owner": answer.OWNER_COLUMNS,
-        "timeline": answer.INTERVAL_COLUMNS,
-        "commits": answer.COMMIT_COLUMNS,
-        "pauses": answer.PAUSE_COLUMNS,
-        "jumps": answer.JUMP_COLUMNS,
-        "stale": answer.STALE_COLUMNS,
-        "lag": answer.LAG_COLUMNS,
-        "rebalances": rebalance.REBALANCE_COLUMNS,
-        "storms": rebalance.STORM_COLUMNS,
+        "build": history.BUILD_COLUMNS,
+        "show": history.CLUSTER_INVENTORY_COLUMNS,
+        "partitions": history.PARTITION_INVENTORY_COLUMNS,
+        "of_groups": history.GROUP_INVENTORY_COLUMNS,
+        "owner": history.OWNER_COLUMNS,
+        "timeline": history.INTERVAL_COLUMNS,
+        "commits": history.COMMIT_COLUMNS,
+        "pauses": history.PAUSE_COLUMNS,
+        "jumps": history.JUMP_COLUMNS,
+        "stale": history.STALE_COLUMNS,
+        "lag": history.LAG_COLUMNS,
+        "rebalances": history.REBALANCE_COLUMNS,
+        "storms": history.STORM_COLUMNS,
     }
     return columns.get(part, ())  # those of sql are what the query says
 

@@ -61,7 +61,7 @@ def command(
     options.
     """
     from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
-    from kgroup.render.group.zookeeper import fetch_sheet
+    from kgroup.render.zookeeper import fetch_sheet
 
     with documented("zk fetchers", output), source.open() as found:
         report = list_fetches(

@@ -33,7 +33,7 @@ def command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus
     expires. Without a group, all groups.
     """
     from kgroup.operation.zookeeper.nodes import list_consumers
-    from kgroup.render.group.zookeeper import consumer_sheet
+    from kgroup.render.zookeeper import consumer_sheet
 
     with documented("zk ids", output), source.open() as found:
         report = list_consumers(found, groups)

@@ -32,7 +32,7 @@ def command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus
     something is wrong with the owners tells 'kgroup check'. Without a group, all groups.
     """
     from kgroup.operation.zookeeper.nodes import list_owners
-    from kgroup.render.group.zookeeper import owner_sheet
+    from kgroup.render.zookeeper import owner_sheet
 
     with documented("zk owners", output), source.open() as found:
         report = list_owners(found, groups)

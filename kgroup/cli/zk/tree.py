@@ -36,7 +36,7 @@ def command(path: str, depth: int | None, source: Source, output: Output) -> Exi
     the exit status is 4. A snapshot has the nodes of its groups and of the cluster only.
     """
     from kgroup.operation.zookeeper.nodes import list_nodes
-    from kgroup.render.group.zookeeper import node_sheet
+    from kgroup.render.zookeeper import node_sheet
 
     with documented("zk tree", output), source.open() as found:
         report = list_nodes(found, path, depth)

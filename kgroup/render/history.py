@@ -1,23 +1,32 @@
-"""Answers to questions about the past as sheets."""
+"""Answers about the past as sheets, and ownership over time as a picture of letters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
+from itertools import groupby
+from string import ascii_letters, digits
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from kgroup.render.cell import Column, Kind
-from kgroup.render.column import CLUSTER, GROUP, GROUP_TYPE, TOPIC
+from kgroup.errors import shown_id
+from kgroup.model.instant import rfc3339
+from kgroup.render.cell import CLUSTER, GROUP, GROUP_TYPE, TOPIC, Column, Kind, harmless, visible
 from kgroup.render.document import json_rows
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kgroup.history.build.build import ClusterReport
     from kgroup.history.query.commit_summary import CommitSummary
     from kgroup.history.query.inventory import ClusterInventory
+    from kgroup.history.rebalance.rebalance import Rebalance
+    from kgroup.history.rebalance.storm import Storm
+    from kgroup.history.sql.interval import Interval
     from kgroup.history.sql.user_query import Answer
+
 
 _PARTITION = Column("partition", Kind.NUMBER, "partition of that topic, or number of a task")
 _MEMBER = (
@@ -258,3 +267,212 @@ def _text(value: Any) -> object:
     if isinstance(value, dict | list):
         return b"".join(json_rows([value])).decode().rstrip()
     return format(value, "f") if isinstance(value, Decimal) else value
+
+
+BUILD_COLUMNS = (
+    CLUSTER,
+    Column("table", Kind.TEXT, "name of the table"),
+    Column("new_row_count", Kind.NUMBER, "how many rows were added"),
+    Column("row_count", Kind.NUMBER, "how many it has now"),
+    Column("file_count", Kind.NUMBER, "in how many files"),
+    Column("file_bytes", Kind.NUMBER, "their size"),
+)
+
+
+def build_sheet(reports: Sequence[ClusterReport]) -> Sheet:
+    """A row for each table of each cluster; those without a row are left out."""
+    return Sheet(
+        BUILD_COLUMNS,
+        [
+            [report.cluster, *(getattr(table, column.name) for column in BUILD_COLUMNS[1:])]
+            for report in reports
+            for table in report.tables
+            if table.row_count
+        ],
+    )
+
+
+def build_line(report: ClusterReport) -> str:
+    """Say in a line what is new in a cluster's tables."""
+    tables = (
+        f"{table.new_row_count:,} {table.table}" for table in report.tables if table.new_row_count
+    )
+    return f"{report.cluster}: {', '.join(tables) or 'nothing new'}"
+
+
+REBALANCE_COLUMNS = (
+    CLUSTER,
+    GROUP,
+    GROUP_TYPE,
+    Column("time_ms", Kind.TIME, "time of the record that tells of it"),
+    Column("generation_before", Kind.NUMBER, "generation, or group epoch, before"),
+    Column("generation_id", Kind.NUMBER, "the new one"),
+    Column(
+        "member_count_before",
+        Kind.NUMBER,
+        "how many members there were",
+        lambda item: None if item.members_before is None else len(item.members_before),
+    ),
+    Column(
+        "member_count", Kind.NUMBER, "how many members there are", lambda item: len(item.members)
+    ),
+    Column("moved_count", Kind.NUMBER, "partitions, or tasks, with other owners than before"),
+    Column("sync_ms", Kind.DURATION, "from the end of the join phase to the record"),
+    Column("reconcile_ms", Kind.DURATION, "from the epoch to its last member's arrival at it"),
+    Column("commit_gap_ms", Kind.AGE, "time without a commit around it"),
+    Column("cause", Kind.TEXT, "what happened"),
+    Column("certainty", Kind.TEXT, "certain or inferred"),
+    Column("evidence", Kind.TEXT, "what the log shows of it, and of all else that happened"),
+    Column("protocol", Kind.TEXT, "strategy of a classic group"),
+    Column("offsets_partition", Kind.NUMBER, "partition of __consumer_offsets with the record"),
+    Column("log_offset", Kind.NUMBER, "offset of the record"),
+)
+rebalance_sheet = partial(Sheet.of, REBALANCE_COLUMNS)  # one row a rebalance
+
+_SHOWN = (
+    *("time_ms", "generation_id", "member_count_before", "member_count", "moved_count"),
+    *("cause", "certainty", "evidence"),
+)
+"""What a person reads first; the rest comes with --columns, and in the other forms."""
+
+STORM_COLUMNS = (
+    CLUSTER,
+    GROUP,
+    GROUP_TYPE,
+    Column("from_ms", Kind.TIME, "time of the first rebalance"),
+    Column("to_ms", Kind.TIME, "time of the last one"),
+    Column("rebalance_count", Kind.NUMBER, "how many"),
+    Column(
+        "started_by",
+        Kind.TEXT,
+        "clients that caused them, with how often",
+        lambda item: _starters(item),
+    ),
+    Column(
+        "without_member_count", Kind.NUMBER, "rebalances that no member is known to have caused"
+    ),
+)
+storm_sheet = partial(Sheet.of, STORM_COLUMNS)  # one row a storm
+
+
+def _starters(storm: Storm) -> str:
+    names = (
+        f"{who.instance_id or who.client_id or '?'} ({who.cause_count})" for who in storm.started_by
+    )
+    return ", ".join(names)
+
+
+def rebalance_text(
+    rows: Sequence[Rebalance], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write a table for each group, with the columns that tell what happened."""
+    for at, ((cluster, group_id), found) in enumerate(
+        groupby(rows, lambda row: (row.cluster, row.group_id))
+    ):
+        if at:
+            yield "\n"
+        of_group = list(found)
+        types = ", then ".join(dict.fromkeys(row.group_type for row in of_group))
+        title = harmless(f"{shown_id(group_id)} ({types}, cluster {cluster})")
+        yield from title_text(title, form, level=3, terminal=terminal)
+        sheet = rebalance_sheet(of_group).select(_SHOWN).without_blank()
+        yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+
+
+MOST_ROWS = 200
+MOST_MEMBERS = 62
+_LETTERS = ascii_letters[26:] + ascii_letters[:26] + digits
+_NOBODY, _OTHER, _SEVERAL = ".", "*", "+"
+_WIDEST_NAME = 32
+
+
+def picture_text(
+    intervals: Sequence[Interval],
+    width: int,
+    *,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    last_ms: int | None = None,
+) -> Iterator[str]:
+    """Draw a row for each partition, a column for each while, and a letter for each member.
+
+    A letter stands for who had the partition longest in that while.
+
+    Args:
+        intervals: those without times are left out.
+        width: columns of the terminal.
+        since_ms: nothing before is drawn, since what ended by then is not among the intervals,
+        until_ms: and nothing from then on.
+        last_ms: up to when records are known: what goes on is drawn up to there.
+    """
+    from kgroup.history.query.group_page import counted, name_of_owned
+
+    timed = [each for each in intervals if each.is_timed and each.from_ms is not None]
+    if not timed:
+        yield "Nothing that has times.\n"
+        return
+    times = [time for each in timed for time in (each.from_ms, each.to_ms) if time is not None]
+    since, until = min(times), max(*times, last_ms or 0) + 1
+    until += max(1, (until - since) // 20)  # what goes on is seen, too
+    since = max(since, since_ms or 0)
+    until = max(since + 1, until if until_ms is None else min(until, until_ms))
+    names = list(dict.fromkeys(each.member_id for each in timed))
+    letters = dict(zip(names, _LETTERS, strict=False))
+    rows: dict[str, list[Interval]] = {}
+    for each in timed:
+        rows.setdefault(visible(name_of_owned(each)), []).append(each)
+    room = min(max(map(len, rows)), _WIDEST_NAME)
+    cells = max(10, width - room - 3)
+    for name, of_row in list(rows.items())[:MOST_ROWS]:
+        short = name if len(name) <= room else f"…{name[-room + 1 :]}"
+        line = _line(of_row, letters, since, until, cells)
+        yield f"{short:{room}} |{line}\n"
+    begin, end = rfc3339(since), rfc3339(until)
+    if len(begin) + len(end) < cells:
+        yield f"{'':{room}}  {begin}{end:>{cells - len(begin)}}\n\n"
+    else:
+        yield f"{'':{room}}  {begin}\n{'':{room}}  {end:>{cells}}\n\n"
+    if len(rows) > MOST_ROWS:
+        more = ("more partition or task is", "more partitions or tasks are")
+        yield f"{counted(len(rows) - MOST_ROWS, *more)} not shown.\n"
+    known = {each.member_id: each for each in timed}
+    for name, letter in letters.items():
+        host = visible(known[name].client_host or "-")
+        yield _folded(f"{visible(name)}  {host}", width, f"{letter}  ")
+    if len(names) > MOST_MEMBERS:
+        yield f"{_OTHER}  {counted(len(names) - MOST_MEMBERS, 'more member')}\n"
+    yield _folded(f"nobody; {_SEVERAL}  several at once", width, f"{_NOBODY}  ")
+
+
+def _folded(text: str, width: int, head: str) -> str:
+    """Write a text behind a head, on as many lines as it takes."""
+    return (
+        fill(
+            text,
+            max(20, width),
+            initial_indent=head,
+            subsequent_indent=" " * len(head),
+            break_on_hyphens=False,
+        )
+        + "\n"
+    )
+
+
+def _line(
+    intervals: Sequence[Interval], letters: dict[str, str], since: int, until: int, cells: int
+) -> str:
+    found = []
+    for cell in range(cells):
+        begin = since + (until - since) * cell // cells
+        end = max(begin + 1, since + (until - since) * (cell + 1) // cells)
+        shares: list[tuple[int, str]] = []
+        for each in intervals:
+            share = min(each.to_ms or until, end) - max(each.from_ms or 0, begin)
+            if share > 0:
+                shares.append((share, letters.get(each.member_id, _OTHER)))
+        shares.sort(reverse=True)
+        if len(shares) > 1 and shares[0][0] + shares[1][0] > end - begin:
+            found.append(_SEVERAL)
+        else:
+            found.append(shares[0][1] if shares else _NOBODY)
+    return "".join(found)

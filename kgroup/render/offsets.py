@@ -1,20 +1,25 @@
-"""Offsets, plans and differences as sheets, and offsets as files that can be read again."""
+"""Offsets, plans and differences: sheets, pages for people, and files that can be read again."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgroup.errors import UsageError
-from kgroup.render.cell import Column, Kind
-from kgroup.render.column import GROUP, PARTITION, TOPIC
-from kgroup.render.sheet import Sheet
+from kgroup.operation.offsets.plan import PlannedOffset, Result
+from kgroup.operation.report import first_names
+from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, cell
+from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
     from kgroup.model.offset import StoredOffset, StoreName
     from kgroup.model.problem import Problem
+
 
 _COMMITTED = Column("committed_offset", Kind.NUMBER, "offset of the next record to read")
 
@@ -118,3 +123,78 @@ def file_lines(
 
     lines: Iterable[bytes] = json_rows(rows)
     return iter(lines) if form == "jsonl" else document("offsets show", lines, errors, store)
+
+
+_LEFT_OUT = frozenset({"group_id", "log_start_offset", "log_end_offset"})
+"""What people are not shown in a plan's tables: it is in their titles, or `mark` says enough."""
+_SHOWN = tuple(column for column in PLAN_COLUMNS if column.name not in _LEFT_OUT)
+_CHANGED = (Result.PLANNED, Result.DONE)
+_OWN = frozenset({"partition", "committed_offset", "target_offset"})
+"""Columns that stay in a plan's tables also where all rows have the same value."""
+
+
+def plan_text(
+    rows: Sequence[PlannedOffset], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write a plan for people, as table or one of `MARKUPS`: each group below its name.
+
+    The first line warns of unread records that would be skipped.
+    """
+    if (skipped := skip_warning(rows)) is not None:
+        line = f"Skips {skipped}"
+        yield from title_text(line, form, level=2, terminal=terminal, warns=True)
+        yield "\n"
+    for number, (group_id, own) in enumerate(groupby(rows, key=attrgetter("group_id"))):
+        yield "\n" if number else ""
+        sheet, common = Sheet.of(_SHOWN, own).without_blank().without_common(_OWN)
+        title = f"Group {cell(group_id, Kind.NAME)}"
+        title = f"{title} (all: {', '.join(common)})" if common else title
+        yield from title_text(title, form, level=2, terminal=terminal)
+        yield from sheet_text(sheet, form, headers=headers, terminal=terminal)
+
+
+def plan_totals(rows: Sequence[PlannedOffset]) -> str:
+    """Sum up a plan, or what became of it: partitions, groups without any, results, and records."""
+    counts = Counter(row.result for row in rows)
+    results = ", ".join(f"{counts[each]} {each}" for each in Result if counts[each])
+    records = record_totals(rows)
+    bare = sum(row.topic is None for row in rows)
+    what = [counted(len(rows) - bare, "partition")] if len(rows) > bare else []
+    what += [f"{counted(bare, 'group')} without offsets"] if bare else []
+    return f"{' and '.join(what)}: {results}{records and f'; {records}'}"
+
+
+def skip_warning(rows: Iterable[PlannedOffset]) -> str | None:
+    """Tell how many unread records a change skips, and where; None: none that is known of."""
+    skipping = [row for row in rows if row.result in _CHANGED and row.skipped]
+    if not skipping:
+        return None
+    groups = {row.group_id for row in skipping}
+    total = counted(sum(row.skipped or 0 for row in skipping), "unread record")
+    of_groups = f" of {counted(len(groups), 'group')}" if len(groups) > 1 else ""
+    partitions = counted(len(skipping), "partition")
+
+    def name(row: PlannedOffset) -> str:
+        group = f"{cell(row.group_id, Kind.NAME)} " if of_groups else ""
+        return f"{group}{cell(row.topic, Kind.NAME)}-{row.partition} ({row.skipped})"
+
+    skipping.sort(key=lambda row: -(row.skipped or 0))
+    return f"{total} in {partitions}{of_groups}: {first_names(skipping, name)}"
+
+
+def record_totals(rows: Iterable[PlannedOffset]) -> str:
+    """Sum up which records are skipped and read again by what is changed; "" where none tells."""
+    changed = [row for row in rows if row.topic is not None and row.result in _CHANGED]
+    known = [row for row in changed if row.skipped is not None and row.read_again is not None]
+    if not known:
+        return ""
+    skipped = sum(row.skipped or 0 for row in known)
+    again = sum(row.read_again or 0 for row in known)
+    left = len(changed) - len(known)
+    unknown = f", not known of {counted(left, 'partition')}" if left else ""
+    return f"{counted(skipped, 'record')} skipped, {again} read again{unknown}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -9,15 +9,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kgroup.operation.describe import OffsetDescription, ShareOffsetDescription
-from kgroup.render.cell import Column, Kind, cell, harmless
-from kgroup.render.column import PARTS
-from kgroup.render.problem import problem_line
+from kgroup.render.cell import PARTS, Column, Kind, cell, harmless, problem_line
 from kgroup.render.sheet import Sheet, sheet_text, title_text
 
 if TYPE_CHECKING:
     from kgroup.operation.check.check import Audit
     from kgroup.operation.check.rule import Finding
     from kgroup.operation.describe import GroupDescription
+
 
 FINDING_COLUMNS = (
     Column("group_id", Kind.NAME, "id of the group; empty where it is about the cluster"),

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kgroup.render.cell import Column, Kind
-from kgroup.render.column import GROUP, PARTITION, TOPIC
+from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:
     from kgroup.operation.zookeeper.nodes import RegisteredConsumer, TreeNode
+
 
 _CONSUMER = Column("consumer_id", Kind.NAME, "name of the consumer")
 _THREAD = Column("thread", Kind.NUMBER, "number of the consumer's stream that reads it")

@@ -1,18 +1,21 @@
-"""Decoded records in every form but JSON lines (`jsonl`): columns, and a line to read."""
+"""Decoded records and their counts in every form but JSON lines (`jsonl`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from kgroup.operation.decode import Count
 from kgroup.render.cell import Column, Kind
 from kgroup.render.delimited import Delimited, delimited, delimited_batch, delimited_table
 from kgroup.render.document import document
-from kgroup.render.sheet import choose
+from kgroup.render.sheet import Sheet, choose, sheet_text, title_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 T = TypeVar("T")
 
@@ -98,7 +101,7 @@ def record_text(
 
 
 def _json_blocks(rows: Rows) -> Iterator[bytes | memoryview]:
-    from kgroup.render.record.jsonl import json_lines
+    from kgroup.render.jsonl import json_lines
 
     free: list[Any] = []
 
@@ -128,7 +131,7 @@ def _delimited(
 def _page(
     rows: Rows, form: str, names: Sequence[str], headers: bool, terminal: bool, at_once: bool
 ) -> Iterator[str | memoryview]:
-    from kgroup.render.record import record_table
+    from kgroup.render import record_table
 
     known = (*RECORD_COLUMNS, record_table.DETAIL)
     indices = choose(known, names or [*_PAGE_NAMES, record_table.DETAIL.name])
@@ -139,3 +142,40 @@ def _page(
     if terminal and not at_once:  # fitted to many rows at a time: none would be seen for long
         return record_table.terminal_page(pages, columns, headers=headers)
     return record_table.plain_page(pages, columns, headers=headers, at_once=at_once)
+
+
+MAX_ROWS = 100
+"""Groups and the like in a table; csv, tsv and json have all of them."""
+
+STATS_COLUMNS = (
+    Column("by", Kind.TEXT, "what is counted: type, transaction, group, batch or damage"),
+    Column("name", Kind.NAME, "record type, fate, group id, compression or kind of damage"),
+    Column("version", Kind.NUMBER, "version of the value, or message format of the batches"),
+    Column("count", Kind.NUMBER, "records, batches or damaged places"),
+    Column("bytes", Kind.NUMBER, "keys and values of the records, or batches as they lie there"),
+)
+stats_sheet = partial(Sheet.of, STATS_COLUMNS)  # one row a count
+_TITLES = {
+    "type": "Records by type and version of the value",
+    "transaction": "Records in transactions",
+    "group": "Records by group",
+    "batch": "Batches by compression and message format",
+    "damage": "Damage",
+}
+
+
+def stats_text(
+    counts: Sequence[Count], form: str, *, headers: bool, terminal: bool
+) -> Iterator[str]:
+    """Write a table for each thing that is counted."""
+    for number, (by, found) in enumerate(groupby(counts, key=lambda count: count.by)):
+        rows = list(found)
+        yield "\n" if number else ""
+        yield from title_text(_title(by, len(rows)), form, level=2, terminal=terminal)
+        sheet = stats_sheet(rows[:MAX_ROWS]).without_blank()
+        names = [column.name for column in sheet.columns if column.name != "by"]
+        yield from sheet_text(sheet.select(names), form, headers=headers, terminal=terminal)
+
+
+def _title(by: str, rows: int) -> str:
+    return _TITLES[by] + (f" (the first {MAX_ROWS} of {rows})" if rows > MAX_ROWS else "")

@@ -7,13 +7,13 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kgroup.render.cell import Column, Kind, ranges
-from kgroup.render.column import GROUP, PARTITION, TOPIC
+from kgroup.render.cell import GROUP, PARTITION, TOPIC, Column, Kind, ranges
 from kgroup.render.sheet import Sheet
 
 if TYPE_CHECKING:  # each command has its own, and takes time to load
     from kgroup.model.group import AssignedPartition, Broker, Subscription, Task, TaskAssignment
     from kgroup.operation.describe import GroupDescription
+
 
 _TYPE = Column("type", Kind.TEXT, "classic, consumer, share, streams or zookeeper")
 _STATE = Column("state", Kind.TEXT, "state of the group, as Kafka names it")

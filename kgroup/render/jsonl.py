@@ -18,7 +18,8 @@ from kgroup.columnar.schema import COMMIT_TYPES, records
 from kgroup.kernel.compiled import is_loaded
 
 if TYPE_CHECKING:
-    from kgroup.render.record.row_text import Cells, Memory, Template
+    from kgroup.render.row_text import Cells, Memory, Template
+
 
 _Array = np.ndarray[Any, Any]
 
@@ -56,7 +57,7 @@ def _plain_lines(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def _compiled_lines(batch: pa.RecordBatch, free: Memory) -> Iterator[memoryview]:
-    from kgroup.render.record.row_text import Cells, row_blocks
+    from kgroup.render.row_text import Cells, row_blocks
 
     kinds = _kinds(batch)
     columns = {name: Cells(batch[name], _NULLS.get(name, "null")) for name in batch.schema.names}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kgroup.history.query.group_page import GroupPage, Life
     from kgroup.history.rebalance.rebalance import Rebalance
 
+
 COLOURS = (
     *("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#d6a81d", "#9d755d"),
     *("#2f9ed0", "#d67195", "#8a8f2a", "#7f7fc4", "#17806d", "#c2571a", "#a05ec2", "#6b8e9f"),

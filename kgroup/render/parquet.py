@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kgroup.atomic_file import PARQUET_MARK
 from kgroup.columnar.schema import DECODED
-from kgroup.render.record.record import RECORD_COLUMNS, Rows
+from kgroup.render.record import RECORD_COLUMNS, Rows
 from kgroup.render.sheet import choose
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 _GROUP = 4 << 20
 """Bytes of Arrow's columns up to which batches are put together."""

@@ -1,1 +1,0 @@
-"""Groups, dry runs and ZooKeeper's nodes as sheets and pages."""

@@ -1,1 +1,0 @@
-"""Answers about the past as sheets, pictures and pages."""

@@ -73,6 +73,7 @@ class Column:
             characters tell which one is meant.
         is_prose: whether it has sentences, which are folded on a terminal also where each field has
             a line of its own, and not left whole to be copied.
+        stays: whether that it is blank in every row tells something, so that tables show it.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Column:
     value: Callable[[Any], object] | None = None
     is_reference: bool = False
     is_prose: bool = False
+    stays: bool = False
 
     def of(self, item: Any) -> object:
         """Take the column's value from a row's object."""

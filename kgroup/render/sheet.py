@@ -48,7 +48,7 @@ class Sheet:
         telling = [
             index
             for index, values in enumerate(zip(*rows, strict=True))
-            if not _blank(self.columns[index]).issuperset(values)
+            if self.columns[index].stays or not _blank(self.columns[index]).issuperset(values)
         ]
         return Sheet(self.columns, rows)._take(telling or range(len(self.columns)))
 

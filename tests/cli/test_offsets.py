@@ -903,6 +903,39 @@ def test_another_name_is_for_one_group(cli: Cli, line: str) -> None:
     assert (result.status, "--as gives one group another name" in result.err) == (2, True)
 
 
+def test_a_store_that_has_nothing_is_seen_in_the_table(cli: Cli, tmp_path: Path) -> None:
+    """A column that is blank in every row stays where that is the answer."""
+    path = tmp_path / "offsets.csv"
+    path.write_text("order-service,orders,0,7\n")
+    result = cli("offsets", "diff", path, "sample", "--group", "ledger")
+    head, row, *_ = result.out.splitlines()
+    assert head.split() == ["group_id", "topic", "partition", "first_offset", "second_offset"]
+    assert (row.split()[0], row.split()[3]) == ("ledger", "-")
+
+
+def test_a_file_that_is_written_is_named(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    result = cli("offsets", "export", "--sample", "ledger", "order-service", "-f", path)
+    assert (result.status, result.out) == (0, "")
+    count = len(json.loads(path.read_text())["data"])
+    assert result.err == f"kgroup: note: {count} offsets of 2 groups written to {path}\n"
+
+
+def test_a_negative_number_in_a_file_is_not_what_the_group_committed(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = tmp_path / "offsets.csv"
+    path.write_text("orders,0,-1\n")
+    result = cli("offsets", "import", path, "g", "--sample")
+    assert "1 partition left out (orders-0): a negative number is no offset\n" in result.err
+
+
+def test_another_name_wants_the_group_of_the_file(cli: Cli, tmp_path: Path) -> None:
+    result = cli("offsets", "import", tmp_path / "offsets.csv", "--as", "new", "--sample")
+    assert result.status == 2
+    assert "name the one of the file that is meant (import FILE GROUP --as NEW)" in result.err
+
+
 def test_a_file_says_what_it_lacks_and_so_does_who_reads_it(cli: Cli, tmp_path: Path) -> None:
     """A partition of `__consumer_offsets` has no leader; nobody knows its groups."""
     path, whole = tmp_path / "offsets.json", tmp_path / "plan.csv"

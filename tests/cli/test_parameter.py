@@ -9,7 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kgroup.cli.option.parameter import parse_bytes, parse_end, parse_instant, parse_time
+from kgroup.cli.option.parameter import (
+    parse_bytes,
+    parse_end,
+    parse_instant,
+    parse_record_bytes,
+    parse_time,
+)
 from kgroup.model.pattern import parse_regex
 
 NOW = 1_700_000_000_004
@@ -171,6 +177,24 @@ def test_base64_of_the_url_alphabet() -> None:
 def test_no_bytes(text: str) -> None:
     with pytest.raises(ValueError, match="hexadecimal"):
         parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["zz", "Zm9", "gAAAAA"])
+def test_what_begins_as_no_key_does_is_no_base64_unless_it_is_whole(text: str) -> None:
+    with pytest.raises(ValueError, match="say base64: before it"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize("text", ["'AAEAAmcx'", '"AAEAAmcx"', "b'00010001'", '"g"'])
+def test_text_in_quotes_without_a_zero_byte_is_no_key(text: str) -> None:
+    with pytest.raises(ValueError, match="leave out the quotes"):
+        parse_record_bytes(text)
+
+
+def test_text_in_quotes_with_escapes_is_a_key() -> None:
+    for text in (repr(KEY), KEY.hex(), b64encode(KEY).decode()):
+        assert parse_record_bytes(text) == KEY
+    assert parse_record_bytes("''") == b""
 
 
 def test_regex() -> None:

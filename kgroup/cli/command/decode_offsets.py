@@ -20,7 +20,7 @@ from kgroup.cli.option.common import (
 )
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.output_file import OutputFile, output_file_option
-from kgroup.cli.option.parameter import parse_bytes, parse_end
+from kgroup.cli.option.parameter import parse_end, parse_record_bytes
 from kgroup.cli.option.record_filter import RecordFilter, filter_options
 from kgroup.cli.option.record_source import LiveChoice, file_records, live_records
 from kgroup.cli.output.context import (
@@ -87,14 +87,14 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
 @click.option(
     "--key",
     metavar="BYTES",
-    callback=parsed(parse_bytes),
+    callback=parsed(parse_record_bytes),
     help="Decode one record instead of files: its key in hexadecimal, base64, or as text with "
     "escapes (\\x00, \\u0000, \\000), such as a Python bytes literal.",
 )
 @click.option(
     "--value",
     metavar="BYTES",
-    callback=parsed(parse_bytes),
+    callback=parsed(parse_record_bytes),
     help="The value that belongs to --key; without it the record is a tombstone.",
 )
 @click.option(

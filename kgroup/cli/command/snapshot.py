@@ -12,7 +12,7 @@ from kgroup.cli.option.common import check_choice, examples, log_budget_option, 
 from kgroup.cli.option.output_file import OutputFile, output_file_option
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import groups_argument
-from kgroup.cli.output.context import warn_saved, write
+from kgroup.cli.output.context import warn, warn_saved, write
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
@@ -55,9 +55,10 @@ def command(
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.take_snapshot import take_snapshot
+    from kgroup.render.offsets import counted
     from kgroup.source.snapshot.file import snapshot_lines, write_gzip
 
-    def save(output: BinaryIO | None) -> ExitStatus:
+    def save(output: BinaryIO | None) -> tuple[ExitStatus, str]:
         chosen = source.that_has(groups)
         with chosen.open(of_silence=True) as found:
             report = take_snapshot(
@@ -77,9 +78,11 @@ def command(
             write_gzip(output, lines)
         else:
             output.writelines(lines)
-        return status
+        return status, counted(len(snapshot.group_ids), "group")
 
     if target.is_stdout:
-        return save(None)
+        return save(None)[0]
     with target.open() as output:
-        return save(output)
+        status, count = save(output)
+    warn(f"note: {count} written to {target.path}")
+    return status

@@ -11,7 +11,7 @@ from kgroup.cli.option.common import check_choice, examples, regex_option
 from kgroup.cli.option.output_file import OutputFile, output_file_option
 from kgroup.cli.option.store import Store, store_options
 from kgroup.cli.option.suggestion import groups_argument
-from kgroup.cli.output.context import warn_saved, write
+from kgroup.cli.output.context import warn, warn_saved, write
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
@@ -57,7 +57,7 @@ def command(
     """
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
-    from kgroup.render.offsets import file_form, file_lines
+    from kgroup.render.offsets import counted, file_form, file_lines
     from kgroup.source.base import WritableOffsetStore
 
     form = form or ("json" if target.is_stdout else file_form(target.path))
@@ -72,4 +72,7 @@ def command(
     else:
         with target.open() as output:
             output.writelines(lines)
+        groups_count = len({row.group_id for row in report.data})
+        count = f"{counted(len(report.data), 'offset')} of {counted(groups_count, 'group')}"
+        warn(f"note: {count} written to {target.path}")
     return status

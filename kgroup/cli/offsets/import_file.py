@@ -69,7 +69,9 @@ def command(
     is shown.
     """
     check_all(groups, regex, every=every)
-    check_new_name(new_id, groups, regex, "name just that one")
+    check_new_name(
+        new_id, groups, regex, "name the one of the file that is meant (import FILE GROUP --as NEW)"
+    )
     from kgroup.operation.offsets.transfer import Fit, plan_transfer
     from kgroup.source.offset_file import OffsetFile
 

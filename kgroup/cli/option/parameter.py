@@ -157,6 +157,11 @@ def parse_bytes(text: str) -> bytes:
             raise ValueError(f"{rest!r} is not made of pairs of hexadecimal digits")
         return bytes.fromhex(digits)
     base64 = re.sub(r"\s", "", rest).replace("-", "+").replace("_", "/")
+    if form == "" and len(base64) % 4 and not base64.startswith("A"):
+        raise ValueError(
+            f"{rest!r} is neither hexadecimal nor base64 of a key or value, which begins with A; "
+            "say base64: before it if it is base64"
+        )
     try:
         return b64decode(base64 + "=" * (-len(base64) % 4), validate=True)
     except Base64Error:
@@ -164,6 +169,20 @@ def parse_bytes(text: str) -> bytes:
             f"{rest!r} is neither hexadecimal nor base64, nor text with escapes such as "
             r"\x00\x01g"
         ) from None
+
+
+def parse_record_bytes(text: str) -> bytes:
+    """Read a pasted key or value: likewise, but in quotes there is no base64 and no hexadecimal.
+
+    Keys and values begin with a zero byte, so text without an escape is none of them.
+    """
+    literal = _LITERAL.fullmatch(text.strip())
+    if literal is not None and literal[2] and "\\" not in literal[2]:
+        raise ValueError(
+            f"{text.strip()} is text, and a key or value begins with a zero byte; leave out the "
+            "quotes if it is hexadecimal or base64"
+        )
+    return parse_bytes(text)
 
 
 _LITERAL = re.compile(r"[bB]?(['\"])(.*)\1", re.DOTALL)

@@ -97,8 +97,8 @@ def _with_note(reading: OffsetReading) -> OffsetReading:
     """Say which partitions are left out, as a negative number is committed for them."""
     notes = [
         f"{shown_id(group_id)}: {len(ats)} partition{'' if len(ats) == 1 else 's'} left out "
-        f"({first_names([f'{topic}-{partition}' for topic, partition in ats])}): the group "
-        "committed a negative number, which stands for no offset"
+        f"({first_names([f'{topic}-{partition}' for topic, partition in ats])}): a negative "
+        "number is no offset"
         for group_id, ats in reading.empty_commits.items()
     ]
     return replace(reading, notes=(*reading.notes, *notes)) if notes else reading

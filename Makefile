@@ -23,7 +23,7 @@ GENERATORS := cli.command_pages cli.man_pages cli.json_schemas cli.plan_page cli
 
 BROKER := broker and not oracle_clients
 
-.PHONY: help venv demo test shells databases check lint unit kernels format generated oracle oracle-clients fuzz mutants bench lock clean
+.PHONY: help venv demo test broker plans shells databases check lint unit kernels format generated oracle oracle-clients fuzz mutants bench lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -41,10 +41,20 @@ demo: venv ## run the main job on the recorded data inside the package; no serve
 	@set -e; PATH="$(CURDIR)/$(BIN):$$PATH"; for command in $(DEMO); do \
 	  printf '\n$$ kgroup %s\n' "$$command"; kgroup $$command; done
 
-test: venv shells databases ## every test, with more random examples, and with real brokers
-	$(MAKE) -j2 lint unit KGROUP_TEST_EXAMPLES=8
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "$(BROKER)" --ignore-glob '*/test_plan_*' --durations 15 tests/broker
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "$(BROKER)" tests/broker/test_plan_*.py # how long partitions stop counts: nothing beside them
+test: timed-venv shells databases ## every test, with more random examples, and with real brokers
+	$(MAKE) -j2 timed-lint timed-unit KGROUP_TEST_EXAMPLES=4
+	$(MAKE) timed-broker
+	$(MAKE) timed-plans
+
+timed-%:
+	@start=$$(date +%s); status=0; $(MAKE) $* || status=$$?; \
+	echo "stage $*: $$(($$(date +%s) - start)) s"; exit $$status
+
+broker: venv ## the tests with real servers, without those of plans
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "$(BROKER)" --ignore-glob '*/test_plan_*' --durations 30 tests/broker
+
+plans: venv ## the tests that carry out plans: how long partitions stop counts, so nothing else runs
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "$(BROKER)" tests/broker/test_plan_*.py
 
 shells: ## install what is missing of bash, zsh, fish, man, jq and chromium, in which completions, scripts and pages are tested
 	@missing=; for shell in bash zsh fish jq chromium; do command -v $$shell > /dev/null || missing="$$missing $$shell"; done; \
@@ -94,8 +104,8 @@ generated: venv ## rewrite what is generated from the code: completions, man, ta
 	  $(BIN)/python -m kgroup completion $${shell%:*} > completions/$${shell#*:} || exit 1; done
 	for generator in $(GENERATORS); do $(BIN)/python -m tests.$$generator || exit 1; done
 
-oracle: venv ## compare the assignors with Kafka's own on 20,000 random groups a strategy, or 5,000
-	KGROUP_ORACLE_CASES=20000 $(BIN)/python -m pytest -s -m broker tests/broker/test_assignor_oracle.py
+oracle: venv ## run the tests that go deeper here than in make test: more versions, more random cases
+	KGROUP_ORACLE_CASES=20000 $(BIN)/python -m pytest -s -m "$(BROKER)" $$(grep -l in_depth tests/broker/test_*.py)
 
 oracle-clients: venv ## groups of Go's and Node's client libraries against what dry runs say of them
 	$(BIN)/python -m pytest -s -m oracle_clients tests/broker

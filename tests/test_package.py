@@ -75,14 +75,27 @@ def installed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def installers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with uv and pipx, in an environment of their own."""
+    folder = tmp_path_factory.mktemp("installers")
+    venv.create(folder, with_pip=True)
+    run(folder / "bin" / "pip", "install", "-q", "uv", "pipx", cwd=folder)
+    return folder / "bin"
+
+
 @pytest.mark.parametrize("line", INSTALL_LINES)
-def test_the_lines_of_the_readme_install_it(line: str, tmp_path: Path) -> None:
+def test_the_lines_of_the_readme_install_it(
+    line: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """In a fresh environment, from the folder as it was checked out."""
-    venv.create(tmp_path, with_pip=True)
     program = line.split()[0]
-    if program != "pip":
-        run(tmp_path / "bin" / "pip", "install", "-q", "uv", "pipx", cwd=tmp_path)
-    path = f"{tmp_path / 'local' / 'bin'}:{tmp_path / 'bin'}:{os.defpath}"
+    if program == "pip":
+        venv.create(tmp_path, with_pip=True)
+        programs = tmp_path / "bin"
+    else:
+        programs = request.getfixturevalue("installers")
+    path = f"{tmp_path / 'local' / 'bin'}:{programs}:{os.defpath}"
     folders = {
         "UV_TOOL_DIR": tmp_path / "tools",
         "UV_TOOL_BIN_DIR": tmp_path / "local" / "bin",

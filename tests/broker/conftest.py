@@ -17,11 +17,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+LONG = (
+    "test_live_client_libraries.py",
+    "test_spark_engine_answers.py",
+    "test_harmless.py",
+    "test_servers.py",
+    "test_offset_plans_oracle.py",
+    "test_simulation_zookeeper_oracle.py",
+    "test_history_stream.py",
+    "test_assignor_oracle.py",
+    "test_live_check.py",
+    "test_simulation_mixed_oracle.py",
+    "test_simulation_oracle.py",
+    "test_live_zookeeper_assign.py",
+)
+"""Files of over a minute, longest first: begun last, one would run alone at the end."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest chooses by marker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("broker")
+    place = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONG)))
 
 
 @pytest.fixture(scope="session", params=KAFKA_VERSIONS)

@@ -16,13 +16,14 @@ from tests.assignor.case.table import ASSIGNORS
 from tests.assignor.random_group import rebalances
 from tests.assignor.record import as_text, ask_kafka
 from tests.broker.assignor_oracle import ask
+from tests.examples import in_depth
 
-CASES = int(os.environ.get("KGROUP_ORACLE_CASES") or 2000)  # make oracle: 20,000
+CASES = int(os.environ.get("KGROUP_ORACLE_CASES") or 1000)  # make oracle: 20,000
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS, ids=str)
 def test_random_groups(assignor: Assignor) -> None:
-    cases = min(CASES, 5000) if assignor.protocol == "zookeeper" else CASES
+    cases = min(CASES, in_depth(5000, 500)) if assignor.protocol == "zookeeper" else CASES
     every = (rebalances(assignor, seed) for seed in range(cases // 5))
     specs, ours = zip(*chain.from_iterable(every), strict=True)
     _check(str(assignor), specs, ours, assignor.protocol, assignor.kafka_version)

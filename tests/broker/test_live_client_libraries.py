@@ -10,6 +10,7 @@ import pytest
 from tests.broker.client.foretold import ForetoldGroup
 from tests.broker.client.program import GO_AND_NODE
 from tests.broker.servers import Broker, broker
+from tests.examples import in_depth
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 
@@ -23,6 +24,14 @@ STRATEGIES = {
 }
 GROUPS = [(library, strategy) for library, each in STRATEGIES.items() for strategy in each]
 BY_HAND = [each for each in GROUPS if each[0] in GO_AND_NODE]
+VERSIONS = ("3.9.2", "4.3.1")
+CASES = [
+    pytest.param(version, *group, marks=[pytest.mark.oracle_clients] if group in BY_HAND else [])
+    for number, group in enumerate(GROUPS)
+    for at, version in enumerate(VERSIONS)
+    if group in BY_HAND or in_depth(True, (number + at) % 2 == 0)
+]
+"""In `make test` each strategy of a library on one of the versions, in turn."""
 WITHOUT_STATIC_MEMBERS = ("kafka-go", "kafkajs")
 SUBSCRIBED_ALIKE = [
     ("kafkajs", "RoundRobinAssigner"),  # a leader gives nobody what it does not know, and any leads
@@ -42,7 +51,7 @@ def topics_of(library: str, strategy: str) -> dict[str, int]:
     return {f"{name}.{library}.{strategy}": size for name, size in sizes.items()}
 
 
-@pytest.fixture(scope="module", params=["3.9.2", "4.3.1"])
+@pytest.fixture(scope="module")
 def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
@@ -55,13 +64,7 @@ def server(
         yield running
 
 
-@pytest.mark.parametrize(
-    ("library", "strategy"),
-    [
-        pytest.param(*each, marks=[pytest.mark.oracle_clients] if each in BY_HAND else [])
-        for each in GROUPS
-    ],
-)
+@pytest.mark.parametrize(("server", "library", "strategy"), CASES, indirect=["server"])
 def test_groups_do_what_dry_runs_say(
     server: Broker, library: str, strategy: str, tmp_path: Path
 ) -> None:
@@ -88,6 +91,7 @@ def test_groups_do_what_dry_runs_say(
 
 
 @pytest.mark.oracle_clients
+@pytest.mark.parametrize("server", VERSIONS, indirect=True)
 @pytest.mark.parametrize("strategy", [strategy for _, strategy in RACK_GROUPS])
 def test_groups_that_go_by_racks_do_what_dry_runs_say(
     server: Broker, strategy: str, tmp_path: Path

@@ -23,8 +23,9 @@ from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 from tests.broker.group_play import VERSIONS, Play, play_broker, settings
 from tests.broker.servers import Broker
+from tests.examples import in_depth
 
-SEQUENCES = 300
+SEQUENCES = in_depth(300, 120)
 TIMED_SEQUENCES = 40
 WIDTH = 40
 """How many timed sequences go on at once: they mostly wait."""

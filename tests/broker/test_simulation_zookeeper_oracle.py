@@ -35,6 +35,7 @@ from tests.broker.old_consumers import (
     old_consumers,
 )
 from tests.broker.servers import Broker, cluster
+from tests.examples import in_depth
 from tests.record.session import ClientError
 from tests.waiting import PATIENCE_S, until
 
@@ -44,7 +45,7 @@ TICK_MS = 1_000
 TOPICS = {"t.orders": "1,2,1,2,1", "t.payments": "2,1,2", "u.one": "1"}
 HOSTS = ("a", "b", "c")
 MOST_CONSUMERS = 4
-STEPS = 8
+STEPS = in_depth(8, 5)
 """Of each story, behind the first consumer."""
 SETTLED_MS = 60_000
 """After so long simulated consumers have what they will keep."""

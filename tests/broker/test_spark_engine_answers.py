@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from kgroup.cli.command.history import COMMANDS
 from kgroup.history.sql.engine import DuckEngine, Engine
 from kgroup.spark.engine import SparkEngine
 from tests.cli.command_line import Cli
+from tests.examples import in_depth
 from tests.history.builds import RECORDED, build
 
 if TYPE_CHECKING:
@@ -85,7 +85,11 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lines_of(name: str, folder: Path) -> Lines:
-    """Ask a question in the ways there are, by the names of the command's parameters."""
+    """Ask of each group, with each option of time, by the names of the command's parameters.
+
+    The first group is asked with every option, each other one with one of them. In `make test` a
+    question is asked of every second group, of the others by the next question.
+    """
     if name == "sql":
         return [(query,) for query in QUERIES]
     values: dict[str, Callable[[str], str]] = {
@@ -104,14 +108,16 @@ def lines_of(name: str, folder: Path) -> Lines:
         extra = [("--html", str(folder / "page.html"))]
     groups = [("--cluster", cluster) for cluster, _ in GROUPS]
     if any(each.name == "group_id" and each.required for each in arguments):
-        chosen = list(GROUPS)
+        asked = in_depth(GROUPS, GROUPS[QUESTIONS.index(name) % 2 :: 2])
+        chosen = [(group, extra[at % len(extra)]) for at, group in enumerate(asked)]
+        chosen += [(asked[0], line) for line in extra[1:]]
     elif any(each.name == "topic" and each.required for each in arguments):
-        chosen = [("log-dir", "")]
+        chosen = [(("log-dir", ""), line) for line in extra]
     else:
         return extra + [(*groups[0], *line) for line in extra]
     return [
         (*(values[each.name or ""](group) for each in arguments), "--cluster", cluster, *line)
-        for (cluster, group), line in product(chosen, extra)
+        for (cluster, group), line in chosen
     ]
 
 

@@ -18,7 +18,7 @@ from tests.examples import examples, some_of
 from tests.render.every_form import EVERY, PAGES, SHEETS, name_of, public_names, try_sheet
 from tests.render.random_report import RandomReport, blank_values, fields_of
 
-SEEDS = range(examples(2, 48))
+SEEDS = range(examples(2, 24))
 ELSEWHERE = frozenset({"cell", "sheet", "table", "text_column", "record_table"})
 """Modules that write all sheets, or records, which are columns."""
 

@@ -47,7 +47,7 @@ contents = (
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(25, 480))
+@settings(max_examples=examples(25, 240))
 @given(data=st.data())
 def test_any_contents(data: st.DataObject) -> None:
     nodes = dict(recorded_tree().nodes)
@@ -62,7 +62,7 @@ def test_any_contents(data: st.DataObject) -> None:
         assert len(problem.reason) < 400
 
 
-@settings(max_examples=examples(25, 480))
+@settings(max_examples=examples(25, 240))
 @given(
     names=st.lists(
         st.lists(

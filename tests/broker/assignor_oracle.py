@@ -41,6 +41,9 @@ def ask(
             f"-XX:{'-' if protocol == 'zookeeper' else '+'}ShowCodeDetailsInExceptionMessages",
         ],
         timeout=3600,
+        # Keys with one hash are in a tree in the order of their identity hash codes, which depend
+        # on how classes are loaded.
+        archive=None,
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -113,9 +113,12 @@ def run_java(
     heap: str = "256m",
     jvm: Sequence[str] = (),
     artifacts: Artifacts = "server",
+    archive: str | None = "kafka.Kafka",
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a Java class against one Kafka version; raise `JavaError` where it fails."""
-    command = java_command(version, heap=heap, jvm=jvm, classes=classes, artifacts=artifacts)
+    command = java_command(
+        version, heap=heap, jvm=jvm, classes=classes, artifacts=artifacts, archive=archive
+    )
     return _run([*command, main, *args], stdin=input, timeout=timeout, what=f"{main} {version}")
 
 

@@ -27,8 +27,8 @@ BY_HAND = [each for each in GROUPS if each[0] in GO_AND_NODE]
 VERSIONS = ("3.9.2", "4.3.1")
 CASES = [
     pytest.param(version, *group, marks=[pytest.mark.oracle_clients] if group in BY_HAND else [])
-    for number, group in enumerate(GROUPS)
     for at, version in enumerate(VERSIONS)
+    for number, group in enumerate(GROUPS)
     if group in BY_HAND or in_depth(True, (number + at) % 2 == 0)
 ]
 """In `make test` each strategy of a library on one of the versions, in turn."""

@@ -29,11 +29,7 @@ from tests.broker.old_consumers import Black, OldConsumers, Streams, White, old_
 from tests.broker.servers import cluster
 from tests.examples import in_depth
 
-ROUNDS = {
-    "0.8.2.2": (in_depth(28, 18), 20261122),
-    "0.8.1.1": (in_depth(10, 6), 5),
-    "0.8.0": (in_depth(10, 6), 5),
-}
+ROUNDS = {"0.8.2.2": (28, 20261122), **in_depth({"0.8.1.1": (10, 5)}, {}), "0.8.0": (10, 5)}
 """By version, and chance's seed; some start a group, of which nothing can be foretold."""
 HOSTS = ("a", "b", "c", "d")
 MOST_CONSUMERS = 5

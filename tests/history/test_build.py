@@ -137,7 +137,7 @@ def test_small_segments_are_sorted_into_tables_together(
         return fact.facts_of(batch)
 
     monkeypatch.setattr(task, "facts_of", facts_of)
-    monkeypatch.setattr(task, "_ENOUGH_ROWS", enough_rows)
+    monkeypatch.setattr(task, "ENOUGH_ROWS", enough_rows)
     directory = next(path for path in RECORDED if path.name == "kafka-4.3.1")
     count = 0
     for partition, batches in read_log(directory).items():

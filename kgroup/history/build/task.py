@@ -32,7 +32,7 @@ COMPILED_BYTES = 8 << 20
 
 _MOST_WORKERS = 4
 
-_ENOUGH_ROWS = 1 << 12
+ENOUGH_ROWS = 1 << 12
 """Rows that are sorted into tables at once: small segments have few."""
 
 MOST_DAMAGE = 1000
@@ -222,7 +222,7 @@ class _Rows:
         if len(batch):
             self._waiting[is_open].append(batch)
             self._waiting_rows += len(batch)
-            if self._waiting_rows >= _ENOUGH_ROWS:
+            if self._waiting_rows >= ENOUGH_ROWS:
                 self.flush()
 
     def flush(self) -> None:

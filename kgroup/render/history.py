@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from kgroup.history.build.build import ClusterReport
     from kgroup.history.query.commit_summary import CommitSummary
     from kgroup.history.query.inventory import ClusterInventory
+    from kgroup.history.rebalance.query import Storm
     from kgroup.history.rebalance.rebalance import Rebalance
-    from kgroup.history.rebalance.storm import Storm
-    from kgroup.history.sql.interval import Interval
+    from kgroup.history.sql.question import Interval
     from kgroup.history.sql.user_query import Answer
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kgroup.history.build.task import Job, Run
-from kgroup.history.warehouse.fact_file import _File
+from kgroup.history.warehouse.table_file import _File
 from kgroup.spark.session import run_on
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ from pyarrow.fs import FileSystem, LocalFileSystem, copy_files
 
 from kgroup.columnar.schema import records
 from kgroup.errors import InputError
-from kgroup.history.input.location import FileRange
 from kgroup.history.input.remote import RemoteFiles
 from kgroup.history.input.segment_source import SegmentSource, find_sources
-from kgroup.history.input.split import Split, read_split
+from kgroup.history.input.split import FileRange, Split, read_split
 from kgroup.model.segment import Segment
 from kgroup.protocol.batch.batch import Damage
 from kgroup.sample import sample_log_dir

@@ -16,9 +16,8 @@ from kgroup.columnar.schema import records
 from kgroup.errors import BrokerError
 from kgroup.history.input import segment_source
 from kgroup.history.input.live_source import ask_live
-from kgroup.history.input.location import FileRange, OffsetRange
 from kgroup.history.input.segment_source import find_sources
-from kgroup.history.input.split import Split, read_split
+from kgroup.history.input.split import FileRange, OffsetRange, Split, read_split
 from kgroup.model.record import DecodedRecord
 from kgroup.protocol.batch.batch import Damage
 from kgroup.source.config.client_config import ClientConfig, client_config

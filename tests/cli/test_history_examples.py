@@ -18,6 +18,7 @@ from kgroup.history.query.inventory import ClusterInventory, GroupInventory, Par
 from kgroup.history.query.lag import Lag
 from kgroup.history.query.owner import Owner
 from kgroup.history.query.stale import StaleOffset
+from kgroup.history.rebalance.query import Starter, Storm
 from kgroup.history.rebalance.rebalance import (
     Cause,
     Kind,
@@ -26,7 +27,6 @@ from kgroup.history.rebalance.rebalance import (
     Participant,
     Rebalance,
 )
-from kgroup.history.rebalance.storm import Starter, Storm
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
 from tests.examples import some_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgroup.history.rebalance.query import rebalances
-from kgroup.history.rebalance.storm import storms_of
+from kgroup.history.rebalance.query import rebalances, storms_of
 from kgroup.render.history import STORM_COLUMNS, storm_sheet
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli

@@ -370,9 +370,9 @@ WRITERS = {
     "kgroup/cli/shell/install.py": {"path.open", "os.truncate"},  # a line at the end of ~/.bashrc
     "kgroup/columnar/small_segment.py": {"TemporaryDirectory", "path.write_bytes"},
     "kgroup/history/build/derivation.py": {"pq.write_table"},  # in a warehouse
-    "kgroup/history/input/location.py": {"TemporaryDirectory"},
+    "kgroup/history/input/split.py": {"TemporaryDirectory"},
     "kgroup/history/input/remote.py": {"NamedTemporaryFile", "open"},
-    "kgroup/history/warehouse/fact_file.py": {"pq.ParquetWriter", "self._writer.write_table"},
+    "kgroup/history/warehouse/table_file.py": {"pq.ParquetWriter", "self._writer.write_table"},
     "kgroup/history/warehouse/warehouse.py": {
         "os.open",
         "os.replace",

@@ -18,13 +18,13 @@ from typing import Any
 
 from kgroup.history.build import build, derivation, task
 from kgroup.history.input.segment_source import find_sources
-from kgroup.history.warehouse import fact_file, warehouse
+from kgroup.history.warehouse import table_file, warehouse
 from kgroup.pandas_import import leave_out_pandas
 
 STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
     "warehouse-read": (warehouse.WarehouseWriter, "__init__", 1, True),
-    "file-begun": (fact_file._File, "write", 3, True),
-    "file-written": (fact_file._File, "close", 3, True),
+    "file-begun": (table_file._File, "write", 3, True),
+    "file-written": (table_file._File, "close", 3, True),
     "records-read": (task, "facts_of", 3, True),
     "tasks-done": (build.Build, "read", 1, True),
     "settled": (build, "resolve_transactions", 1, True),

@@ -16,7 +16,7 @@ import pytest
 from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError
 from kgroup.history.build import build as module
-from kgroup.history.build import derivation, fact, merge, task
+from kgroup.history.build import derivation, fact, task
 from kgroup.history.build.build import Build
 from kgroup.history.input.live_source import LiveSource
 from kgroup.history.input.segment_source import SegmentSource, find_sources
@@ -242,8 +242,8 @@ def test_a_cluster_that_has_lost_a_file_takes_no_more(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_many_small_files_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    many = examples(4, merge.MANY)
-    monkeypatch.setattr(merge, "MANY", many)
+    many = examples(4, module.MANY)
+    monkeypatch.setattr(module, "MANY", many)
     batches = read_log(SAMPLE)[2][: 2 * many + 1]
     for end in range(1, len(batches) + 1):
         write_log(tmp_path / "log", {2: batches[:end]})

@@ -13,11 +13,9 @@ import pytest
 
 from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.schema import records
-from kgroup.history.input import cut, segment_source
-from kgroup.history.input.cut import cut_by_index
-from kgroup.history.input.location import FileRange
-from kgroup.history.input.segment_source import SegmentSource, find_sources
-from kgroup.history.input.split import read_split
+from kgroup.history.input import segment_source
+from kgroup.history.input.segment_source import SegmentSource, cut_by_index, find_sources
+from kgroup.history.input.split import FileRange, read_split
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.record_batch import read_batches
 from tests.columnar.log_writer import Plain, batch
@@ -30,7 +28,7 @@ from tests.operation.log_files import Log, commit, commit_key
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SIZES, "chunk", 1000)
     monkeypatch.setattr(SIZES, "sound", (500, 500))
-    monkeypatch.setattr(cut, "WALK", 3000)
+    monkeypatch.setattr(segment_source, "WALK", 3000)
 
 
 @pytest.fixture

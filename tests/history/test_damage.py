@@ -10,13 +10,11 @@ import pytest
 
 from kgroup.errors import ProblemKind
 from kgroup.history.build import task
-from kgroup.history.build.damage import DamageRow, damage_row, damage_rows, replace_damage
+from kgroup.history.build.cluster_update import DamageRow, damage_row, damage_rows, replace_damage
 from kgroup.history.build.task import SplitRead, Work
-from kgroup.history.input.location import OffsetRange
-from kgroup.history.input.split import Split
+from kgroup.history.input.split import OffsetRange, Split
 from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
-from kgroup.history.warehouse.table_file import read_rows
+from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows
 from kgroup.history.warehouse.warehouse import read_warehouse
 from kgroup.model.problem import Problem
 from kgroup.protocol.batch.batch import Damage

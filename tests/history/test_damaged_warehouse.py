@@ -11,7 +11,7 @@ import pytest
 from kgroup.cli.command.history import COMMANDS
 from kgroup.errors import InputError
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.history.warehouse.fact_file import OWN
+from kgroup.history.warehouse.table_file import OWN
 from kgroup.history.warehouse.warehouse import LARGEST, read_warehouse
 from tests.cli.command_line import Cli
 from tests.history.damaged_warehouse import DAMAGES, LOG_DIR, QUESTIONS, check_every_question

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from kgroup.errors import UsageError
-from kgroup.history.sql.duck_check import FUNCTIONS, TABLE_FUNCTIONS
+from kgroup.history.sql.allowed import FUNCTIONS, TABLE_FUNCTIONS
 from kgroup.history.sql.engine import DuckEngine
 from tests.history.warehouse_files import write_rows
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from kgroup.columnar.schema import records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.history.build.fact import facts_of
-from kgroup.history.warehouse.fact_file import FactWriter
 from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table_file import FactWriter
 from tests.columnar.random_log import logs
 from tests.examples import examples, some_of
 from tests.history.brute_force import facts_of_record

@@ -11,7 +11,7 @@ import pytest
 
 from kgroup.history.query import group_page as module
 from kgroup.history.query.group_page import GroupPage, group_page
-from kgroup.history.query.timeline import timeline
+from kgroup.history.query.owner import timeline
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.instant import rfc3339
 from kgroup.render.cell import age

@@ -10,10 +10,9 @@ import pytest
 from pyarrow.fs import FileSelector, LocalFileSystem
 
 from kgroup.history.build.task import Task, Work, run_task
-from kgroup.history.input.location import FileRange, OffsetRange
 from kgroup.history.input.remote import first_line
 from kgroup.history.input.segment_source import find_sources
-from kgroup.history.input.split import Split
+from kgroup.history.input.split import FileRange, OffsetRange, Split
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.source.config.client_config import client_config
 from tests.columnar.log_writer import batch

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.history.build.merge import LARGE, MANY, merge_tasks, run_merge
-from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
+from kgroup.history.build.build import LARGE, MANY, merge_tasks, run_merge
 from kgroup.history.warehouse.table import TABLES
-from kgroup.history.warehouse.table_file import read_rows
+from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows
 
 DAY = "tombstones/cluster=c/date=2026-01-01"
 

@@ -11,8 +11,7 @@ import orjson
 import pytest
 
 from kgroup.errors import NotFoundError, UsageError
-from kgroup.history.query.owner import Owner, owners
-from kgroup.history.query.timeline import timeline
+from kgroup.history.query.owner import Owner, owners, timeline
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.sample import sample_log_dir
 from tests.history.owner_story import STORY, T, generation, interval

@@ -14,9 +14,8 @@ from kgroup.columnar.schema import records
 from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import InputError, UsageError
 from kgroup.history.input.live_source import LiveSource
-from kgroup.history.input.location import FileRange
 from kgroup.history.input.segment_source import find_sources
-from kgroup.history.input.split import read_split
+from kgroup.history.input.split import FileRange, read_split
 from kgroup.sample import sample_log_dir
 from kgroup.source.config.client_config import client_config
 

@@ -16,8 +16,8 @@ import pytest
 
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.fact_file import WrittenFile
 from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table_file import WrittenFile
 from kgroup.history.warehouse.warehouse import (
     ClusterState,
     PartitionState,

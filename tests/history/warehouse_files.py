@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgroup.history.warehouse.fact_file import WrittenFile
 from kgroup.history.warehouse.table import TABLES
+from kgroup.history.warehouse.table_file import WrittenFile
 from kgroup.history.warehouse.warehouse import ClusterState, write_warehouse
 
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"

@@ -26,9 +26,9 @@ from kgroup.history.query.inventory import ClusterInventory, GroupInventory
 from kgroup.history.query.lag import Lag
 from kgroup.history.query.owner import Owner
 from kgroup.history.query.stale import StaleOffset
+from kgroup.history.rebalance.query import Storm
 from kgroup.history.rebalance.rebalance import Rebalance
-from kgroup.history.rebalance.storm import Storm
-from kgroup.history.sql.interval import Interval
+from kgroup.history.sql.question import Interval
 from kgroup.history.sql.user_query import Answer
 from kgroup.model.offset import StoredOffset
 from kgroup.model.problem import Problem

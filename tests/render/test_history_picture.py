@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.history.query.timeline import timeline
+from kgroup.history.query.owner import timeline
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.render.history import MOST_MEMBERS, MOST_ROWS, picture_text
 from tests.history.owner_story import T, interval

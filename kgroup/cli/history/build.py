@@ -88,8 +88,7 @@ def command(
 
         locations = (str(sample_log_dir()),)
 
-    from kgroup.history.build.build import Build
-    from kgroup.history.build.source import build_from_cluster, build_from_files
+    from kgroup.history.build.build import Build, build_from_cluster, build_from_files
     from kgroup.history.warehouse.warehouse import write_warehouse
     from kgroup.render.history import build_sheet
     from kgroup.spark.runner import runner

@@ -55,7 +55,7 @@ def command(
     A row for each storm: when it began and ended, how many rebalances it had, and the clients that
     joined, left or changed most often in it.
     """
-    from kgroup.history.rebalance.storm import find_storms
+    from kgroup.history.rebalance.query import find_storms
     from kgroup.render.history import storm_sheet
 
     with documented("history storms", output), warehouse.open() as engine:

@@ -16,7 +16,7 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kgroup.history.sql.interval import Interval
+    from kgroup.history.sql.question import Interval
 
 
 @click.command(
@@ -45,7 +45,7 @@ def command(
     A row for each stretch of time in which a member owned a partition, or ran a task; on a
     terminal a picture instead, unless columns are chosen.
     """
-    from kgroup.history.query.timeline import timeline
+    from kgroup.history.query.owner import timeline
     from kgroup.render.history import interval_sheet, picture_text
 
     is_drawn = is_terminal() and output.form == "table"

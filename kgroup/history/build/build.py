@@ -1,38 +1,215 @@
-"""Bring a warehouse up to date: what is new in a log becomes rows of its tables.
+"""Bring a warehouse up to date: new records of files or a live cluster become rows of tables.
 
-    sources ──plan: what is new──► rounds of tasks ──► files ──resolve, derive, merge──► commit
+sources ──plan: what is new──► rounds of tasks ──► files ──resolve, derive, merge──► commit
 
-Replicas of one partition are read one after the other, in rounds: what one of them has need not be
-read of the next. What is read twice all the same, since a log is not in order, is thrown away and
-read once more, with what the others have left out.
+Replicas of one partition are read one after the other, in rounds, so that a record is read from one
+of them only. Records that were read twice nevertheless, since a log may be out of order, are
+discarded and read again without those that other replicas have.
+
+Rows whose transaction was open when they were read lie in files of their own. The next marker of
+their producer in their partition decides (`protocol.batch.transaction`).
+
+Files of one table and day that are about equally large are merged when there are many of them: a
+row is rewritten about as many times as there are sizes, each eight times the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby, pairwise
+from pathlib import Path, PurePath
+from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kgroup.history.build.change import Change, fingerprint
-from kgroup.history.build.damage import damage_row, problem_of, replace_damage
+from kgroup.errors import InputError
+from kgroup.history.build.cluster_update import (
+    ClusterUpdate,
+    damage_row,
+    fingerprint,
+    problem_of,
+    replace_damage,
+)
 from kgroup.history.build.derivation import derive_assignments
-from kgroup.history.build.merge import merge_tasks, run_merge
-from kgroup.history.build.resolve_transactions import resolve_transactions
-from kgroup.history.build.task import Run, SplitRead, Task, TaskResult, Work, run_here, run_task
-from kgroup.history.input.live_source import LiveSource
-from kgroup.history.input.segment_source import SegmentSource
+from kgroup.history.build.task import (
+    Job,
+    Run,
+    SplitRead,
+    Task,
+    TaskResult,
+    Work,
+    run_here,
+    run_task,
+)
+from kgroup.history.input.live_source import LiveSource, ask_live
+from kgroup.history.input.segment_source import SegmentSource, Sources, find_sources
 from kgroup.history.input.split import Split
-from kgroup.history.sql.log_ends import LogEnd
-from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.fact_file import FactWriter
+from kgroup.history.sql.log_ends import LogEnd, ends_of
+from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.table import TABLES
-from kgroup.history.warehouse.table_file import read_rows
+from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows, row_groups
 from kgroup.history.warehouse.warehouse import WarehouseWriter
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.operation.report import Report
+from kgroup.source.config.client_config import ClientConfig
+from kgroup.source.snapshot.file import is_snapshot, read_snapshot
+
+MANY = 12
+"""Files that are merged."""
+
+LARGE = 2 << 20
+"""Bytes of a file that stays as it is."""
+
+_SMALL = 1 << 15
+"""Bytes up to which files are about as large."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask(Job):
+    """Files of a cluster to be merged: of one table and day, all open or none."""
+
+    files: tuple[WrittenFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(file.size for file in self.files)
+
+
+def merge_tasks(
+    warehouse: str, cluster: str, build: int, files: Iterable[WrittenFile]
+) -> Iterator[MergeTask]:
+    """Find files of a cluster that are to be merged."""
+    alike: dict[tuple[PurePath, bool, int], list[WrittenFile]] = {}
+    for file in files:
+        if file.size < LARGE:
+            order = (max(file.size, _SMALL).bit_length() - 1) // 3
+            alike.setdefault((PurePath(file.path).parent, file.is_open, order), []).append(file)
+    for found in alike.values():
+        if len(found) >= MANY:
+            yield MergeTask(warehouse, cluster, build, tuple(found))
+
+
+def run_merge(task: MergeTask) -> tuple[MergeTask, tuple[WrittenFile, ...]]:
+    """Merge files; give the task, and what was written.
+
+    Raises:
+        OSError: a file cannot be written.
+        InputError: a file of the warehouse cannot be read.
+    """
+    with task.facts() as writer:
+        for file in task.files:
+            path = Path(task.warehouse, file.path)
+            for rows in row_groups(path, TABLES[file.table].schema):
+                writer.add({file.table: rows}, is_open=file.is_open)
+        return task, writer.finish()
+
+
+_TRANSACTIONAL = ("offset_commits", "tombstones", "other_records")
+"""Tables with the column `transaction`."""
+
+_KEY = ("offsets_partition", "producer_id", "log_offset")
+
+
+def resolve_transactions(
+    warehouse: Path, files: Iterable[WrittenFile], new: Collection[str], writer: FactWriter
+) -> set[str]:
+    """Write rows anew whose transaction has come to its end.
+
+    Args:
+        warehouse: its folder.
+        files: of one cluster.
+        new: paths of those that were written since this was done last.
+        writer: takes the rows.
+
+    Returns:
+        Paths of the files whose rows were written anew; they count no more.
+    """
+    files = list(files)
+    # What was open before was compared with the markers that there were.
+    replaced: set[str] = set()
+    markers = [file for file in files if file.table == "transactions"]
+    new_markers = [file for file in markers if file.path in new]
+    for is_new, candidates in ((True, markers), (False, new_markers)):
+        is_open = [
+            file
+            for file in files
+            if file.is_open and file.table in _TRANSACTIONAL and (file.path in new) == is_new
+        ]
+        ends = _markers(warehouse, is_open, candidates)
+        if len(ends):
+            replaced |= {
+                file.path for file in is_open if _resolve_file(warehouse, file, ends, writer)
+            }
+    return replaced
+
+
+def _markers(
+    warehouse: Path, is_open: Iterable[WrittenFile], candidates: Iterable[WrittenFile]
+) -> pa.Table:
+    """Read the markers that may be behind rows of open files."""
+    firsts: dict[int, int] = {}
+    for file in is_open:
+        for partition, (first, _) in file.offsets.items():
+            firsts[partition] = min(first, firsts.get(partition, first))
+    columns = [*_KEY, "outcome"]
+    found = [
+        read_rows(warehouse, file, columns)
+        for file in candidates
+        if any(last > firsts.get(number, last) for number, (_, last) in file.offsets.items())
+    ]
+    if not found:
+        return TABLES["transactions"].schema.empty_table().select(columns)
+    markers = pa.concat_tables(found)
+    return markers.filter(pc.is_valid(markers["producer_id"]))
+
+
+def _resolve_file(
+    warehouse: Path, file: WrittenFile, markers: pa.Table, writer: FactWriter
+) -> bool:
+    rows = read_rows(warehouse, file)
+    outcome = _outcomes(rows, markers)
+    is_resolved = pc.is_valid(outcome)
+    if not pc.any(is_resolved).as_py():
+        return False
+    at = rows.schema.get_field_index("transaction")
+    resolved = rows.set_column(at, "transaction", outcome).filter(is_resolved)
+    writer.add({file.table: resolved})
+    rest = rows.filter(pc.invert(is_resolved))
+    if len(rest):
+        writer.add({file.table: rest}, is_open=True)
+    return True
+
+
+def _outcomes(rows: pa.Table, markers: pa.Table) -> pa.Array:
+    """Tell what became of records, null where no marker follows.
+
+    Both have the columns offsets_partition, producer_id and log_offset.
+    """
+    count = len(rows)
+    partition, producer, offset = (
+        np.concatenate([_ints(rows[name]), _ints(markers[name])]) for name in _KEY
+    )
+    order = np.lexsort((offset, producer, partition))
+    # Index, in this order, of the next marker from each on; the length where there is none.
+    at = np.where(order >= count, np.arange(len(order)), len(order))
+    following = np.minimum.accumulate(at[::-1])[::-1]
+    has_one = following < len(order)
+    ends = order[np.where(has_one, following, 0)]
+    has_one &= (partition[ends] == partition[order]) & (producer[ends] == producer[order])
+    marker = np.full(len(order), -1, np.int64)
+    marker[order] = np.where(has_one, ends - count, -1)
+    marker = marker[:count]
+    return markers["outcome"].combine_chunks().take(pa.array(marker, mask=marker < 0))
+
+
+def _ints(column: pa.ChunkedArray) -> Offsets:
+    return np.asarray(column.cast(pa.int64()).to_numpy(), np.int64)
+
 
 TASK_BYTES = 16 << 20
 """Bytes from which on a task gets no further split: small files share one."""
@@ -118,7 +295,7 @@ class Build:
         self._writer = writer
         self._run = run
         self._on_progress = on_progress
-        self._changes: dict[str, Change] = {}
+        self._changes: dict[str, ClusterUpdate] = {}
         self._reading: dict[_Key, _Reading] = {}
 
     def add_topic_names(self, cluster: str, names: Mapping[str, str]) -> None:
@@ -260,9 +437,9 @@ class Build:
     def _number(self) -> int:
         return self._writer.build + 1
 
-    def _change(self, cluster: str) -> Change:
+    def _change(self, cluster: str) -> ClusterUpdate:
         if cluster not in self._changes:
-            self._changes[cluster] = Change(self._writer, cluster)
+            self._changes[cluster] = ClusterUpdate(self._writer, cluster)
         return self._changes[cluster]
 
     def _plan(self, replica: Sequence[SegmentSource]) -> Iterator[Work]:
@@ -361,7 +538,7 @@ def _replicas(sources: Iterable[SegmentSource]) -> dict[tuple[str, int], list[li
     return found
 
 
-def _report(change: Change) -> ClusterReport:
+def _report(change: ClusterUpdate) -> ClusterReport:
     return ClusterReport(
         change.cluster,
         change.segments_read,
@@ -372,9 +549,100 @@ def _report(change: Change) -> ClusterReport:
     )
 
 
-def _count(table: str, change: Change) -> TableCount:
+def _count(table: str, change: ClusterUpdate) -> TableCount:
     files = [file for file in change.files.values() if file.table == table]
     rows = sum(file.rows for file in files)
     before = sum(file.rows for file in change.before.files if file.table == table)
     new = change.new_damage if table == "damage" else max(rows - before, 0)
     return TableCount(table, new, rows, len(files), sum(file.size for file in files))
+
+
+BuildFrom: TypeAlias = Callable[[Build], Report[ClusterReport]]
+"""Brings a warehouse up to date, and commits.
+
+Raises:
+    OSError: a file cannot be written.
+    InputError: a file of the warehouse, or of the configuration, cannot be read.
+    BrokerError: no broker answers.
+"""
+
+
+def build_from_files(locations: Sequence[str], cluster: str | None) -> BuildFrom:
+    """Look for segments and snapshots, before a warehouse is made; give what builds from them.
+
+    Args:
+        locations: see `find_sources`; or files of snapshots.
+        cluster: name of their cluster; None: the id that they tell.
+
+    Raises:
+        InputError: there is nothing to read, or a location does not tell its cluster.
+    """
+    files = [Path(location) for location in locations if is_snapshot(Path(location))]
+    snapshots = [read_snapshot(file) for file in files]
+    names = [
+        _name_of(file, cluster or snapshot.cluster_id)
+        for file, snapshot in zip(files, snapshots, strict=True)
+    ]
+    others = [location for location in locations if Path(location) not in files]
+    sources = find_sources(others, cluster) if others else Sources((), {}, (), ())
+    if sources.problems and not (sources.segments or files):
+        problem = sources.problems[0]
+        raise InputError(f"{problem.path}: {problem.reason}", path=problem.path)
+
+    def build_from(build: Build) -> Report[ClusterReport]:
+        for name, snapshot in zip(names, snapshots, strict=True):
+            build.add_topic_names(name, snapshot.topic_names)
+            build.add_log_ends(name, ends_of(snapshot))
+        for name, topic_names in sources.topic_names.items():
+            build.add_topic_names(name, topic_names)
+        build.read(sources.segments)
+        report = build.commit()
+        summaries = _summaries(report, "segment") if others else ()
+        return replace(
+            report,
+            errors=(*sources.problems, *report.errors),
+            notes=(*report.notes, *sources.notes, *summaries),
+        )
+
+    return build_from
+
+
+def _name_of(file: Path, cluster: str | None) -> str:
+    if cluster is None:
+        raise InputError(
+            f"{file}: expected the id of a cluster, found none; name it with --cluster NAME",
+            path=str(file),
+        )
+    return cluster
+
+
+def build_from_cluster(config: ClientConfig, cluster: str | None, timeout_s: float) -> BuildFrom:
+    """Ask a cluster, so that one that does not answer leaves no new warehouse behind.
+
+    Args:
+        config: how to connect.
+        cluster: name to give it; None: its id.
+        timeout_s: see `ask_live`.
+
+    Raises:
+        BrokerError: no broker answers, or the topic may not be described.
+        InputError: the cluster has no id, or a file of the configuration cannot be read.
+    """
+    ask_live(config, cluster, timeout_s)
+
+    def build_from(build: Build) -> Report[ClusterReport]:
+        source = ask_live(config, cluster, timeout_s)  # until now others may have read on
+        build.read_live(source)
+        report = build.commit()
+        notes = [*report.notes, *_summaries(report, "partition")]
+        if not source.ranges and not source.problems:
+            notes.append(f"{source.cluster} shows no topic {OFFSETS_TOPIC}: there is no history.")
+        return replace(report, notes=tuple(notes))
+
+    return build_from
+
+
+def _summaries(report: Report[ClusterReport], what: str) -> Iterator[str]:
+    for each in report.data:
+        count = f"{each.segments_read:,} {what}{'' if each.segments_read == 1 else 's'}"
+        yield f"{each.cluster}: {count} read, {each.segments_skipped:,} had nothing new."

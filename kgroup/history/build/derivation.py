@@ -21,12 +21,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kgroup.history.build.change import Change
+from kgroup.history.build.cluster_update import ClusterUpdate
 from kgroup.history.build.task import Job, Run
 from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
-from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile, unique_stem
 from kgroup.history.warehouse.table import TABLES
-from kgroup.history.warehouse.table_file import by_partition, read_parquet, read_rows
+from kgroup.history.warehouse.table_file import (
+    FactWriter,
+    WrittenFile,
+    by_partition,
+    read_parquet,
+    read_rows,
+    unique_stem,
+)
 from kgroup.history.warehouse.warehouse import WarehouseWriter
 
 TASK_BYTES = 4 << 20
@@ -159,7 +165,7 @@ class _Reader:
         return self._kept[file.path].pop(partition)
 
 
-def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: Run) -> None:
+def derive_assignments(writer: WarehouseWriter, changes: Sequence[ClusterUpdate], run: Run) -> None:
     """Bring the assignments of clusters up to date with what tasks have written.
 
     Raises:
@@ -192,7 +198,7 @@ def derive_assignments(writer: WarehouseWriter, changes: Sequence[Change], run: 
                 change.partitions[number] = replace(change.partition(number), members=path)
 
 
-def _derivations(warehouse: Path, change: Change) -> tuple[list[Derivation], set[int]]:
+def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivation], set[int]]:
     """Find what is to be derived, and in which partitions it is derived anew."""
     needed = [file for file in change.files.values() if file.table in NEEDED and not file.is_open]
     new = [file for file in needed if file.path in change.new]
@@ -246,7 +252,7 @@ def _of_partition(files: Iterable[WrittenFile], number: int) -> tuple[WrittenFil
 
 
 def _tasks(
-    writer: WarehouseWriter, change: Change, derivations: Iterable[Derivation]
+    writer: WarehouseWriter, change: ClusterUpdate, derivations: Iterable[Derivation]
 ) -> Iterator[DerivationTask]:
     """Divide partitions among tasks."""
 

@@ -1,7 +1,10 @@
-"""What is done with splits wherever there is a processor: records to files of the tables.
+"""The work of a task: the records of its splits become Parquet files of the tables.
 
 A task needs nothing but the files that it reads and the warehouse's folder. What it is given and
-what it returns is small; the rows go straight into Parquet files.
+what it returns is small.
+
+Names of topics come from the records: commits have name and id since version 4 of the value, and so
+have the records of the types …PartitionMetadata, which Kafka before 4.1 wrote.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,12 +24,41 @@ from kgroup.columnar.chunk_size import processor_count
 from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
 from kgroup.history.build.fact import facts_of
-from kgroup.history.build.topic_name import topic_names_in
 from kgroup.history.input.split import Split, read_split
 from kgroup.history.warehouse.coverage import Coverage, Offsets
-from kgroup.history.warehouse.fact_file import FactWriter, WrittenFile
+from kgroup.history.warehouse.table_file import FactWriter, WrittenFile
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.batch import Damage
+
+_LISTS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
+_GONE = "<UNKNOWN>"
+"""What coordinators record for the name of a topic that is gone."""
+
+
+def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
+    """Give the names that rows of tables tell, by topic id."""
+    names: dict[str, str] = {}
+    commits = facts.get("offset_commits")
+    if commits is not None and commits["topic_id"].null_count < len(commits):
+        pairs = commits.select(["topic_id", "topic"]).drop_null()
+        pairs = pa.table(
+            [pairs["topic_id"].cast(pa.string()), pairs["topic"].cast(pa.string())],
+            names=["id", "name"],
+        )
+        names |= {
+            row["id"]: row["name"]
+            for row in pairs.group_by(["id", "name"], use_threads=False).aggregate([]).to_pylist()
+        }
+    epochs = facts.get("consumer_group_epochs")
+    if epochs is not None:
+        is_metadata = pc.ends_with(epochs["type"], "PartitionMetadata")
+        for text in epochs["value_json"].filter(is_metadata).to_pylist():
+            data = orjson.loads(text)["data"]
+            for topic in (topic for name in _LISTS for topic in data.get(name) or ()):
+                if topic["topicName"] != _GONE:
+                    names[topic["topicId"]] = topic["topicName"]
+    return names
+
 
 COMPILED_BYTES = 8 << 20
 """Bytes of all its splits from which on compiled code decodes each of them."""

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kgroup.errors import InputError
-from kgroup.history.input.location import OffsetRange, opened
-from kgroup.history.input.split import Split
+from kgroup.history.input.split import OffsetRange, Split, opened
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
 from kgroup.source.broker.live_log import Start, problems_of

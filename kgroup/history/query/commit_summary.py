@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kgroup.history.sql.engine import Engine, Parameter
-from kgroup.history.sql.interval import Interval, read_intervals
-from kgroup.history.sql.known_topic import check_topic
-from kgroup.history.sql.question import COMMITTED, Row, cluster_of_group, rows_of, where
+from kgroup.history.sql.question import (
+    COMMITTED,
+    Interval,
+    Row,
+    check_topic,
+    cluster_of_group,
+    read_intervals,
+    rows_of,
+    where,
+)
 from kgroup.operation.report import Report
 
 _MINUTE_MS = 60_000

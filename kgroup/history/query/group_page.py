@@ -6,12 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kgroup.history.query.lag import lags
-from kgroup.history.query.timeline import timeline
+from kgroup.history.query.owner import timeline
 from kgroup.history.rebalance.query import rebalances
 from kgroup.history.rebalance.rebalance import Participant, Rebalance
 from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.interval import Interval
-from kgroup.history.sql.question import COMMITTED, cluster_of_group, first_times, rows_of, span_of
+from kgroup.history.sql.question import (
+    COMMITTED,
+    Interval,
+    cluster_of_group,
+    first_times,
+    rows_of,
+    span_of,
+)
 from kgroup.model.instant import rfc3339
 from kgroup.operation.report import Report
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.known_topic import check_topic
 from kgroup.history.sql.log_ends import LogEnd, all_ends
 from kgroup.history.sql.question import (
     COMMITTED,
     RECORD_TABLES,
     Row,
+    check_topic,
     cluster_of_group,
     rows_of,
     span_of,

@@ -11,9 +11,8 @@ from typing import Any
 from kgroup.errors import InputError, UsageError
 from kgroup.history.query.commit_summary import CommitSummary, commit_summaries, eventful_groups
 from kgroup.history.query.lag import Lag, lags
-from kgroup.history.rebalance.query import rebalances
+from kgroup.history.rebalance.query import Storm, rebalances, storms_of
 from kgroup.history.rebalance.rebalance import Kind, Rebalance
-from kgroup.history.rebalance.storm import Storm, storms_of
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import MEMBER_TABLES, cluster_names, first_times, rows_of, span_of
 from kgroup.model.instant import rfc3339

@@ -8,8 +8,14 @@ from typing import Any
 
 import orjson
 
-from kgroup.history.rebalance.cause import Departed, GroupVersion, Member, causes_of, elapsed_ms
-from kgroup.history.rebalance.group_commit import Commits
+from kgroup.history.rebalance.cause import (
+    Commits,
+    Departed,
+    GroupVersion,
+    Member,
+    causes_of,
+    elapsed_ms,
+)
 from kgroup.history.rebalance.rebalance import (
     Cause,
     Certainty,

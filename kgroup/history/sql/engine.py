@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from kgroup.columnar.chunk_size import processor_count
 from kgroup.errors import InputError, KgroupError, UsageError
-from kgroup.history.sql.allowed import missing_table, refused_statement
-from kgroup.history.sql.duck_check import check_query
+from kgroup.history.sql.allowed import check_query, missing_table, refused_statement
 from kgroup.history.warehouse.table import TABLES, Table
 from kgroup.history.warehouse.table_file import check_columns, damaged_file, row_groups
 from kgroup.interrupt import kept_signals

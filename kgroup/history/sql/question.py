@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
+
+import orjson
 
 from kgroup.errors import NotFoundError, UnknownGroupError, UsageError, near_names
 from kgroup.history.sql.engine import Engine, Parameter
@@ -174,3 +176,150 @@ def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None
         f"Records of {of_partition}cluster {cluster} are known up to {rfc3339(last_ms)}; "
         "what came later is not."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A stretch of time in which a member owned a partition; see the table for its columns."""
+
+    cluster: str
+    group_id: str
+    group_type: str
+    topic: str | None
+    partition: int
+    member_id: str
+    instance_id: str | None
+    client_id: str | None
+    client_host: str | None
+    generation_id: int | None
+    from_ms: int | None
+    to_ms: int | None
+    ended_by: str | None
+    topic_id: str | None
+    subtopology: str | None
+    role: str | None
+    offsets_partition: int
+    from_log_offset: int
+    to_log_offset: int | None
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its begin, and its end if it has one, are known as times."""
+        has_end = self.to_log_offset is None or self.to_ms is not None
+        return self.from_ms is not None and has_end
+
+
+_COLUMNS = ", ".join(field.name for field in fields(Interval))
+
+
+def overlaps(
+    from_ms: int | None, to_ms: int | None, since_ms: int | None, until_ms: int | None
+) -> bool:
+    """Tell whether a stretch has to do with the time from one instant up to another.
+
+    Args:
+        from_ms: where the stretch begins,
+        to_ms: and ends; an unknown time may be any.
+        since_ms: the first instant,
+        until_ms: and the second, which may be the same: then it is about that instant.
+    """
+    if until_ms is not None and from_ms is not None:
+        is_instant = since_ms == until_ms
+        if from_ms > until_ms or (from_ms == until_ms and not is_instant):
+            return False
+    return since_ms is None or to_ms is None or to_ms > since_ms
+
+
+def read_intervals(
+    engine: Engine, condition: str, parameters: Sequence[Parameter]
+) -> list[Interval]:
+    """Read the intervals that a condition of SQL takes.
+
+    In the order of groups, topics, partitions and time.
+    """
+    sql = (
+        f"SELECT {_COLUMNS} FROM assignments WHERE {condition} ORDER BY cluster, group_id, "
+        "topic NULLS LAST, topic_id, subtopology, partition, role, from_log_offset, member_id, "
+        "to_log_offset"
+    )
+    return [Interval(**row) for row in rows_of(engine, sql, parameters)]
+
+
+_MOST_NAMED = 10
+_TABLES = ("assignments", "log_ends", "offset_commits", "tombstones")
+_TABLES_WITH_IDS = ("assignments", "offset_commits")
+_NAMING = (
+    "(type IN ('ConsumerGroupRegularExpression', 'StreamsGroupTopology') "
+    "OR type LIKE '%PartitionMetadata')"
+)
+"""Records that name topics which nobody need have owned, committed or subscribed to by name."""
+
+
+def check_topic(
+    engine: Engine,
+    topic: str,
+    cluster: str | None,
+    *,
+    given: Iterable[str] = (),
+    by_id: bool = False,
+) -> None:
+    """See that there is a topic for which nothing was found.
+
+    All names of topics are looked through: it is for questions whose answer is empty.
+
+    Args:
+        engine: to ask.
+        topic: its name.
+        cluster: to look in only; None: in all.
+        given: topics that are known from elsewhere.
+        by_id: it may be the topic's id, too.
+
+    Raises:
+        NotFoundError: no record names it; the text has names like it, or those that there are.
+    """
+    names = {*_names(engine, cluster), *given}
+    if topic in names or (by_id and topic in _ids(engine, cluster)):
+        return
+    meant = near_names(topic, sorted(names))
+    if not meant and names:
+        first = ", ".join(sorted(names)[:_MOST_NAMED])
+        more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+        meant = f"; choose one of {first}{more}"
+    raise NotFoundError(
+        f"topic {topic!r} is not in {place_of(cluster)}{meant or ', nor is any other'}", topic=topic
+    )
+
+
+def _names(engine: Engine, cluster: str | None) -> Iterator[str]:
+    """Yield the names of topics that records have, some of them several times."""
+    condition, parameters = where(("cluster = ?", cluster))
+    sql = " UNION ".join(
+        f"SELECT topic FROM {table} WHERE {condition} AND topic IS NOT NULL" for table in _TABLES
+    )
+    yield from (row["topic"] for row in rows_of(engine, sql, parameters * len(_TABLES)))
+    sql = f"SELECT DISTINCT subscribed_topics FROM members WHERE {condition}"
+    for row in rows_of(engine, sql, parameters):
+        yield from row["subscribed_topics"] or ()
+    sql = f"SELECT value_json FROM consumer_group_epochs WHERE {condition} AND {_NAMING}"
+    for row in rows_of(engine, sql, parameters):
+        yield from _named_in(orjson.loads(row["value_json"])["data"])
+
+
+def _named_in(value: dict[str, Any]) -> Iterator[str]:
+    """Yield the topics that a record's value names, in whatever list of topics."""
+    for key, found in value.items():
+        is_of_topics = key.lower().endswith("topics")
+        for each in found if isinstance(found, list) else ():
+            if isinstance(each, dict):
+                name = each.get("topicName") or each.get("name") if is_of_topics else None
+                yield from _named_in(each) if name is None else (name,)
+            elif is_of_topics and isinstance(each, str):  # copartition groups have numbers
+                yield each
+
+
+def _ids(engine: Engine, cluster: str | None) -> set[str]:
+    condition, parameters = where(("cluster = ?", cluster))
+    sql = " UNION ".join(
+        f"SELECT topic_id FROM {table} WHERE {condition}" for table in _TABLES_WITH_IDS
+    )
+    return {row["topic_id"] for row in rows_of(engine, sql, parameters * len(_TABLES_WITH_IDS))}

@@ -34,9 +34,14 @@ import msgspec
 
 from kgroup.errors import BusyError, InputError, UsageError
 from kgroup.history.warehouse.coverage import Coverage
-from kgroup.history.warehouse.fact_file import OWN, WrittenFile, cluster_folder, set_umask
 from kgroup.history.warehouse.table import TABLES
-from kgroup.history.warehouse.table_file import damaged_file
+from kgroup.history.warehouse.table_file import (
+    OWN,
+    WrittenFile,
+    cluster_folder,
+    damaged_file,
+    set_umask,
+)
 from kgroup.limited_input import read_limited
 from kgroup.operation.printed_command import kgroup_command
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kgroup.history.build import change
+from kgroup.history.build import cluster_update
 from kgroup.history.build.build import Build
 from kgroup.history.build.task import SplitRead, TaskResult
 from kgroup.history.input import live_source
 from kgroup.history.input.live_source import LiveSource
-from kgroup.history.input.location import OffsetRange
 from kgroup.history.input.segment_source import SegmentSource
+from kgroup.history.input.split import OffsetRange
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.warehouse import (
     ClusterState,
@@ -160,9 +160,9 @@ def test_a_fingerprint_is_of_both_ends(tmp_path: Path, size: int) -> None:
             data[changed] ^= 0xFF
         path.write_bytes(data)
         source = SegmentSource("c", 2, 0, str(path), len(data), "segment", "folder")
-        found.add(change.fingerprint(source, size))
+        found.add(cluster_update.fingerprint(source, size))
         path.write_bytes(data[:size])  # what follows is not part of it
-        assert change.fingerprint(source, size) in found
+        assert cluster_update.fingerprint(source, size) in found
     assert len(found) == len({None, 0, 4_095, size - 4_096, size - 1})
 
 
@@ -187,7 +187,7 @@ def test_a_segment_may_be_gone_when_it_has_been_read(tmp_path: Path) -> None:
 def test_segments_that_were_read_first_are_forgotten_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change, "MOST_SEEN", 3)
+    monkeypatch.setattr(cluster_update, "MOST_SEEN", 3)
     batches = read_log(SAMPLE)[2]
     for number in (4, 2, 0, 6):  # what comes late is of another broker, say
         grow(tmp_path, batches[number].last_offset, batches[number : number + 1])
@@ -201,7 +201,7 @@ def test_segments_that_were_read_first_are_forgotten_first(
 def test_a_segment_that_grows_pushes_out_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change, "MOST_SEEN", 4)
+    monkeypatch.setattr(cluster_update, "MOST_SEEN", 4)
     batches = read_log(SAMPLE)[2]
     # With holes, as compaction leaves them: by their offsets alone they would be read again.
     for number in (0, 3):

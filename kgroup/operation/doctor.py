@@ -74,7 +74,7 @@ def versions() -> Iterator[tuple[str, str]]:
             yield package.name, found
 
 
-class Condition(Word):
+class Availability(Word):
     """How something is; promised to scripts."""
 
     OK = ("ok", "It is installed, or it answers.")
@@ -102,7 +102,7 @@ class Diagnosis:
 
     kind: str
     name: str
-    condition: Condition
+    condition: Availability
     version: str | None = None
     needed_for: str | None = None
     reason: str | None = None
@@ -120,32 +120,32 @@ def examine(source: ReachSource | None, java_trouble: str | None) -> Report[Diag
         InputError: there is nothing of Kafka in ZooKeeper.
     """
     rows = [*_installed(java_trouble), *(() if source is None else _reached(source))]
-    is_bad = any(row.condition is Condition.UNREACHABLE for row in rows)
+    is_bad = any(row.condition is Availability.UNREACHABLE for row in rows)
     return Report(tuple(rows), verdict=ExitStatus.PROBLEM if is_bad else None)
 
 
 def _installed(java_trouble: str | None) -> Iterator[Diagnosis]:
     python, version = next(versions())
     for name, found in (("kgroup", __version__), (python, version)):
-        yield Diagnosis("part", name, Condition.OK, found, "everything")
+        yield Diagnosis("part", name, Availability.OK, found, "everything")
     yield from map(_package, PACKAGES)
     needed_for = "pyspark"
     if java_trouble is None:
-        yield Diagnosis("program", "java", Condition.OK, needed_for=needed_for)
+        yield Diagnosis("program", "java", Availability.OK, needed_for=needed_for)
     else:
         yield Diagnosis(
-            "program", "java", Condition.MISSING, needed_for=needed_for, advice=java_trouble
+            "program", "java", Availability.MISSING, needed_for=needed_for, advice=java_trouble
         )
 
 
 def _package(package: Package) -> Diagnosis:
     version = installed_version(package.name)
     if version is not None:
-        return Diagnosis("part", package.name, Condition.OK, version, package.needed_for)
+        return Diagnosis("part", package.name, Availability.OK, version, package.needed_for)
     extra = f"[{package.extra}]" if package.extra else ""
     advice = f"pip install 'kgroup{extra}'"
     return Diagnosis(
-        "part", package.name, Condition.MISSING, needed_for=package.needed_for, advice=advice
+        "part", package.name, Availability.MISSING, needed_for=package.needed_for, advice=advice
     )
 
 
@@ -155,18 +155,18 @@ def _reached(source: ReachSource) -> Iterator[Diagnosis]:
         brokers = source.view(()).brokers
         failed = source.unreachable()
     except BrokerError as error:
-        yield Diagnosis("source", name, Condition.UNREACHABLE, reason=str(error))
+        yield Diagnosis("source", name, Availability.UNREACHABLE, reason=str(error))
         return
     if not brokers:
         reason = "no broker is registered there; is the chroot the right one?"
-        yield Diagnosis("source", name, Condition.UNREACHABLE, reason=reason)
+        yield Diagnosis("source", name, Availability.UNREACHABLE, reason=reason)
         return
-    yield Diagnosis("source", name, Condition.OK)
+    yield Diagnosis("source", name, Availability.OK)
     for number, broker in sorted(brokers.items()):
         problem = failed.get(number)
         yield Diagnosis(
             "broker",
             broker.label,
-            Condition.OK if problem is None else Condition.UNREACHABLE,
+            Availability.OK if problem is None else Availability.UNREACHABLE,
             reason=None if problem is None else problem.reason,
         )

@@ -7,8 +7,8 @@ from typing import TypedDict
 from kgroup.assignor.base import TopicPartition
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.operation.assign.dry_run import Bounce, Run
-from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Balance, MemberPlan, Move
-from kgroup.operation.assign.zookeeper import Overlap, Ownership
+from kgroup.operation.assign.outcome import AssignFailure, AssignPlan, Balance, MemberOutcome, Move
+from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner
 
 MoveObject = TypedDict(
     "MoveObject",
@@ -46,7 +46,7 @@ class PlanObject(TypedDict):
     leader_id: str | None
     error: AssignFailure | None
     assignment: dict[str, tuple[TopicPartition, ...]] | None
-    members: tuple[MemberPlan, ...]
+    members: tuple[MemberOutcome, ...]
     moves: list[MoveObject] | None
     kept: int | None
     balance: Balance | None
@@ -169,7 +169,7 @@ def _thread(member_id: str | None, number: int | None) -> str | None:
     return None if member_id is None or number is None else thread_name((member_id, number))
 
 
-def _ownership(each: Ownership) -> OwnershipObject:
+def _ownership(each: PartitionOwner) -> OwnershipObject:
     return {
         "topic": each.topic,
         "partition": each.partition,

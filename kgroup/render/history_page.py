@@ -16,7 +16,7 @@ from kgroup.model.instant import rfc3339
 from kgroup.render.cell import age, visible
 
 if TYPE_CHECKING:
-    from kgroup.history.query.group_page import GroupPage, Life
+    from kgroup.history.query.group_page import GroupPage, MembershipPeriod
     from kgroup.history.rebalance.rebalance import Rebalance
 
 
@@ -339,7 +339,7 @@ def _lives(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
     times = (page.until_ms, page.known_ms)
     known_ms = min((each for each in times if each is not None), default=None)
 
-    def told(life: Life) -> str:
+    def told(life: MembershipPeriod) -> str:
         if life.to_ms is None:
             return f"from {rfc3339(life.from_ms)}<br>{_not_over(life.from_ms, known_ms)}"
         length = age(life.to_ms - life.from_ms)

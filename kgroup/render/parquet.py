@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kgroup.atomic_file import PARQUET_MARK
 from kgroup.columnar.schema import DECODED
-from kgroup.render.record import RECORD_COLUMNS, Rows
+from kgroup.render.record import RECORD_COLUMNS, RecordBatches
 from kgroup.render.sheet import choose
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _GROUP = 4 << 20
 """Bytes of Arrow's columns up to which batches are put together."""
 
 
-def write_parquet(file: BinaryIO, rows: Rows, names: Sequence[str]) -> int:
+def write_parquet(file: BinaryIO, rows: RecordBatches, names: Sequence[str]) -> int:
     """Write batches of `DECODED`.
 
     Args:
@@ -70,7 +70,7 @@ def _options(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _row_groups(rows: Rows, schema: pa.Schema) -> Iterator[pa.RecordBatch | pa.Table]:
+def _row_groups(rows: RecordBatches, schema: pa.Schema) -> Iterator[pa.RecordBatch | pa.Table]:
     """Put small batches together."""
     group: list[pa.RecordBatch] = []
     size = 0  # added up: where a log is damaged all over, there are thousands of small ones

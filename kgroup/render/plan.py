@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget, Proposal
-from kgroup.operation.plan.plan import Compared, Plan, PlanStep, Setting
+from kgroup.operation.plan.plan import Compared, Plan, PlanStep, SettingChange
 from kgroup.operation.plan.verify import StepCheck
 from kgroup.render.cell import GROUP, PARTS, Column, Kind, age, cell, mermaid_label, visible
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
@@ -137,7 +137,7 @@ def _parts(step: PlanStep) -> Iterator[tuple[str, str]]:
         yield "go back", step.back
 
 
-def _setting(setting: Setting) -> str:
+def _setting(setting: SettingChange) -> str:
     of = "" if setting.member is None else f"{setting.member}: "
     was = "" if setting.before is None else f" (was {setting.before})"
     if setting.after is None:

@@ -59,7 +59,7 @@ _PAGE_NAMES = (
 """The columns of tables that people look at first, but for the last, `DETAIL`."""
 
 
-class Rows(Protocol):
+class RecordBatches(Protocol):
     """Batches of `DECODED`, given as what a function makes of each, perhaps in threads."""
 
     def __call__(self, function: Callable[[pa.RecordBatch], T], /) -> Iterator[T]:
@@ -68,7 +68,7 @@ class Rows(Protocol):
 
 
 def record_text(
-    rows: Rows,
+    rows: RecordBatches,
     form: str,
     names: Sequence[str],
     *,
@@ -100,7 +100,7 @@ def record_text(
     return _page(rows, form, names, headers, terminal, at_once)
 
 
-def _json_blocks(rows: Rows) -> Iterator[bytes | memoryview]:
+def _json_blocks(rows: RecordBatches) -> Iterator[bytes | memoryview]:
     from kgroup.render.jsonl import json_lines
 
     free: list[Any] = []
@@ -119,7 +119,7 @@ def _late(errors: Callable[[], Iterable[object]]) -> Iterator[object]:
 
 
 def _delimited(
-    rows: Rows, style: Delimited, names: Sequence[str], headers: bool
+    rows: RecordBatches, style: Delimited, names: Sequence[str], headers: bool
 ) -> Iterator[str | memoryview]:
     indices = choose(RECORD_COLUMNS, names) if names else range(len(RECORD_COLUMNS))
     columns = [RECORD_COLUMNS[index] for index in indices]
@@ -129,7 +129,12 @@ def _delimited(
 
 
 def _page(
-    rows: Rows, form: str, names: Sequence[str], headers: bool, terminal: bool, at_once: bool
+    rows: RecordBatches,
+    form: str,
+    names: Sequence[str],
+    headers: bool,
+    terminal: bool,
+    at_once: bool,
 ) -> Iterator[str | memoryview]:
     from kgroup.render import record_table
 

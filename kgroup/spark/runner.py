@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kgroup.columnar.input_size import can_compile
 from kgroup.errors import KgroupError
-from kgroup.history.build.task import Job, Run, run_here
+from kgroup.history.build.task import Job, JobRunner, run_here
 from kgroup.spark.session import run_on, spark_session
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def runner(
     settings: Mapping[str, str] | None = None,
     note: Callable[[str], None] = lambda text: None,
     on_compile: Callable[[], None] | None = None,
-) -> Iterator[Run]:
+) -> Iterator[JobRunner]:
     """Give what does tasks, for as long as the context lasts.
 
     Args:

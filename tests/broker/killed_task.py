@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kgroup.history.build.task import Job, Run
+from kgroup.history.build.task import Job, JobRunner
 from kgroup.history.warehouse.table_file import _File
 from kgroup.spark.session import run_on
 
@@ -20,7 +20,7 @@ _J = TypeVar("_J", bound=Job)
 _R = TypeVar("_R")
 
 
-def run_and_kill(session: SparkSession, marker: Path, *, executor: bool) -> Run:
+def run_and_kill(session: SparkSession, marker: Path, *, executor: bool) -> JobRunner:
     """Do tasks on Spark, and kill what does the first one.
 
     Args:

@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from kgroup.operation.check.check import Request, check
-from kgroup.operation.check.look import Limits
+from kgroup.operation.check.look import Thresholds
 from kgroup.operation.check.rule import Basis, Finding, Rule
 from kgroup.source.broker.source import Cluster
 from kgroup.source.log.source import LogDir
@@ -53,8 +53,8 @@ SOUND = ("sound", "sound-new")
 HOUR_MS = 3_600_000
 Labels = tuple[tuple[str, str], ...]
 """Names and values, in the order of the names."""
-AT_ONCE = Limits(stuck_ms=0)
-NO_PATIENCE = Limits(old_commit_ms=0, rebalance_ms=0, transaction_ms=-1, uneven=1.5)
+AT_ONCE = Thresholds(stuck_ms=0)
+NO_PATIENCE = Thresholds(old_commit_ms=0, rebalance_ms=0, transaction_ms=-1, uneven=1.5)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Live:
         self,
         *groups: str,
         rules: Collection[Rule] = (),
-        limits: Limits = Limits(),  # noqa: B008, frozen
+        limits: Thresholds = Thresholds(),  # noqa: B008, frozen
         meanwhile: Callable[[], object] | None = None,
     ) -> Sequence[Finding]:
         """Check groups, twice where something is to happen meanwhile."""
@@ -81,7 +81,7 @@ class Live:
         assert len(audit.groups) == len(groups)
         return audit.report.data
 
-    def logged(self, *groups: str, limits: Limits = Limits()) -> Sequence[Finding]:  # noqa: B008
+    def logged(self, *groups: str, limits: Thresholds = Thresholds()) -> Sequence[Finding]:  # noqa: B008
         """Check groups by the broker's own log."""
         request = Request(groups, limits=limits)
         report = check(LogDir([self.server.log_dir]), request, lambda: None).report
@@ -150,11 +150,11 @@ def test_a_group_that_nobody_reads(live: Live, cli: Cli) -> None:
     commit(live.wire, "nobody", {("orders", 0): 4, ("orders", 1): 11})
     (finding,) = live.findings("nobody")
     assert finding.code is Rule.READER_WITHOUT_MEMBERSHIP, "its commits are fresh"
-    late = Limits(old_commit_ms=-1, stuck_ms=-1)
+    late = Thresholds(old_commit_ms=-1, stuck_ms=-1)
     (finding,) = live.findings("nobody", limits=late)
     assert finding.code is Rule.NOBODY_READS
     assert finding.reason == "Up to 6 records wait, and the group has no members."
-    limits = Limits(old_commit_ms=-1, stuck_ms=-1, expiring_ms=8 * 24 * HOUR_MS)
+    limits = Thresholds(old_commit_ms=-1, stuck_ms=-1, expiring_ms=8 * 24 * HOUR_MS)
     (_, finding) = live.findings("nobody", limits=limits)
     assert finding.code is Rule.EXPIRING_OFFSET
     assert finding.reason == (
@@ -672,7 +672,7 @@ def test_two_brokers(tmp_path: Path) -> None:
         )
         one = ("offsets-topic", "One partition: one broker coordinates all groups.")
         with Cluster(leader.bootstrap, of_silence=True) as source:
-            limits = Limits(coordinated=1.9)
+            limits = Thresholds(coordinated=1.9)
             report = check(source, Request(limits=limits), now_ms).report
         about_brokers = [each for each in report.data if each.group_id is None]
         assert [(each.code, each.reason) for each in about_brokers] == [load, one]

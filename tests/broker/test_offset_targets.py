@@ -19,7 +19,7 @@ from kgroup.model.group import GroupType
 from kgroup.model.offset import StoredOffset
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out
-from kgroup.operation.offsets.reset import Goal, ResetTo, plan_reset
+from kgroup.operation.offsets.reset import ResetTarget, ResetTo, plan_reset
 from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.source.base import Question
 from kgroup.source.broker.source import Cluster
@@ -99,13 +99,13 @@ def test_a_streams_group(live: tuple[Broker, Session], tmp_path: Path) -> None:
         assert {row.result for row in plan.rows} == {Result.REFUSED}
         assert plan.is_empty
         assert plan_deletion(store, ["totals"]).is_empty
-        reset = plan_reset(store, store, ["totals"], ResetTo(Goal.EARLIEST))
+        reset = plan_reset(store, store, ["totals"], ResetTo(ResetTarget.EARLIEST))
         assert ({row.result for row in reset.rows}, reset.is_empty) == ({Result.REFUSED}, True)
 
         apps.call("streams-close", name="totals-1")
         until(lambda: not has_members(store, ["totals"]), every_s=0.5)
         before = offsets_of(store, "totals")
-        changed(store, plan_reset(store, store, ["totals"], ResetTo(Goal.OFFSET, 2)))
+        changed(store, plan_reset(store, store, ["totals"], ResetTo(ResetTarget.OFFSET, 2)))
         with closing(KafkaConsumer(group_id="totals", **server.client_options)) as other:
             assert {other.committed(TopicPartition(*at)) for at in before} == {2}
         changed(store, plan_deletion(store, ["totals"], topics={"orders": None}))
@@ -153,7 +153,7 @@ def test_a_consumer_of_kafka_python_goes_on_where_it_was_reset_to(
     first_offsets()
     with Cluster(server.bootstrap, of_silence=True) as store:
         until(lambda: not has_members(store, ["python"]))
-        changed(store, plan_reset(store, store, ["python"], ResetTo(Goal.LATEST)))
+        changed(store, plan_reset(store, store, ["python"], ResetTo(ResetTarget.LATEST)))
         assert offsets_of(store, "python") == ENDS
         assert first_offsets() == ENDS
         until(lambda: not has_members(store, ["python"]))
@@ -301,7 +301,7 @@ def test_groups_of_the_consumer_protocol_on_several_brokers(
         # Undone, the deletion brings back what was there.
         changed(store, plan_transfer(backup(plan, tmp_path), store, store))
         assert all(offsets_of(store, group_id) == there for group_id in GROUPS)
-        changed(store, plan_reset(store, store, GROUPS, ResetTo(Goal.LATEST)))
+        changed(store, plan_reset(store, store, GROUPS, ResetTo(ResetTarget.LATEST)))
         ends = {("orders", 0): 10, ("payments", 1): 11}
         assert all(offsets_by_kafka(server, group_id) == ends for group_id in GROUPS)
         changed(store, plan_deletion(store, GROUPS))

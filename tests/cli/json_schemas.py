@@ -35,7 +35,7 @@ from kgroup.operation.locate import GroupLocation, TransactionLocation
 from kgroup.operation.offsets.diff import OffsetDifference
 from kgroup.operation.offsets.plan import PlannedOffset
 from kgroup.operation.plan.advice import GroupAdvice, ListedTarget
-from kgroup.operation.plan.plan import Plan, Target
+from kgroup.operation.plan.plan import MigrationTarget, Plan
 from kgroup.operation.plan.verify import StepCheck
 from kgroup.operation.remove_members import RemovedMember
 from kgroup.operation.simulate import ShippedScenario
@@ -87,7 +87,7 @@ ROWS: Mapping[str, tuple[Any, ...]] = {
     "offsets reset": (PlannedOffset,),
     "offsets show": (StoredOffset,),
     "plan": (GroupAdvice, ListedTarget),
-    **{f"plan {target}": (Plan,) for target in Target},
+    **{f"plan {target}": (Plan,) for target in MigrationTarget},
     "plan apply": (PlannedOffset,),
     "plan verify": (StepCheck,),
     "simulate": (Simulation, ShippedScenario),

@@ -21,10 +21,10 @@ from kgroup.history.query.stale import StaleOffset
 from kgroup.history.rebalance.query import Starter, Storm
 from kgroup.history.rebalance.rebalance import (
     Cause,
-    Kind,
-    Moved,
-    OwnedPartition,
+    CauseKind,
+    MemberChange,
     Participant,
+    PartitionOrTask,
     Rebalance,
 )
 from kgroup.sample import sample_log_dir
@@ -91,7 +91,7 @@ def test_every_question_is_in_the_page(name: str) -> None:
     [
         ("owner", [Owner]),
         ("commits", [CommitSummary, Pause, Jump]),
-        ("rebalances", [Rebalance, Participant, Moved, OwnedPartition, Cause]),
+        ("rebalances", [Rebalance, Participant, MemberChange, PartitionOrTask, Cause]),
         ("storms", [Storm, Starter]),
         ("stale", [StaleOffset]),
         ("lag", [Lag]),
@@ -109,4 +109,6 @@ def test_every_field_is_in_the_page(name: str, rows: list[type]) -> None:
 
 def test_every_cause_is_in_the_page() -> None:
     part = ASKING.split("### rebalances\n")[1].split("\n### ")[0].split("| cause |")[1]
-    assert re.findall(r"^\| `([a-z_]+)` \|", part, re.MULTILINE) == [kind.value for kind in Kind]
+    assert re.findall(r"^\| `([a-z_]+)` \|", part, re.MULTILINE) == [
+        kind.value for kind in CauseKind
+    ]

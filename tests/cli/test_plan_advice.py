@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.operation.plan.plan import Target
+from kgroup.operation.plan.plan import MigrationTarget
 from tests.cli.command_line import Cli
 from tests.cli.suggested import suggested
 
@@ -23,7 +23,7 @@ def rows(text: str) -> list[dict[str, Any]]:
 def test_the_list_names_every_target_in_every_form(cli: Cli, form: str) -> None:
     found = cli("plan", "--list", "-o", form)
     assert (found.status, found.err) == (0, "")
-    for target in Target:
+    for target in MigrationTarget:
         assert str(target) in found.out
         assert target.sentence.partition("'")[0] in found.out
 
@@ -31,7 +31,7 @@ def test_the_list_names_every_target_in_every_form(cli: Cli, form: str) -> None:
 def test_the_list_is_of_no_group(cli: Cli) -> None:
     assert cli("plan", "--list", "order-service").status == 2
     assert cli("plan", "--list", "--sample").status == 2
-    assert len(cli("plan", "--list", "--no-headers").out.splitlines()) == len(Target)
+    assert len(cli("plan", "--list", "--no-headers").out.splitlines()) == len(MigrationTarget)
 
 
 def test_each_proposal_has_a_command_that_plans_it(cli: Cli) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.operation.plan.plan import Target
+from kgroup.operation.plan.plan import MigrationTarget
 from tests.cli.command_line import Cli
 from tests.cli.plan_page import EXAMPLE, PAGE, WIDTH, plain
 
@@ -31,4 +31,4 @@ def test_an_example_writes_what_stands_below_it(
 
 def test_each_target_has_an_example() -> None:
     words = [shlex.split(each[1]) for each in EXAMPLES]
-    assert {each[1] for each in words} >= {str(target) for target in Target}
+    assert {each[1] for each in words} >= {str(target) for target in MigrationTarget}

@@ -15,7 +15,7 @@ from kgroup.cli.plan import verify
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import plan_assignor
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import OffsetCopy
 from kgroup.operation.plan.verify import verify_step
 from kgroup.render.document import document, json_rows
@@ -52,7 +52,9 @@ def no_stores(copy: OffsetCopy, group_ids: tuple[str, ...]) -> NoReturn:
 
 
 def look(source: FakeSource, wait_s: float) -> ExitStatus:
-    file = PlanFile(1, "plan assignor", [plan_assignor(running(BEFORE), "sticky", {}, Habits())])
+    file = PlanFile(
+        1, "plan assignor", [plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())]
+    )
     return verify.look(source, file, 1, (), no_stores, wait_s, 0).exit_status
 
 
@@ -75,7 +77,7 @@ def test_who_does_not_answer(rounds: tuple[FakeSource | BrokerError, ...], wait_
 def test_several_may_wait_for_groups_of_a_plan(tmp_path: Path) -> None:
     """Each has read the file before the other one has noted something in it."""
     groups = [replace(BEFORE, group_id=name) for name in "xy"]
-    plans = [plan_assignor(running(each), "sticky", {}, Habits()) for each in groups]
+    plans = [plan_assignor(running(each), "sticky", {}, ProgramBehavior()) for each in groups]
     path = tmp_path / "plan.json"
     path.write_bytes(b"".join(document("plan assignor", json_rows(plans), [])))
     files = [read_plan_file(path) for _ in "xy"]
@@ -89,10 +91,10 @@ def test_a_plan_that_another_one_has_replaced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "plan.json"
-    plan = plan_assignor(running(BEFORE), "sticky", {}, Habits())
+    plan = plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())
     path.write_bytes(b"".join(document("plan assignor", json_rows([plan]), [])))
     file = read_plan_file(path)
-    other = plan_assignor(running(AFTER), "range", {}, Habits())
+    other = plan_assignor(running(AFTER), "range", {}, ProgramBehavior())
     path.write_bytes(b"".join(document("plan assignor", json_rows([other]), [])))
     verify.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
     assert read_plan_file(path).data == [other]
@@ -101,7 +103,7 @@ def test_a_plan_that_another_one_has_replaced(
 
 def test_a_note_changes_nothing_else_in_the_file(tmp_path: Path) -> None:
     """Errors of other groups stay, and what people or later versions have written beside plans."""
-    plan = plan_assignor(running(BEFORE), "sticky", {}, Habits())
+    plan = plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())
     problem = Problem(ProblemKind.NOT_FOUND, "there is none", group_id="h")
     path = tmp_path / "plan.json"
     path.write_bytes(b"".join(document("plan assignor", json_rows([plan]), [problem])))

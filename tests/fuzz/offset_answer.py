@@ -19,8 +19,8 @@ from kgroup.model.pattern import parse_regex
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out
 from kgroup.operation.offsets.read import show_offsets
-from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
-from kgroup.operation.offsets.transfer import Fit, plan_transfer
+from kgroup.operation.offsets.reset import PartitionSelection, ResetTarget, ResetTo, plan_reset
+from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker import client
 from kgroup.source.broker.source import Cluster
@@ -352,8 +352,25 @@ def _log_dirs(request: Any) -> dict[str, Any]:
 
 
 def _reset(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
-    to = ResetTo(random.choice((Goal.EARLIEST, Goal.LATEST, Goal.OFFSET, Goal.TIME, Goal.SHIFT)), 4)
-    chosen = random.choice((Selection(), Selection({"orders": None}), Selection({"nothing": None})))
+    to = ResetTo(
+        random.choice(
+            (
+                ResetTarget.EARLIEST,
+                ResetTarget.LATEST,
+                ResetTarget.OFFSET,
+                ResetTarget.TIME,
+                ResetTarget.SHIFT,
+            )
+        ),
+        4,
+    )
+    chosen = random.choice(
+        (
+            PartitionSelection(),
+            PartitionSelection({"orders": None}),
+            PartitionSelection({"nothing": None}),
+        )
+    )
     groups = random.choice((["g"], ["g", "h", "c"], ["none"], ["c"], ["s", "t"], None))
     times = random.random() < 0.5
     if groups is None:
@@ -362,7 +379,7 @@ def _reset(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
 
 
 def _copy(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
-    fit = random.choice((Fit.CLAMP, Fit.REFUSE, Fit.BY_TIME))
+    fit = random.choice((OutOfRange.CLAMP, OutOfRange.REFUSE, OutOfRange.BY_TIME))
     group_id = random.choice("gc")
     return plan_transfer(cluster, cluster, cluster, [group_id], new_id="copy", fit=fit)
 
@@ -371,7 +388,7 @@ def _import(cluster: Cluster, random: Random, folder: Path) -> OffsetPlan:
     file = folder / "offsets.csv"
     file.write_text("g,orders,0,8\ng,orders,2,1000\nh,gone,0,1\n")
     return plan_transfer(
-        OffsetFile(file), cluster, cluster, fit=random.choice((Fit.REFUSE, Fit.CLAMP))
+        OffsetFile(file), cluster, cluster, fit=random.choice((OutOfRange.REFUSE, OutOfRange.CLAMP))
     )
 
 

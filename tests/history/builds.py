@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kgroup.history.build.build import Build, ClusterReport
-from kgroup.history.build.task import Run, run_here
+from kgroup.history.build.task import JobRunner, run_here
 from kgroup.history.input.segment_source import find_sources
 from kgroup.history.warehouse.warehouse import write_warehouse
 from kgroup.operation.report import Report
@@ -24,7 +24,7 @@ RECORDED = [
 
 
 def build(
-    root: Path, *places: Path, cluster: str = "c", run: Run = run_here
+    root: Path, *places: Path, cluster: str = "c", run: JobRunner = run_here
 ) -> Report[ClusterReport]:
     with write_warehouse(root) as writer:
         made = Build(writer, run)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kgroup.columnar.segment import decode_chunks
 from kgroup.history.build.fact import facts_of
-from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
+from kgroup.history.ownership.ownership import NEEDED, OwnershipState, derive
 from kgroup.history.warehouse.table import TABLES
 from kgroup.model.delta import Delta
 from kgroup.model.record import DecodedRecord
@@ -54,7 +54,7 @@ def derived(
     partition: int, parts: Iterable[dict[str, pa.Table]], topic_names: Mapping[str, str]
 ) -> list[Row]:
     """All rows of `assignments`, part after part."""
-    owned, rows = Ownership.none(), list[Row]()
+    owned, rows = OwnershipState.none(), list[Row]()
     for part in parts:
         found = derive(partition, owned, part, topic_names)
         rows += found.closed.to_pylist()

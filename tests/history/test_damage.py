@@ -11,7 +11,7 @@ import pytest
 from kgroup.errors import ProblemKind
 from kgroup.history.build import task
 from kgroup.history.build.cluster_update import DamageRow, damage_row, damage_rows, replace_damage
-from kgroup.history.build.task import SplitRead, Work
+from kgroup.history.build.task import SplitRead, SplitWork
 from kgroup.history.input.split import OffsetRange, Split
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows
@@ -92,7 +92,7 @@ def test_damage_of_a_live_partition_has_no_position_and_stays(tmp_path: Path) ->
     name = "__consumer_offsets-3"
     split = Split("c", 3, OffsetRange(0, 90, config), name, 0)
     damage = Damage(20, 5, ProblemKind.BAD_CRC, "Expected this, found that.")
-    read = SplitRead(Work(split, Coverage()), Coverage(), (damage,), 7, "there is no leader")
+    read = SplitRead(SplitWork(split, Coverage()), Coverage(), (damage,), 7, "there is no leader")
     rows = damage_rows(read)
     assert [(each["kind"], each["position"], each["size"]) for each in rows] == [
         ("bad-crc", None, 5),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyarrow.fs import FileSelector, LocalFileSystem
 
-from kgroup.history.build.task import Task, Work, run_task
+from kgroup.history.build.task import BuildTask, SplitWork, run_task
 from kgroup.history.input.remote import first_line
 from kgroup.history.input.segment_source import find_sources
 from kgroup.history.input.split import FileRange, OffsetRange, Split
@@ -44,8 +44,8 @@ def test_a_place_that_only_others_can_reach(tmp_path: Path) -> None:
     (segment,) = find_sources([str(tmp_path)], "c").segments
     (split,) = segment.splits()
     elsewhere = replace(split, location=FileRange("/x.log", 0, 9, "xyz://somewhere/x.log"))
-    works = tuple(Work(each, Coverage()) for each in (elsewhere, split))
-    failed, read = run_task(Task(str(tmp_path / "tables"), "c", 1, works)).reads
+    works = tuple(SplitWork(each, Coverage()) for each in (elsewhere, split))
+    failed, read = run_task(BuildTask(str(tmp_path / "tables"), "c", 1, works)).reads
     assert "xyz://somewhere/x.log: expected" in (failed.error or "")
     assert (failed.coverage.count, read.coverage.count, read.error) == (0, 2, None)
 

@@ -16,7 +16,7 @@ from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, 
 from kgroup.model.log_range import LogRange
 from kgroup.model.offset import CommittedOffset
 from kgroup.operation.check.check import Request, check
-from kgroup.operation.check.look import Evidence, Limits, Look
+from kgroup.operation.check.look import Evidence, Look, Thresholds
 from kgroup.operation.check.rule import Basis, Finding, Rule
 from kgroup.operation.describe import describe
 from kgroup.operation.report import Report
@@ -50,7 +50,7 @@ def evidence(
     ranges = {} if end is None else {("orders", 0): LogRange(0, end)}
     report = describe(FakeSource(group(committed), ranges=ranges), [])
     groups = {each.group_id: each for each in report.data}
-    return Evidence(Look(now_ms, groups), limits=Limits(**limits))
+    return Evidence(Look(now_ms, groups), limits=Thresholds(**limits))
 
 
 def found(

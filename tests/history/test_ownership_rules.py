@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
+from kgroup.history.ownership.ownership import NEEDED, OwnershipState, derive
 from kgroup.history.warehouse.table import TABLES
 from kgroup.model.record import DecodedRecord
 from tests.history.brute_force import facts_of_record
@@ -28,7 +28,7 @@ def at(time_ms: int | None, *written: DecodedRecord) -> list[DecodedRecord]:
 
 def derived(*parts: Iterable[DecodedRecord]) -> list[Row]:
     """The rows that records make, part after part; offsets count from 0."""
-    owned, rows, offset = Ownership.none(), list[Row](), 0
+    owned, rows, offset = OwnershipState.none(), list[Row](), 0
     for part in parts:
         found: dict[str, list[Row]] = {name: [] for name in NEEDED}
         for each in part:

@@ -14,7 +14,7 @@ import pytest
 
 from kgroup.errors import NotFoundError
 from kgroup.history.rebalance.query import rebalances
-from kgroup.history.rebalance.rebalance import Kind, Rebalance
+from kgroup.history.rebalance.rebalance import CauseKind, Rebalance
 from kgroup.history.sql.engine import DuckEngine, Parameter
 from kgroup.sample import sample_log_dir
 from tests.examples import examples, some_of
@@ -35,8 +35,8 @@ from tests.history.recorded import Ask, engine_of_log
 from tests.history.warehouse_files import write_rows
 
 DATA = Path(__file__).parents[1] / "data"
-CAME = {Kind.JOINED, Kind.RESTARTED}
-WENT = {Kind.LEFT, Kind.EXPIRED, Kind.GONE}
+CAME = {CauseKind.JOINED, CauseKind.RESTARTED}
+WENT = {CauseKind.LEFT, CauseKind.EXPIRED, CauseKind.GONE}
 
 
 # --- recorded groups: what their clients did is in the manifests ---------------------------------
@@ -169,13 +169,15 @@ def check(found: Sequence[Rebalance], story: Iterable[Happening]) -> None:
             swaps = {
                 cause.member_id: cause.before_member_id
                 for cause in each.causes
-                if cause.kind is Kind.RESTARTED and cause.instance_id is not None
+                if cause.kind is CauseKind.RESTARTED and cause.instance_id is not None
             }
             assert came == set(after) - set(before)
             expected = (set(before) - set(after)) | (gone - set(after))
             assert went == expected - set(swaps.values())
             changed = {
-                cause.member_id for cause in each.causes if cause.kind is Kind.SUBSCRIPTION_CHANGED
+                cause.member_id
+                for cause in each.causes
+                if cause.kind is CauseKind.SUBSCRIPTION_CHANGED
             }
             assert changed >= {
                 name for name in after if name in before and before[name] != after[name]
@@ -382,7 +384,7 @@ def test_timeouts_of_nothing_are_not_known(
     odd = {"session_timeout_ms": 0, "rebalance_timeout_ms": rebalance_timeout_ms}
     there, gone = member("a1", "01", **odd), member("b1", "23", **odd)
     found = ask(tmp_path, classic(1, 0, there, gone), classic(2, 100, member("a1", "0123", **odd)))
-    assert [(each.kind, each.timeout_ms) for each in found[-1].causes] == [(Kind.GONE, 45_000)]
+    assert [(each.kind, each.timeout_ms) for each in found[-1].causes] == [(CauseKind.GONE, 45_000)]
 
 
 def test_commits_around_it_bound_how_long_it_took(tmp_path: Path) -> None:
@@ -406,7 +408,7 @@ def test_a_clock_that_went_back_tells_not_how_long_a_member_was_away(
     place = {"log_offset": 110}
     back = classic(3, at_s, A | place, B | {"member_id": "b2"} | place, **place)
     found = ask(tmp_path, FIRST, classic(2, 10, ALONE), back)
-    assert [each.kind for each in found[-1].causes] == [Kind.RESTARTED]
+    assert [each.kind for each in found[-1].causes] == [CauseKind.RESTARTED]
     assert evidence in found[-1].evidence
 
 

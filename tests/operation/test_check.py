@@ -35,7 +35,7 @@ from kgroup.operation.check.limit import (
     read_baseline,
     with_limits,
 )
-from kgroup.operation.check.look import Limits
+from kgroup.operation.check.look import Thresholds
 from kgroup.operation.check.rule import Finding, Rule, Severity
 from kgroup.render.check import nagios_lines, nagios_status, prometheus_lines
 from kgroup.render.document import document, json_rows
@@ -197,7 +197,7 @@ def test_groups_that_do_not_exist() -> None:
 def test_limits() -> None:
     late = group("late", member("one", 0), offsets=(commit(0, 3, age_ms=601_000),))
     for name, value, is_found in (("old-commit", "10m", True), ("old-commit", "602s", False)):
-        limits = with_limits(Limits(), [parse_limit(name, value)])
+        limits = with_limits(Thresholds(), [parse_limit(name, value)])
         assert bool(audit(late, ranges=LOGS, limits=limits).report.data) is is_found
     assert audit(late, ranges=LOGS).report.data[0].reason == (
         "orders-0: the last commit was 10 minutes ago, and up to 7 records wait; its owner is one."
@@ -552,8 +552,8 @@ def test_limits_of_lag() -> None:
     def codes(**request: Any) -> list[str]:
         return [each.code for each in check(source, Request(**request), lambda: NOW_MS).report.data]
 
-    def limits(*texts: str) -> Limits:
-        return with_limits(Limits(), [parse_limit(*text.split("=")) for text in texts])
+    def limits(*texts: str) -> Thresholds:
+        return with_limits(Thresholds(), [parse_limit(*text.split("=")) for text in texts])
 
     assert codes() == []
     assert codes(limits=limits("lag=7")) == []

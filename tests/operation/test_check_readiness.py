@@ -14,7 +14,7 @@ from kgroup.operation.check.rule import Rule
 from kgroup.operation.plan.advice import advise
 from kgroup.operation.plan.coordinator import MIGRATION_POLICY
 from kgroup.operation.plan.forecast import USUAL
-from kgroup.operation.plan.plan import Target
+from kgroup.operation.plan.plan import MigrationTarget
 from tests.operation.plan.fake_cluster import FakeCluster
 from tests.operation.plan.groups import group_of
 from tests.operation.sources import FakeSource
@@ -109,7 +109,7 @@ def test_check_recommends_a_strategy_just_where_its_plan_does() -> None:
     for group in random_groups(9):
         source = FakeSource(group)
         (row,) = advise(source, ["g"], USUAL).data
-        plans = [each for each in row.proposals if each.target is Target.ASSIGNOR]
+        plans = [each for each in row.proposals if each.target is MigrationTarget.ASSIGNOR]
         plan = plans[0] if plans else None
         (finding,) = check(source, Request(rules=EAGER), lambda: 1).report.data
         if plan is None or plan.against is not None:

@@ -11,7 +11,7 @@ from kgroup.model.group import Broker
 from kgroup.model.offset import StoreName
 from kgroup.model.problem import Problem
 from kgroup.operation import doctor
-from kgroup.operation.doctor import PACKAGES, Condition, Diagnosis, examine
+from kgroup.operation.doctor import PACKAGES, Availability, Diagnosis, examine
 from kgroup.source.base import ReachSource
 
 ONE, TWO = Broker(1, "kafka-1", 9092), Broker(2, "::1", 9093)
@@ -47,9 +47,9 @@ def test_what_answers_is_well() -> None:
     assert reached(FakeReach()) == (
         ExitStatus.DONE,
         [
-            Diagnosis("source", "the cluster kafka-1:9092", Condition.OK),
-            Diagnosis("broker", "kafka-1:9092 (1)", Condition.OK),
-            Diagnosis("broker", "[::1]:9093 (2)", Condition.OK),
+            Diagnosis("source", "the cluster kafka-1:9092", Availability.OK),
+            Diagnosis("broker", "kafka-1:9092 (1)", Availability.OK),
+            Diagnosis("broker", "[::1]:9093 (2)", Availability.OK),
         ],
     )
 
@@ -58,20 +58,20 @@ def test_one_broker_that_does_not_answer_is_told_from_the_others() -> None:
     failed = {1: Problem(ProblemKind.SILENT, "it is silent", broker=1)}
     status, (source, one, two) = reached(FakeReach(failed=failed))
     assert status is ExitStatus.PROBLEM
-    assert (source.condition, two.condition) == (Condition.OK, Condition.OK)
-    assert (one.condition, one.reason) == (Condition.UNREACHABLE, "it is silent")
+    assert (source.condition, two.condition) == (Availability.OK, Availability.OK)
+    assert (one.condition, one.reason) == (Availability.UNREACHABLE, "it is silent")
 
 
 def test_a_source_that_does_not_answer_is_a_row_beside_what_is_installed() -> None:
     error = BrokerError(ProblemKind.REFUSED, "wrong password")
     status, (source,) = reached(FakeReach(error=error))
     assert status is ExitStatus.PROBLEM
-    assert (source.condition, source.reason) == (Condition.UNREACHABLE, "wrong password")
+    assert (source.condition, source.reason) == (Availability.UNREACHABLE, "wrong password")
 
 
 def test_a_zookeeper_without_brokers_is_the_wrong_place() -> None:
     status, (source,) = reached(FakeReach(brokers={}))
-    assert (status, source.condition) == (ExitStatus.PROBLEM, Condition.UNREACHABLE)
+    assert (status, source.condition) == (ExitStatus.PROBLEM, Availability.UNREACHABLE)
 
 
 def test_what_is_missing_is_said_with_what_needs_it_and_how_to_get_it(
@@ -84,7 +84,7 @@ def test_what_is_missing_is_said_with_what_needs_it_and_how_to_get_it(
     assert report.exit_status is ExitStatus.DONE
     by_name = {row.name: row for row in report.data}
     assert [*by_name][2:] == [*(part.name for part in PACKAGES), "java"]
-    missing = {row.name: row.advice for row in report.data if row.condition is Condition.MISSING}
+    missing = {row.name: row.advice for row in report.data if row.condition is Availability.MISSING}
     assert missing == {
         "rich": "pip install 'kgroup'",
         "pyspark": "pip install 'kgroup[spark]'",
@@ -92,4 +92,4 @@ def test_what_is_missing_is_said_with_what_needs_it_and_how_to_get_it(
     }
     assert by_name["pyspark"].version is None
     assert "history" in (by_name["pyspark"].needed_for or "")
-    assert (by_name["numpy"].version, by_name["numpy"].condition) == ("9", Condition.OK)
+    assert (by_name["numpy"].version, by_name["numpy"].condition) == ("9", Availability.OK)

@@ -20,8 +20,8 @@ from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.diff import OffsetDifference, diff_offsets
 from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups, carry_out
 from kgroup.operation.offsets.read import show_offsets
-from kgroup.operation.offsets.reset import Goal, ResetTo, Selection, plan_reset
-from kgroup.operation.offsets.transfer import Fit, plan_transfer
+from kgroup.operation.offsets.reset import PartitionSelection, ResetTarget, ResetTo, plan_reset
+from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
 from kgroup.source.base import OffsetReading
 from kgroup.source.offset_file import OffsetFile
 from kgroup.source.sql.store import SqlOffsetStore
@@ -36,9 +36,10 @@ RANGES = {
     ("payments", 0): LogRange(0, 8),
 }
 COMMITTED = {("orders", 0): 40, ("orders", 1): 50}
+EVERY = PartitionSelection()
 
 
-def reset(to: ResetTo, selection: Selection = Selection(), **more: object) -> OffsetPlan:  # noqa: B008
+def reset(to: ResetTo, selection: PartitionSelection = EVERY, **more: object) -> OffsetPlan:
     cluster = Cluster({"g": COMMITTED, **more.pop("offsets", {})}, RANGES, **more)  # type: ignore[arg-type, dict-item]
     return plan_reset(cluster, cluster, ["g"], to, selection)
 
@@ -50,14 +51,14 @@ def targets(plan: OffsetPlan) -> dict[tuple[str | None, int | None], int | None]
 @pytest.mark.parametrize(
     ("to", "expected"),
     [
-        (ResetTo(Goal.EARLIEST), {0: 10, 1: 0}),
-        (ResetTo(Goal.LATEST), {0: 100, 1: 50}),
-        (ResetTo(Goal.OFFSET, 45), {0: 45, 1: 45}),
-        (ResetTo(Goal.OFFSET, 60), {0: 60, 1: 50}),
-        (ResetTo(Goal.OFFSET, 3), {0: 10, 1: 3}),
-        (ResetTo(Goal.SHIFT, -35), {0: 10, 1: 15}),
-        (ResetTo(Goal.SHIFT, 20), {0: 60, 1: 50}),
-        (ResetTo(Goal.CURRENT), {0: 40, 1: 50}),
+        (ResetTo(ResetTarget.EARLIEST), {0: 10, 1: 0}),
+        (ResetTo(ResetTarget.LATEST), {0: 100, 1: 50}),
+        (ResetTo(ResetTarget.OFFSET, 45), {0: 45, 1: 45}),
+        (ResetTo(ResetTarget.OFFSET, 60), {0: 60, 1: 50}),
+        (ResetTo(ResetTarget.OFFSET, 3), {0: 10, 1: 3}),
+        (ResetTo(ResetTarget.SHIFT, -35), {0: 10, 1: 15}),
+        (ResetTo(ResetTarget.SHIFT, 20), {0: 60, 1: 50}),
+        (ResetTo(ResetTarget.CURRENT), {0: 40, 1: 50}),
     ],
 )
 def test_goals(to: ResetTo, expected: Mapping[int, int]) -> None:
@@ -65,15 +66,15 @@ def test_goals(to: ResetTo, expected: Mapping[int, int]) -> None:
 
 
 def test_what_is_out_of_range_is_marked() -> None:
-    rows = reset(ResetTo(Goal.OFFSET, 60)).rows
+    rows = reset(ResetTo(ResetTarget.OFFSET, 60)).rows
     assert [row.mark for row in rows] == [None, OffsetMark.PAST_END]
-    rows = reset(ResetTo(Goal.SHIFT, -35)).rows
+    rows = reset(ResetTo(ResetTarget.SHIFT, -35)).rows
     assert [row.mark for row in rows] == [OffsetMark.BEFORE_START, None]
 
 
 def test_the_end_and_the_start_are_in_range() -> None:
     edges = {("orders", 0): 100, ("orders", 1): 0}
-    for to in (ResetTo(Goal.LATEST), ResetTo(Goal.EARLIEST)):
+    for to in (ResetTo(ResetTarget.LATEST), ResetTo(ResetTarget.EARLIEST)):
         plan = reset(to, offsets={"g": edges})
         assert [row.mark for row in plan.rows] == [None, None]
 
@@ -87,7 +88,7 @@ def test_partitions_end_behind_open_transactions() -> None:
             return super().log_ranges(partitions)
 
     cluster = Transactional({"g": COMMITTED}, RANGES)
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST))
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.LATEST))
     assert targets(plan) == {("orders", 0): 100, ("orders", 1): 50}
     plan = plan_transfer(Store({"h": COMMITTED}), cluster, cluster)
     assert [row.log_end_offset for row in plan.rows] == [100, 50]
@@ -95,20 +96,20 @@ def test_partitions_end_behind_open_transactions() -> None:
 
 def test_what_is_committed_stays_wherever_it_is() -> None:
     far = {("orders", 0): 999, ("orders", 1): 2}
-    plan = reset(ResetTo(Goal.CURRENT), offsets={"g": far})
+    plan = reset(ResetTo(ResetTarget.CURRENT), offsets={"g": far})
     past = OffsetMark.PAST_END
     assert [(row.target_offset, row.mark) for row in plan.rows] == [(999, past), (2, None)]
-    plan = reset(ResetTo(Goal.EARLIEST), offsets={"g": far})
+    plan = reset(ResetTo(ResetTarget.EARLIEST), offsets={"g": far})
     assert [(row.target_offset, row.mark) for row in plan.rows] == [(10, past), (0, None)]
 
 
 def test_records_skipped_and_read_again() -> None:
     """Only those count that the log has."""
-    rows = reset(ResetTo(Goal.OFFSET, 45)).rows
+    rows = reset(ResetTo(ResetTarget.OFFSET, 45)).rows
     assert [(row.skipped, row.read_again) for row in rows] == [(5, 0), (0, 5)]
-    old = reset(ResetTo(Goal.OFFSET, 20), offsets={"g": {("orders", 0): 4}})
+    old = reset(ResetTo(ResetTarget.OFFSET, 20), offsets={"g": {("orders", 0): 4}})
     assert [(row.committed_offset, row.skipped, row.read_again) for row in old.rows] == [(4, 10, 0)]
-    new = reset(ResetTo(Goal.LATEST), Selection({"payments": None}))
+    new = reset(ResetTo(ResetTarget.LATEST), PartitionSelection({"payments": None}))
     assert [(row.committed_offset, row.skipped, row.read_again) for row in new.rows] == [
         (None, None, None)
     ]
@@ -117,22 +118,22 @@ def test_records_skipped_and_read_again() -> None:
 def test_a_time() -> None:
     """A partition without a record so late is marked, and goes to its end as with Kafka's tool."""
     times = {("orders", 0, 7_000): 77, ("orders", 1, 7_000): None}
-    plan = reset(ResetTo(Goal.TIME, 7_000), times=times)
+    plan = reset(ResetTo(ResetTarget.TIME, 7_000), times=times)
     assert targets(plan) == {("orders", 0): 77, ("orders", 1): 50}
     assert [row.mark for row in plan.rows] == [None, OffsetMark.NO_RECORD_SINCE]
     assert plan.notes == ("the time is 1970-01-01T00:00:07.000Z, in UTC",)
 
 
 def test_a_partition_that_tells_no_times_is_left_alone() -> None:
-    plan = reset(ResetTo(Goal.TIME, 7_000), times={("orders", 1, 7_000): 3})
+    plan = reset(ResetTo(ResetTarget.TIME, 7_000), times={("orders", 1, 7_000): 3})
     assert targets(plan) == {("orders", 1): 3}
     assert [each.reason for each in plan.problems] == ["orders-0: its log tells no times."]
 
 
 def test_where_another_group_is() -> None:
-    to = ResetTo(Goal.OTHER, offsets={"g": commits({("orders", 1): 7, ("payments", 0): 2})})
+    to = ResetTo(ResetTarget.OTHER, offsets={"g": commits({("orders", 1): 7, ("payments", 0): 2})})
     assert targets(reset(to)) == {("orders", 1): 7, ("payments", 0): 2}
-    plan = reset(to, Selection({"orders": None}))
+    plan = reset(to, PartitionSelection({"orders": None}))
     assert targets(plan) == {("orders", 1): 7}
     assert [(each.topic, each.partition) for each in plan.problems] == [
         ("orders", 0),
@@ -143,37 +144,44 @@ def test_where_another_group_is() -> None:
 @pytest.mark.parametrize(
     ("selection", "expected"),
     [
-        (Selection(), [("orders", 0), ("orders", 1)]),
-        (Selection({"orders": None}), [("orders", 0), ("orders", 1), ("orders", 2)]),
-        (Selection({"orders": frozenset({2, 1})}), [("orders", 1), ("orders", 2)]),
-        (Selection({"payments": None}), [("payments", 0)]),
-        (Selection({"orders": None}, only_uncommitted=True), [("orders", 2)]),
-        (Selection(only_uncommitted=True), [("orders", 2)]),
-        (Selection(regex=parse_regex("o.*")), [("orders", 0), ("orders", 1), ("orders", 2)]),
-        (Selection(regex=parse_regex("p.*")), [("orders", 0), ("orders", 1)][:0]),
+        (PartitionSelection(), [("orders", 0), ("orders", 1)]),
+        (PartitionSelection({"orders": None}), [("orders", 0), ("orders", 1), ("orders", 2)]),
+        (PartitionSelection({"orders": frozenset({2, 1})}), [("orders", 1), ("orders", 2)]),
+        (PartitionSelection({"payments": None}), [("payments", 0)]),
+        (PartitionSelection({"orders": None}, only_uncommitted=True), [("orders", 2)]),
+        (PartitionSelection(only_uncommitted=True), [("orders", 2)]),
         (
-            Selection({"payments": None}, parse_regex("o.*"), only_uncommitted=True),
+            PartitionSelection(regex=parse_regex("o.*")),
+            [("orders", 0), ("orders", 1), ("orders", 2)],
+        ),
+        (PartitionSelection(regex=parse_regex("p.*")), [("orders", 0), ("orders", 1)][:0]),
+        (
+            PartitionSelection({"payments": None}, parse_regex("o.*"), only_uncommitted=True),
             [("orders", 2), ("payments", 0)],
         ),
     ],
 )
-def test_selections(selection: Selection, expected: list[At]) -> None:
-    assert list(targets(reset(ResetTo(Goal.LATEST), selection))) == expected
+def test_selections(selection: PartitionSelection, expected: list[At]) -> None:
+    assert list(targets(reset(ResetTo(ResetTarget.LATEST), selection))) == expected
 
 
 def test_names_of_topics_match_as_a_whole() -> None:
     offsets = {"g": {("orders", 0): 40, ("orders-2", 0): 1}}
-    plan = reset(ResetTo(Goal.OFFSET, 45), Selection(regex=parse_regex("orders")), offsets=offsets)
+    plan = reset(
+        ResetTo(ResetTarget.OFFSET, 45),
+        PartitionSelection(regex=parse_regex("orders")),
+        offsets=offsets,
+    )
     assert {topic for topic, _ in targets(plan)} == {"orders"}
     assert plan.problems == ()
 
 
 def test_topics_of_which_only_the_store_knows() -> None:
     store = Store({"g": {("t", 0): 5, ("t", 1): 6, ("u", 0): 7}})
-    to = ResetTo(Goal.SHIFT, 1)
-    plan = plan_reset(store, None, ["g"], to, Selection({"t": None}))
+    to = ResetTo(ResetTarget.SHIFT, 1)
+    plan = plan_reset(store, None, ["g"], to, PartitionSelection({"t": None}))
     assert targets(plan) == {("t", 0): 6, ("t", 1): 7}
-    plan = plan_reset(store, None, ["g"], to, Selection({"t": frozenset({1})}))
+    plan = plan_reset(store, None, ["g"], to, PartitionSelection({"t": frozenset({1})}))
     assert targets(plan) == {("t", 1): 7}
 
 
@@ -185,8 +193,8 @@ def test_a_topic_that_the_cluster_cannot_tell_of_is_a_problem() -> None:
             return replace(found, topics={**found.topics, "payments": denied})
 
     cluster = Denying({"g": COMMITTED}, RANGES)
-    named = Selection({"payments": None, "orders": frozenset({0})})
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named)
+    named = PartitionSelection({"payments": None, "orders": frozenset({0})})
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.LATEST), named)
     assert list(targets(plan)) == [("orders", 0)]
     (problem,) = plan.problems
     assert (problem.kind, problem.topic) == (ProblemKind.DENIED, "payments")
@@ -194,7 +202,9 @@ def test_a_topic_that_the_cluster_cannot_tell_of_is_a_problem() -> None:
 
 
 def test_a_topic_that_does_not_exist_is_a_problem() -> None:
-    plan = reset(ResetTo(Goal.LATEST), Selection({"nosuch": None, "payments": None}))
+    plan = reset(
+        ResetTo(ResetTarget.LATEST), PartitionSelection({"nosuch": None, "payments": None})
+    )
     assert list(targets(plan)) == [("payments", 0)]
     assert [(each.kind, each.topic) for each in plan.problems] == [
         (ProblemKind.NOT_FOUND, "nosuch")
@@ -205,7 +215,9 @@ def test_a_topic_that_does_not_exist_is_a_problem() -> None:
 def test_a_partition_that_was_named_and_is_gone_is_not_found(
     selection: Mapping[str, frozenset[int] | None],
 ) -> None:
-    plan = reset(ResetTo(Goal.LATEST), Selection(selection), offsets={"g": {("gone", 0): 4}})
+    plan = reset(
+        ResetTo(ResetTarget.LATEST), PartitionSelection(selection), offsets={"g": {("gone", 0): 4}}
+    )
     assert {each.kind for each in plan.problems} == {ProblemKind.NOT_FOUND}
     assert "gone-0: The topic does not exist any more." in {each.reason for each in plan.problems}
     assert plan.report.exit_status is ExitStatus.NOT_FOUND
@@ -214,24 +226,24 @@ def test_a_partition_that_was_named_and_is_gone_is_not_found(
 def test_selections_that_match_nothing_are_not_found() -> None:
     store = Store({"g": {("t", 0): 5}, "h": {("u", 0): 6}})
     for groups, selection, found in (
-        (["g"], Selection({"nosuch": None}), [(None, "nosuch")]),
-        (["g"], Selection(regex=parse_regex("nosuch")), [(None, None)]),
-        (["x"], Selection({"t": None}), [("x", None), (None, "t")]),
-        (["x"], Selection(regex=parse_regex("t")), [("x", None)]),
+        (["g"], PartitionSelection({"nosuch": None}), [(None, "nosuch")]),
+        (["g"], PartitionSelection(regex=parse_regex("nosuch")), [(None, None)]),
+        (["x"], PartitionSelection({"t": None}), [("x", None), (None, "t")]),
+        (["x"], PartitionSelection(regex=parse_regex("t")), [("x", None)]),
     ):
-        plan = plan_reset(store, None, groups, ResetTo(Goal.SHIFT, 1), selection)
+        plan = plan_reset(store, None, groups, ResetTo(ResetTarget.SHIFT, 1), selection)
         assert [(each.group_id, each.topic) for each in plan.problems] == found
         assert plan.report.exit_status is ExitStatus.NOT_FOUND
-    named = Selection({"t": None, "nosuch": None})
-    plan = plan_reset(store, None, ["g", "h", "x"], ResetTo(Goal.SHIFT, 1), named)
+    named = PartitionSelection({"t": None, "nosuch": None})
+    plan = plan_reset(store, None, ["g", "h", "x"], ResetTo(ResetTarget.SHIFT, 1), named)
     assert [(each.group_id, each.topic) for each in plan.problems] == [
         ("x", None),
         (None, "nosuch"),
         ("h", None),
     ]
     assert plan.report.exit_status is ExitStatus.PARTLY
-    none_left = Selection(only_uncommitted=True)
-    assert plan_reset(store, None, ["g"], ResetTo(Goal.OFFSET, 1), none_left).problems == ()
+    none_left = PartitionSelection(only_uncommitted=True)
+    assert plan_reset(store, None, ["g"], ResetTo(ResetTarget.OFFSET, 1), none_left).problems == ()
 
 
 def test_topics_of_which_there_is_nothing_to_take_are_not_found() -> None:
@@ -257,7 +269,7 @@ def test_a_store_without_offsets_is_not_found() -> None:
 
 
 def test_a_topic_that_has_gone_is_left_alone() -> None:
-    plan = reset(ResetTo(Goal.EARLIEST), offsets={"g": {("gone", 0): 4}})
+    plan = reset(ResetTo(ResetTarget.EARLIEST), offsets={"g": {("gone", 0): 4}})
     assert plan.rows == ()
     assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.TOPIC_GONE, "g")]
 
@@ -265,11 +277,11 @@ def test_a_topic_that_has_gone_is_left_alone() -> None:
 def test_groups_that_do_not_exist() -> None:
     """They come into being where topics are named, and are not found otherwise."""
     cluster = Cluster({}, RANGES)
-    plan = plan_reset(cluster, cluster, ["new"], ResetTo(Goal.LATEST))
+    plan = plan_reset(cluster, cluster, ["new"], ResetTo(ResetTarget.LATEST))
     assert [each.kind for each in plan.problems] == [ProblemKind.NOT_FOUND]
     assert plan.report.exit_status is ExitStatus.NOT_FOUND
-    named = Selection({"payments": None})
-    plan = plan_reset(cluster, cluster, ["new"], ResetTo(Goal.LATEST), named)
+    named = PartitionSelection({"payments": None})
+    plan = plan_reset(cluster, cluster, ["new"], ResetTo(ResetTarget.LATEST), named)
     assert plan.problems == ()
     assert plan.notes == ("new: nothing is committed yet; this creates the group.",)
     assert carry_out(cluster, plan).exit_status is ExitStatus.DONE
@@ -278,21 +290,21 @@ def test_groups_that_do_not_exist() -> None:
 
 def test_groups_that_match_and_all_of_them() -> None:
     cluster = Cluster({"a1": COMMITTED, "a2": {("payments", 0): 1}, "b": COMMITTED}, RANGES)
-    to = ResetTo(Goal.LATEST)
+    to = ResetTo(ResetTarget.LATEST)
     plan = plan_reset(cluster, cluster, ["b"], to, regex=parse_regex("a."))
     assert {row.group_id for row in plan.rows} == {"a1", "a2", "b"}
     plan = plan_reset(cluster, cluster, [], to, regex=parse_regex("a1|b"))
     assert {row.group_id for row in plan.rows} == {"a1", "b"}
-    orders = Selection({"orders": frozenset({0})})
+    orders = PartitionSelection({"orders": frozenset({0})})
     plan = plan_reset(cluster, cluster, [], to, orders)
     assert {row.group_id for row in plan.rows} == {"a1", "a2", "b"}
-    of_topics = Selection(regex=parse_regex("orders"))
+    of_topics = PartitionSelection(regex=parse_regex("orders"))
     plan = plan_reset(cluster, cluster, [], to, of_topics)
     assert {row.group_id for row in plan.rows} == {"a1", "b"}
     assert plan.problems == (), "nobody named a2"
     plan = plan_reset(cluster, cluster, [], to, regex=parse_regex("nobody"))
     assert plan.report.exit_status is ExitStatus.NOT_FOUND
-    elsewhere = ResetTo(Goal.OTHER, same=commits({("orders", 1): 7}))
+    elsewhere = ResetTo(ResetTarget.OTHER, same=commits({("orders", 1): 7}))
     plan = plan_reset(cluster, cluster, [], elsewhere)
     assert [(row.group_id, row.target_offset) for row in plan.rows] == [
         ("a1", 7),
@@ -303,7 +315,7 @@ def test_groups_that_match_and_all_of_them() -> None:
 
 def test_active_groups_are_left_alone() -> None:
     cluster = Cluster({"g": COMMITTED, "idle": COMMITTED}, RANGES, {"g": 2})
-    plan = plan_reset(cluster, cluster, ["g", "idle"], ResetTo(Goal.LATEST))
+    plan = plan_reset(cluster, cluster, ["g", "idle"], ResetTo(ResetTarget.LATEST))
     assert [(row.group_id, row.result) for row in plan.rows] == [
         ("g", Result.REFUSED),
         ("g", Result.UNCHANGED),
@@ -329,7 +341,7 @@ def test_active_groups_of_which_nothing_would_be_changed_are_no_error() -> None:
 
 def test_times_of_records() -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
-    to = ResetTo(Goal.OFFSET, 45)
+    to = ResetTo(ResetTarget.OFFSET, 45)
     plan = plan_reset(cluster, cluster, ["g"], to, with_times=True)
     assert [(row.committed_ms, row.target_ms) for row in plan.rows] == [
         (40_000, 45_000),
@@ -349,7 +361,7 @@ def test_offsets_out_of_range_have_no_times() -> None:
             return super().next_records(positions)
 
     cluster = Strict({"g": far}, RANGES)
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), with_times=True)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.LATEST), with_times=True)
     assert [(row.committed_ms, row.target_ms) for row in plan.rows] == [
         (None, 100_000),
         (None, 50_000),
@@ -364,23 +376,25 @@ def test_offsets_out_of_range_have_no_times() -> None:
 def test_no_bytes_lie_in_an_empty_partition() -> None:
     """What its segments still have is older than its start."""
     cluster = Cluster({"g": {("orders", 2): 5}}, RANGES)
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.EARLIEST), with_times=True)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.EARLIEST), with_times=True)
     assert [(row.skipped, row.bytes) for row in plan.rows] == [(0, None)]
 
 
 def test_bytes_are_known_of_whole_partitions_only() -> None:
     cluster = Cluster({"g": {("orders", 0): 100, ("orders", 1): 49}}, RANGES)
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.EARLIEST), with_times=True)
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.EARLIEST), with_times=True)
     assert [(row.read_again, row.bytes) for row in plan.rows] == [(90, 1_000), (49, None)]
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.EARLIEST))
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.EARLIEST))
     assert [row.bytes for row in plan.rows] == [None, None]
 
 
-@pytest.mark.parametrize("goal", [Goal.EARLIEST, Goal.LATEST, Goal.CURRENT, Goal.TIME])
-def test_some_goals_need_a_cluster(goal: Goal) -> None:
+@pytest.mark.parametrize(
+    "goal", [ResetTarget.EARLIEST, ResetTarget.LATEST, ResetTarget.CURRENT, ResetTarget.TIME]
+)
+def test_some_goals_need_a_cluster(goal: ResetTarget) -> None:
     with pytest.raises(UsageError, match="name the cluster"):
         plan_reset(Store({"g": COMMITTED}), None, ["g"], ResetTo(goal))
-    plan = plan_reset(Store({"g": COMMITTED}), None, ["g"], ResetTo(Goal.SHIFT, -45))
+    plan = plan_reset(Store({"g": COMMITTED}), None, ["g"], ResetTo(ResetTarget.SHIFT, -45))
     assert targets(plan) == {("orders", 0): 0, ("orders", 1): 5}
 
 
@@ -407,7 +421,7 @@ def test_what_makes_a_group_active(
 
 def test_carrying_out() -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 50))
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.OFFSET, 50))
     report = carry_out(cluster, plan)
     assert [row.result for row in report.data] == [Result.DONE, Result.UNCHANGED]
     assert cluster.offsets["g"] == commits({("orders", 0): 50, ("orders", 1): 50})
@@ -415,7 +429,7 @@ def test_carrying_out() -> None:
 
 def test_what_the_store_refuses_is_said_by_partition() -> None:
     cluster = Cluster({"a": COMMITTED, "b": COMMITTED, "c": COMMITTED}, RANGES)
-    plan = plan_reset(cluster, cluster, ["a", "b", "c"], ResetTo(Goal.OFFSET, 45))
+    plan = plan_reset(cluster, cluster, ["a", "b", "c"], ResetTo(ResetTarget.OFFSET, 45))
     cluster.refuses = (
         Problem(ProblemKind.CHANGED, "Others have committed.", "a"),
         Problem(ProblemKind.DENIED, "No.", "b", topic="orders", partition=1),
@@ -434,7 +448,7 @@ def test_who_joins_behind_the_plan_of_a_table_is_noticed() -> None:
     """A table knows no members: the cluster that they read from does."""
     table = Store({"g": COMMITTED, "h": COMMITTED})
     idle, busy = (Cluster({"g": {}, "h": {}}, RANGES, members) for members in ({}, {"g": 1}))
-    plan = plan_reset(table, idle, ["g", "h"], ResetTo(Goal.OFFSET, 50))
+    plan = plan_reset(table, idle, ["g", "h"], ResetTo(ResetTarget.OFFSET, 50))
     report = carry_out(table, plan, cluster=busy)
     assert table.written == ["h"]
     assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.ACTIVE, "g")]
@@ -446,7 +460,7 @@ def test_who_joins_behind_the_plan_of_a_table_is_noticed() -> None:
 
 def test_what_may_have_been_written_is_unknown() -> None:
     cluster = Cluster({"a": COMMITTED, "b": COMMITTED}, RANGES)
-    plan = plan_reset(cluster, cluster, ["a", "b"], ResetTo(Goal.OFFSET, 45))
+    plan = plan_reset(cluster, cluster, ["a", "b"], ResetTo(ResetTarget.OFFSET, 45))
     cluster.refuses = (
         Problem(ProblemKind.UNKNOWN_END, "No answer.", "a"),
         Problem(ProblemKind.UNKNOWN_END, "No answer.", "b", topic="orders", partition=1),
@@ -481,7 +495,7 @@ def test_nobody_answers_when_it_begins(
     def silent(*_: object) -> tuple[Problem, ...]:
         raise BrokerError(ProblemKind.SILENT, "b-1 is silent", 1, was_sent=was_sent)
 
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 50))
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.OFFSET, 50))
     if deletes:
         plan = plan_deletion(cluster, ["g"])
     for name in ("write_offsets", "delete_groups"):
@@ -495,8 +509,8 @@ def test_nobody_answers_when_it_begins(
 def test_a_backup_undoes_a_change(tmp_path: Path) -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
     before = dict(cluster.offsets)
-    named = Selection({"orders": None})
-    plan = plan_reset(cluster, cluster, ["g"], ResetTo(Goal.OFFSET, 5), named)
+    named = PartitionSelection({"orders": None})
+    plan = plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.OFFSET, 5), named)
     assert plan.backup == (
         StoredOffset("g", "orders", 0, 40),
         StoredOffset("g", "orders", 1, 50),
@@ -554,7 +568,7 @@ OUTSIDE = {("orders", 0): 4, ("orders", 1): 238, ("orders", 2): 5}
 
 def test_offsets_that_the_log_does_not_have_are_refused() -> None:
     cluster = Cluster({"g": {("orders", 0): 40}}, RANGES)
-    plan = plan_transfer(Store({"g": OUTSIDE}), cluster, cluster, fit=Fit.REFUSE)
+    plan = plan_transfer(Store({"g": OUTSIDE}), cluster, cluster, fit=OutOfRange.REFUSE)
     assert [(row.target_offset, row.mark, row.result) for row in plan.rows] == [
         (4, OffsetMark.BEFORE_START, Result.REFUSED),
         (238, OffsetMark.PAST_END, Result.REFUSED),
@@ -587,8 +601,12 @@ def test_offsets_that_the_log_does_not_have_are_refused() -> None:
         OffsetMark.NO_ANSWER,
     ],
 )
-@pytest.mark.parametrize("goal", [Goal.EARLIEST, Goal.LATEST, Goal.OFFSET, Goal.CURRENT])
-def test_partitions_whose_log_is_not_known_are_not_reset(mark: OffsetMark, goal: Goal) -> None:
+@pytest.mark.parametrize(
+    "goal", [ResetTarget.EARLIEST, ResetTarget.LATEST, ResetTarget.OFFSET, ResetTarget.CURRENT]
+)
+def test_partitions_whose_log_is_not_known_are_not_reset(
+    mark: OffsetMark, goal: ResetTarget
+) -> None:
     """What a log can be marked with is a kind of problem, too."""
     cluster = Cluster({"g": {("orders", 0): 40}}, {("orders", 0): LogRange(mark=mark)})
     plan = plan_reset(cluster, cluster, ["g"], ResetTo(goal, number=7))
@@ -601,14 +619,14 @@ def test_partitions_whose_log_is_not_known_are_not_reset(mark: OffsetMark, goal:
 def test_an_offset_that_cannot_be_checked_is_refused() -> None:
     silent = {("orders", 0): LogRange(mark=OffsetMark.NO_ANSWER)}
     cluster = Cluster({}, silent)
-    plan = plan_transfer(Store({"g": {("orders", 0): 4}}), cluster, cluster, fit=Fit.REFUSE)
+    plan = plan_transfer(Store({"g": {("orders", 0): 4}}), cluster, cluster, fit=OutOfRange.REFUSE)
     assert [(row.mark, row.result) for row in plan.rows] == [(OffsetMark.NO_ANSWER, Result.REFUSED)]
     assert "the offset cannot be checked" in plan.problems[0].reason
 
 
 def test_what_is_committed_out_of_range_already_is_unchanged() -> None:
     cluster = Cluster({"g": OUTSIDE}, RANGES)
-    plan = plan_transfer(Store({"g": OUTSIDE}), cluster, cluster, fit=Fit.REFUSE)
+    plan = plan_transfer(Store({"g": OUTSIDE}), cluster, cluster, fit=OutOfRange.REFUSE)
     assert {row.result for row in plan.rows} == {Result.UNCHANGED}
     assert plan.problems == ()
 
@@ -618,7 +636,7 @@ def test_offsets_are_clamped_to_the_log() -> None:
     cluster = Cluster({}, RANGES)
     store = Store({"g": OUTSIDE})
     store.offsets["g"] = tuple(replace(each, leader_epoch=3) for each in store.offsets["g"])
-    plan = plan_transfer(store, cluster, cluster, fit=Fit.CLAMP)
+    plan = plan_transfer(store, cluster, cluster, fit=OutOfRange.CLAMP)
     assert [(row.target_offset, row.mark) for row in plan.rows] == [
         (10, OffsetMark.BEFORE_START),
         (50, OffsetMark.PAST_END),
@@ -628,14 +646,14 @@ def test_offsets_are_clamped_to_the_log() -> None:
     assert [each.leader_epoch for each in cluster.offsets["g"]] == [None, None, 3]
 
 
-@pytest.mark.parametrize("fit", [Fit.REFUSE, Fit.CLAMP])
-def test_a_backup_of_the_same_store_comes_back_as_it_was(tmp_path: Path, fit: Fit) -> None:
+@pytest.mark.parametrize("fit", [OutOfRange.REFUSE, OutOfRange.CLAMP])
+def test_a_backup_of_the_same_store_comes_back_as_it_was(tmp_path: Path, fit: OutOfRange) -> None:
     """Unless it is to be clamped."""
     cluster = Cluster({}, RANGES)
     for cluster_id, expected in (("c", OUTSIDE), ("other", {("orders", 2): 5})):
         backup = backup_of(tmp_path, OUTSIDE, cluster_id)
         plan = plan_transfer(backup, cluster, cluster, fit=fit)
-        if fit is Fit.CLAMP:
+        if fit is OutOfRange.CLAMP:
             expected = {("orders", 0): 10, ("orders", 1): 50, ("orders", 2): 5}
         written = {
             (each.topic, each.partition): each.after.committed_offset
@@ -652,7 +670,7 @@ def test_empty_partitions_need_no_times() -> None:
     origin = Cluster({"g": {at: 9}}, {at: empty})
     for there, target in ((LogRange(4, 4), 4), (LogRange(0, 4), None)):
         goal = Cluster({}, {at: there})
-        (row,) = plan_transfer(origin, goal, goal, fit=Fit.BY_TIME).rows
+        (row,) = plan_transfer(origin, goal, goal, fit=OutOfRange.BY_TIME).rows
         expected = Result.REFUSED if target is None else Result.PLANNED
         assert row.result is expected
         assert target is None or row.target_offset == target
@@ -670,7 +688,7 @@ def test_offsets_are_found_by_the_times_of_records() -> None:
         },
     )
     goal = Cluster({}, RANGES, times={("orders", 0, 238_000): 98, ("orders", 1, 299_001): None})
-    plan = plan_transfer(origin, goal, goal, fit=Fit.BY_TIME)
+    plan = plan_transfer(origin, goal, goal, fit=OutOfRange.BY_TIME)
     assert [(row.target_offset, row.mark, row.result) for row in plan.rows] == [
         (98, None, Result.PLANNED),
         (50, OffsetMark.NO_RECORD_SINCE, Result.PLANNED),
@@ -687,7 +705,7 @@ def test_times_of_records_need_live_clusters() -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES)
     for origin, goal in ((Store({"g": COMMITTED}), cluster), (cluster, None)):
         with pytest.raises(UsageError, match="--by-time asks for the times of records"):
-            plan_transfer(origin, cluster, goal, fit=Fit.BY_TIME)
+            plan_transfer(origin, cluster, goal, fit=OutOfRange.BY_TIME)
 
 
 def test_a_group_may_be_copied_to_the_empty_id() -> None:
@@ -881,8 +899,8 @@ def test_nothing_is_planned_for_groups_that_could_not_be_read() -> None:
     assert (deletion.deleted, {row.group_id for row in deletion.rows}) == (("h",), {"h"})
     assert [each.group_id for each in deletion.problems] == ["g"]
     assert plan_deletion(cluster, ["g"], topics={"orders": None}).is_empty
-    named = Selection({"orders": frozenset({0})})
-    assert plan_reset(cluster, cluster, ["g"], ResetTo(Goal.LATEST), named).rows == ()
+    named = PartitionSelection({"orders": frozenset({0})})
+    assert plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.LATEST), named).rows == ()
     assert plan_transfer(Store({"g": {("orders", 0): 1}}), cluster, cluster).rows == ()
     one = Store({"g": COMMITTED})
     assert diff_offsets(one, cluster, ["g"]).data == ()
@@ -932,12 +950,14 @@ def test_a_table_is_compared_in_the_transaction_that_deletes(tmp_path: Path) -> 
     assert store.read_offsets().offsets == {"g": commits({("t", 0): 6})}
 
 
-@pytest.mark.parametrize("to", [ResetTo(Goal.OFFSET, 10**15), ResetTo(Goal.SHIFT, 2)])
+@pytest.mark.parametrize("to", [ResetTo(ResetTarget.OFFSET, 10**15), ResetTo(ResetTarget.SHIFT, 2)])
 def test_an_offset_that_cannot_be_checked_is_not_taken(to: ResetTo) -> None:
     cluster = Cluster({"g": {("unknown", 0): 5}}, RANGES)
     plan = plan_reset(cluster, cluster, ["g"], to)
     assert (plan.rows, [each.kind for each in plan.problems]) == ((), [ProblemKind.UNREADABLE])
-    far = plan_reset(Store({"g": COMMITTED}), None, ["g"], ResetTo(Goal.SHIFT, (1 << 63) - 1))
+    far = plan_reset(
+        Store({"g": COMMITTED}), None, ["g"], ResetTo(ResetTarget.SHIFT, (1 << 63) - 1)
+    )
     assert far.rows == ()
 
 
@@ -1033,6 +1053,6 @@ def test_a_group_that_one_side_has_not_differs() -> None:
 
 def test_a_group_that_runs_beside_its_table_is_left_alone() -> None:
     cluster = Cluster({}, RANGES, {"g": 1})
-    plan = plan_reset(Store({"g": COMMITTED}), cluster, ["g"], ResetTo(Goal.LATEST))
+    plan = plan_reset(Store({"g": COMMITTED}), cluster, ["g"], ResetTo(ResetTarget.LATEST))
     assert [each.kind for each in plan.problems] == [ProblemKind.ACTIVE]
     assert plan.is_empty

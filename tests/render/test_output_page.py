@@ -9,10 +9,10 @@ import pytest
 from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.model.log_range import OffsetMark
 from kgroup.operation.check.rule import Basis, Rule, Severity
-from kgroup.operation.doctor import Condition
+from kgroup.operation.doctor import Availability
 from kgroup.operation.offsets.plan import Result
-from kgroup.operation.plan.plan import Target, Verdict
-from kgroup.operation.plan.verify import Progress
+from kgroup.operation.plan.plan import MigrationTarget, Verdict
+from kgroup.operation.plan.verify import StepProgress
 from kgroup.operation.watch import Change, ChangeKind
 from kgroup.operation.zookeeper.fetcher import FetchState, ResetCause
 from kgroup.render.document import SCHEMA_VERSION
@@ -76,7 +76,7 @@ def test_codes_of_findings() -> None:
 
 def test_conditions_of_the_doctor() -> None:
     written = rows_under("| condition | meaning |")
-    assert written == {condition.value: condition.sentence for condition in Condition}
+    assert written == {condition.value: condition.sentence for condition in Availability}
 
 
 def test_results_of_plans() -> None:
@@ -85,7 +85,11 @@ def test_results_of_plans() -> None:
 
 
 def test_words_of_migrations() -> None:
-    for head, words in (("target", Target), ("verdict", Verdict), ("progress", Progress)):
+    for head, words in (
+        ("target", MigrationTarget),
+        ("verdict", Verdict),
+        ("progress", StepProgress),
+    ):
         written = rows_under(f"| {head} | meaning |")
         assert written == {word.value: word.sentence for word in words}
 

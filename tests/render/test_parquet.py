@@ -16,7 +16,7 @@ from kgroup.columnar.segment import decode_chunks
 from kgroup.errors import UsageError
 from kgroup.protocol.batch.batch import Damage
 from kgroup.render import parquet
-from kgroup.render.record import RECORD_COLUMNS, Rows
+from kgroup.render.record import RECORD_COLUMNS, RecordBatches
 from tests.columnar.random_log import logs
 from tests.examples import examples
 from tests.fresh_file import write_fresh
@@ -36,12 +36,12 @@ def rows(*groups: str) -> pa.RecordBatch:
     return builder.finish()
 
 
-def write_parquet(path: Path, rows: Rows, names: Sequence[str]) -> int:
+def write_parquet(path: Path, rows: RecordBatches, names: Sequence[str]) -> int:
     with path.open("wb") as file:
         return parquet.write_parquet(file, rows, names)
 
 
-def of(*batches: pa.RecordBatch) -> Rows:
+def of(*batches: pa.RecordBatch) -> RecordBatches:
     return lambda function: map(function, batches)
 
 

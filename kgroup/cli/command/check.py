@@ -35,7 +35,7 @@ from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.check.look import Evidence, GroupLimits, Limits
+    from kgroup.operation.check.look import Evidence, GroupThresholds, Thresholds
     from kgroup.operation.check.rule import Finding, Rule
     from kgroup.operation.report import Report
 
@@ -314,18 +314,18 @@ def _list_rules(output: Output) -> ExitStatus:
 
 def _all_limits(
     source: Source, typed: Sequence[tuple[str, float]]
-) -> tuple[Limits, tuple[GroupLimits, ...]]:
+) -> tuple[Thresholds, tuple[GroupThresholds, ...]]:
     """Return the limits of all groups, and of some: those of the profile, and of the command line.
 
     What is typed counts most.
     """
     from kgroup.operation.check.limit import parse_group_limits, parse_limit, with_limits
-    from kgroup.operation.check.look import Limits
+    from kgroup.operation.check.look import Thresholds
 
     connection = source.connection
     name = connection.profile if connection is not None else None
     if name is None:
-        return with_limits(Limits(), typed), ()
+        return with_limits(Thresholds(), typed), ()
     from kgroup.source.config.profile import config_file, read_check_profile
 
     profile = read_check_profile(name, config_file(dict(os.environ)))
@@ -338,4 +338,4 @@ def _all_limits(
             groups.append(parse_group_limits(key, values, strongest))
     except ValueError as error:
         raise UsageError(f"{where}: {error}") from None
-    return with_limits(Limits(), [*limits, *typed]), tuple(groups)
+    return with_limits(Thresholds(), [*limits, *typed]), tuple(groups)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgroup.operation.decode import Decoding
-    from kgroup.render.record import Rows
+    from kgroup.render.record import RecordBatches
 
 T = TypeVar("T")
 
@@ -289,7 +289,7 @@ def _show_one(
 
 
 def _write(
-    rows: Rows,
+    rows: RecordBatches,
     problems: Callable[[], Iterable[object]],
     target: OutputFile | None,
     output: Output,

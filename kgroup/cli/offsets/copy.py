@@ -85,7 +85,7 @@ def command(
     check_new_name(new_id, groups, regex, "choose it with one --group")
     if clamp and by_time:
         raise click.UsageError("--clamp and --by-time are two ways to find an offset: choose one")
-    from kgroup.operation.offsets.transfer import Fit, plan_transfer
+    from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
 
     name = "offsets copy"
     store = parse_store(goal, connection, names)
@@ -108,6 +108,6 @@ def command(
             new_id=new_id,
             topics=topics,
             leader_epochs=False,
-            fit=Fit.BY_TIME if by_time else Fit.CLAMP if clamp else Fit.REFUSE,
+            fit=OutOfRange.BY_TIME if by_time else OutOfRange.CLAMP if clamp else OutOfRange.REFUSE,
         )
         return execution.run(name, plan, target, store, output)

@@ -72,7 +72,7 @@ def command(
     check_new_name(
         new_id, groups, regex, "name the one of the file that is meant (import FILE GROUP --as NEW)"
     )
-    from kgroup.operation.offsets.transfer import Fit, plan_transfer
+    from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
     from kgroup.source.offset_file import OffsetFile
 
     name = "offsets import"
@@ -90,7 +90,7 @@ def command(
             new_id=new_id,
             topics=topics,
             leader_epochs=not without_epochs,
-            fit=Fit.CLAMP if clamp else Fit.REFUSE,
+            fit=OutOfRange.CLAMP if clamp else OutOfRange.REFUSE,
         )
         found = {row.group_id for row in plan.rows}
         if len(found) > 1 and not (groups or every or regex is not None):

@@ -145,10 +145,10 @@ def command(
     so in its first line and is confirmed separately; scripts need --allow-skip.
     """
     check_choice(groups, regex, every=every)
-    from kgroup.operation.offsets.reset import Selection, plan_reset
+    from kgroup.operation.offsets.reset import PartitionSelection, plan_reset
 
     name = "offsets reset"
-    selection = Selection(topics, topic_regex, uncommitted)
+    selection = PartitionSelection(topics, topic_regex, uncommitted)
     with (
         documented(name, output),
         store.open(tuple(groups)) as target,
@@ -164,22 +164,30 @@ def _reset_to(
 ) -> ResetTo:
     """Give where to, with the offsets of another group or a file."""
     from kgroup.operation.offsets.read import read_stored
-    from kgroup.operation.offsets.reset import Goal, ResetTo
+    from kgroup.operation.offsets.reset import ResetTarget, ResetTo
     from kgroup.source.offset_file import OffsetFile
 
     name, value = goal
-    simple = {"to_earliest": Goal.EARLIEST, "to_latest": Goal.LATEST, "to_current": Goal.CURRENT}
+    simple = {
+        "to_earliest": ResetTarget.EARLIEST,
+        "to_latest": ResetTarget.LATEST,
+        "to_current": ResetTarget.CURRENT,
+    }
     if name in simple:
         return ResetTo(simple[name])
     if name == "to_file":
         found = read_stored(OffsetFile(value), groups, regex)
         _refuse(found.problems)
-        return ResetTo(Goal.OTHER, offsets=found.offsets)
+        return ResetTo(ResetTarget.OTHER, offsets=found.offsets)
     if name == "to_group":
         found = read_stored(store, [value])
         _refuse(found.problems)
-        return ResetTo(Goal.OTHER, same=found.offsets.get(value, ()))
-    numbers = {"to_offset": Goal.OFFSET, "to_time": Goal.TIME, "shift_by": Goal.SHIFT}
+        return ResetTo(ResetTarget.OTHER, same=found.offsets.get(value, ()))
+    numbers = {
+        "to_offset": ResetTarget.OFFSET,
+        "to_time": ResetTarget.TIME,
+        "shift_by": ResetTarget.SHIFT,
+    }
     return ResetTo(numbers[name], value)
 
 

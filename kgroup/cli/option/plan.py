@@ -52,9 +52,9 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_habits(
         *, poll_interval: int, restart_time: int, seed: int, at_once: int | None, **rest: Any
     ) -> Any:
-        from kgroup.operation.plan.forecast import Habits
+        from kgroup.operation.plan.forecast import ProgramBehavior
 
-        return command(habits=Habits(poll_interval, restart_time, seed, at_once), **rest)
+        return command(habits=ProgramBehavior(poll_interval, restart_time, seed, at_once), **rest)
 
     return add_options(
         with_habits,

@@ -18,7 +18,7 @@ from kgroup.errors import ExitStatus, ProblemKind
 
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
-    from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.forecast import ProgramBehavior
 
 _OWN = ("every", "lists", "form", "columns", "no_headers")
 """Options that the commands of targets do not have, or that are of this output alone."""
@@ -43,7 +43,12 @@ _CONNECTION = ("bootstrap_server", "command_config", "overrides", "profile", "ti
 @habit_options
 @output_options
 def command(
-    groups: Sequence[str], lists: bool, every: bool, source: Source, habits: Habits, output: Output
+    groups: Sequence[str],
+    lists: bool,
+    every: bool,
+    source: Source,
+    habits: ProgramBehavior,
+    output: Output,
 ) -> ExitStatus:
     """Tell which migrations make sense for groups, and what each would save.
 

@@ -17,7 +17,7 @@ from kgroup.cli.shell.suggestion import suggest_strategies
 from kgroup.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
-    from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.forecast import ProgramBehavior
 
 
 def _parse_settings(
@@ -80,7 +80,7 @@ def command(
     source: Source,
     settings: Mapping[str, tuple[str, ...]],
     client: str | None,
-    habits: Habits,
+    habits: ProgramBehavior,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:

@@ -17,7 +17,7 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.forecast import ProgramBehavior
     from kgroup.operation.plan.plan import Plan
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
@@ -70,7 +70,7 @@ def command(
     stops: bool,
     client: str | None,
     client_version: tuple[int, ...] | None,
-    habits: Habits,
+    habits: ProgramBehavior,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:

@@ -22,7 +22,7 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.forecast import ProgramBehavior
 
 
 @click.command(
@@ -43,7 +43,7 @@ def command(
     groups: Sequence[str],
     source: Source,
     consumer_config: Path | None,
-    habits: Habits,
+    habits: ProgramBehavior,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:

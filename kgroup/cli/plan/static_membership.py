@@ -15,7 +15,7 @@ from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 
 if TYPE_CHECKING:
-    from kgroup.operation.plan.forecast import Habits
+    from kgroup.operation.plan.forecast import ProgramBehavior
     from kgroup.operation.plan.plan import Plan
     from kgroup.operation.plan.running import RunningGroup
     from kgroup.operation.report import Report
@@ -49,7 +49,7 @@ def command(
     source: Source,
     template: str | None,
     back: bool,
-    habits: Habits,
+    habits: ProgramBehavior,
     diagram: bool,
     output: Output,
 ) -> ExitStatus:

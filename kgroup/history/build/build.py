@@ -36,12 +36,12 @@ from kgroup.history.build.cluster_update import (
 )
 from kgroup.history.build.derivation import derive_assignments
 from kgroup.history.build.task import (
+    BuildTask,
     Job,
-    Run,
+    JobRunner,
     SplitRead,
-    Task,
+    SplitWork,
     TaskResult,
-    Work,
     run_here,
     run_task,
 )
@@ -281,7 +281,7 @@ class Build:
     def __init__(
         self,
         writer: WarehouseWriter,
-        run: Run = run_here,
+        run: JobRunner = run_here,
         on_progress: Callable[[int, int, str], None] = lambda done, size, unit: None,
     ) -> None:
         """Begin.
@@ -357,7 +357,7 @@ class Build:
         for split in source.splits(starts):
             splits.setdefault(split.offsets_partition, []).append(split)
         change.segments_skipped += len(source.ranges) - len(splits)
-        works: list[Work] = []
+        works: list[SplitWork] = []
         for number, parts in splits.items():
             reading = _Reading(partial(change.finish_live, number), len(parts))
             self._reading |= {_key(split): reading for split in parts}
@@ -442,7 +442,7 @@ class Build:
             self._changes[cluster] = ClusterUpdate(self._writer, cluster)
         return self._changes[cluster]
 
-    def _plan(self, replica: Sequence[SegmentSource]) -> Iterator[Work]:
+    def _plan(self, replica: Sequence[SegmentSource]) -> Iterator[SplitWork]:
         """Find what is new in the segments of one replica of a partition."""
         for source, following in pairwise([*replica, None]):
             assert source is not None
@@ -462,19 +462,21 @@ class Build:
             for split in splits:
                 yield self._work(split, end)
 
-    def _work(self, split: Split, end: int | None) -> Work:
+    def _work(self, split: Split, end: int | None) -> SplitWork:
         """Add what is known of the offsets that a split should have, which end before the next."""
         known = self._known(split)
-        return Work(split, known.within(split.base_offset or 0, None if end is None else end - 1))
+        return SplitWork(
+            split, known.within(split.base_offset or 0, None if end is None else end - 1)
+        )
 
-    def _work_again(self, split: Split) -> Work:
+    def _work_again(self, split: Split) -> SplitWork:
         """Add all that is known: the split has other offsets than its name says."""
-        return Work(split, self._known(split))
+        return SplitWork(split, self._known(split))
 
     def _known(self, split: Split) -> Coverage:
         return self._change(split.cluster).coverage(split.offsets_partition)
 
-    def _do(self, works: Sequence[Work], left: int, size: int, unit: str) -> list[Split]:
+    def _do(self, works: Sequence[SplitWork], left: int, size: int, unit: str) -> list[Split]:
         """Read; give what is to be read once more.
 
         Args:
@@ -491,13 +493,13 @@ class Build:
             self._on_progress(size - left, size, unit)
         return again
 
-    def _tasks(self, works: Iterable[Work]) -> list[Task]:
+    def _tasks(self, works: Iterable[SplitWork]) -> list[BuildTask]:
         """Let small splits of a cluster share a task."""
-        tasks: list[Task] = []
+        tasks: list[BuildTask] = []
         for cluster, some in groupby(
             sorted(works, key=lambda work: work.split.cluster), key=lambda work: work.split.cluster
         ):
-            share: list[Work] = []
+            share: list[SplitWork] = []
             size = 0
             for work in some:
                 share.append(work)
@@ -509,8 +511,8 @@ class Build:
                 tasks.append(self._task(cluster, share))
         return tasks
 
-    def _task(self, cluster: str, works: Sequence[Work]) -> Task:
-        return Task(str(self._writer.root), cluster, self._number, tuple(works))
+    def _task(self, cluster: str, works: Sequence[SplitWork]) -> BuildTask:
+        return BuildTask(str(self._writer.root), cluster, self._number, tuple(works))
 
 
 _Key = tuple[str, int, str, int, int]
@@ -521,7 +523,7 @@ def _key(split: Split) -> _Key:
     return split.cluster, split.offsets_partition, split.name, place.start, place.end
 
 
-def _size(work: Work) -> int:
+def _size(work: SplitWork) -> int:
     """Bytes of a file, or offsets of a live partition."""
     return work.split.location.end - work.split.location.start
 

@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgroup.history.build.cluster_update import ClusterUpdate
-from kgroup.history.build.task import Job, Run
-from kgroup.history.ownership.ownership import NEEDED, Ownership, derive
+from kgroup.history.build.task import Job, JobRunner
+from kgroup.history.ownership.ownership import NEEDED, OwnershipState, derive
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import (
     FactWriter,
@@ -115,10 +115,10 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
     with task.facts() as writer:
         for each in task.derivations:
             number = each.offsets_partition
-            now = Ownership.none()
+            now = OwnershipState.none()
             if not each.is_anew:
                 opened = reader.rows("assignments", each.opened, number)
-                now = Ownership(opened, _read_members(warehouse, each.members))
+                now = OwnershipState(opened, _read_members(warehouse, each.members))
             is_changed = each.is_anew
             for files in _pieces(each.files, number):
                 records = {
@@ -165,7 +165,9 @@ class _Reader:
         return self._kept[file.path].pop(partition)
 
 
-def derive_assignments(writer: WarehouseWriter, changes: Sequence[ClusterUpdate], run: Run) -> None:
+def derive_assignments(
+    writer: WarehouseWriter, changes: Sequence[ClusterUpdate], run: JobRunner
+) -> None:
     """Bring the assignments of clusters up to date with what tasks have written.
 
     Raises:
@@ -274,7 +276,7 @@ def _tasks(
 
 
 def _read_members(warehouse: Path, path: str | None) -> pa.Table:
-    none = Ownership.none().members
+    none = OwnershipState.none().members
     return none if path is None else read_parquet(warehouse / path, none.schema)
 
 

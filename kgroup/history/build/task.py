@@ -100,7 +100,7 @@ _J = TypeVar("_J", bound=Job)
 _R = TypeVar("_R")
 
 
-class Run(Protocol):
+class JobRunner(Protocol):
     """Calls a function with each of some jobs, here or elsewhere."""
 
     def __call__(self, function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
@@ -125,7 +125,7 @@ def run_here(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SplitWork:
     """A split to read.
 
     Attributes:
@@ -138,10 +138,10 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Task(Job):
+class BuildTask(Job):
     """Splits of one cluster that are read one after the other, into files that they share."""
 
-    works: tuple[Work, ...]
+    works: tuple[SplitWork, ...]
 
     @property
     def size(self) -> int:
@@ -161,7 +161,7 @@ class SplitRead:
         error: why it was not read to its end; None where it was.
     """
 
-    work: Work
+    work: SplitWork
     coverage: Coverage
     damage: tuple[Damage, ...]
     more_damage: int = 0
@@ -185,7 +185,7 @@ class TaskResult:
     topic_names: Mapping[str, str]
 
 
-def run_task(task: Task) -> TaskResult:
+def run_task(task: BuildTask) -> TaskResult:
     """Read splits into files.
 
     Rows of records whose transaction is open are in files of their own. What of a split was written
@@ -216,7 +216,7 @@ class _Rows:
         self._waiting: dict[bool, list[pa.RecordBatch]] = {False: [], True: []}
         self._waiting_rows = 0
 
-    def read(self, work: Work, compiled: bool | None) -> SplitRead:
+    def read(self, work: SplitWork, compiled: bool | None) -> SplitRead:
         """Write the records of a split, decoded by compiled code or by what suits its size."""
         partition = work.split.offsets_partition
         taken = self._taken.get(partition, Coverage())

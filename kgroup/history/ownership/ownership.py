@@ -323,7 +323,7 @@ _MEMBERS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class OwnershipState:
     """What is owned behind the last record, all that `derive` must know to go on from there.
 
     Attributes:
@@ -337,7 +337,7 @@ class Ownership:
     members: pa.Table
 
     @classmethod
-    def none(cls) -> Ownership:
+    def none(cls) -> OwnershipState:
         """Before the first record."""
         return cls(_SCHEMA.empty_table(), _MEMBERS.empty_table())
 
@@ -354,13 +354,13 @@ class Derived:
     """
 
     closed: pa.Table
-    now: Ownership
+    now: OwnershipState
     is_changed: bool
 
 
 def derive(
     offsets_partition: int,
-    before: Ownership,
+    before: OwnershipState,
     records: Mapping[str, pa.Table],
     topic_names: Mapping[str, str],
 ) -> Derived:
@@ -396,7 +396,7 @@ def derive(
     members = [before.members.filter(pc.invert(is_member_touched)), _members(events, found)]
     return Derived(
         rows.filter(pc.invert(is_open)),
-        Ownership(
+        OwnershipState(
             pa.concat_tables([before.open.filter(pc.invert(is_touched)), opened]),
             pa.concat_tables(members),
         ),

@@ -31,7 +31,7 @@ _LENGTHS_S = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class MembershipPeriod:
     """From when to when a member was in the group, by its rebalances; None: it was not gone yet."""
 
     who: Participant
@@ -76,7 +76,7 @@ class GroupPage:
     known_ms: int | None
     stretches: tuple[Interval, ...]
     rebalances: tuple[Rebalance, ...]
-    lives: tuple[Life, ...]
+    lives: tuple[MembershipPeriod, ...]
     rate_ms: int
     rates: tuple[CommitRate, ...]
     lags: tuple[GroupLag, ...]
@@ -212,10 +212,10 @@ def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
     return shown, left_out
 
 
-def _lives(changes: Sequence[Rebalance], since_ms: int | None) -> list[Life]:
+def _lives(changes: Sequence[Rebalance], since_ms: int | None) -> list[MembershipPeriod]:
     """Tell from when to when each member was there; who was there before, from the begin on."""
     began: dict[str, tuple[Participant, int]] = {}
-    found: list[Life] = []
+    found: list[MembershipPeriod] = []
     for first in changes[:1]:
         begin_ms = first.time_ms if since_ms is None else since_ms
         assert begin_ms is not None
@@ -224,10 +224,10 @@ def _lives(changes: Sequence[Rebalance], since_ms: int | None) -> list[Life]:
         assert each.time_ms is not None
         now = {who.member_id: who for who in each.members}
         for name in [name for name in began if name not in now]:
-            found.append(Life(*began.pop(name), each.time_ms))
+            found.append(MembershipPeriod(*began.pop(name), each.time_ms))
         for name, who in now.items():
             began.setdefault(name, (who, each.time_ms))
-    found += [Life(who, from_ms, None) for who, from_ms in began.values()]
+    found += [MembershipPeriod(who, from_ms, None) for who, from_ms in began.values()]
     return sorted(found, key=lambda life: (life.from_ms, life.who.member_id))
 
 

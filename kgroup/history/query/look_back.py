@@ -12,7 +12,7 @@ from kgroup.errors import InputError, UsageError
 from kgroup.history.query.commit_summary import CommitSummary, commit_summaries, eventful_groups
 from kgroup.history.query.lag import Lag, lags
 from kgroup.history.rebalance.query import Storm, rebalances, storms_of
-from kgroup.history.rebalance.rebalance import Kind, Rebalance
+from kgroup.history.rebalance.rebalance import CauseKind, Rebalance
 from kgroup.history.sql.engine import Engine, Parameter
 from kgroup.history.sql.question import MEMBER_TABLES, cluster_names, first_times, rows_of, span_of
 from kgroup.model.instant import rfc3339
@@ -269,7 +269,7 @@ def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
     there = [each.members for each in within]
     causes = sum(each.cause_count for each in storm.started_by)
     known = [each for each in within if each.members_before is not None]
-    causes += sum(each.cause is Kind.UNKNOWN for each in known)
+    causes += sum(each.cause is CauseKind.UNKNOWN for each in known)
     if causes > 2 * max(map(len, there)):
         return True
     for starter in storm.started_by:

@@ -30,7 +30,7 @@ from kgroup.operation.report import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline(Report[Interval]):
+class OwnershipTimeline(Report[Interval]):
     """Stretches of time.
 
     Attributes:
@@ -49,7 +49,7 @@ def timeline(
     topic: str | None = None,
     cluster: str | None = None,
     with_last: bool = False,
-) -> Timeline:
+) -> OwnershipTimeline:
     """Give the stretches of time in which members of a group owned partitions.
 
     Args:
@@ -85,7 +85,7 @@ def timeline(
     if untimed:
         notes.append(f"The log has no times for {untimed} of the stretches, only offsets.")
     last_ms = span_of(engine, cluster).last_ms if with_last and found else None
-    return Timeline(found, notes=tuple(notes), last_ms=last_ms)
+    return OwnershipTimeline(found, notes=tuple(notes), last_ms=last_ms)
 
 
 def _why_none(engine: Engine, cluster: str, group_id: str) -> str:

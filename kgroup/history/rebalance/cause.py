@@ -8,7 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from kgroup.history.rebalance.rebalance import Cause, Certainty, Kind, OwnedPartition, Participant
+from kgroup.history.rebalance.rebalance import (
+    Cause,
+    CauseCertainty,
+    CauseKind,
+    Participant,
+    PartitionOrTask,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class CommitSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class CommitPace:
     """What commits tell of those who made them.
 
     Attributes:
@@ -73,7 +79,7 @@ class Commits:
 
     def between(
         self, start: int, end: int, partitions: Collection[tuple[str, int]], *, others: bool = False
-    ) -> Signs:
+    ) -> CommitPace:
         """Tell what was committed between two records.
 
         Args:
@@ -95,7 +101,7 @@ class Commits:
         pace_ms = None
         if often and often.count > 2 and often.first_ms is not None and often.last_ms is not None:
             pace_ms = (often.last_ms - often.first_ms) // (often.count - 1)
-        return Signs(last_ms, pace_ms)
+        return CommitPace(last_ms, pace_ms)
 
 
 def _later(one: int | None, other: int | None) -> int | None:
@@ -113,11 +119,11 @@ EPOCH_SESSION_MS = 45_000
 _MOST_REJOIN_MS = 5000
 """Until the others have joined again: a heartbeat interval (3 s by default), and some time."""
 
-_CERTAIN, _INFERRED = Certainty.CERTAIN, Certainty.INFERRED
+_CERTAIN, _INFERRED = CauseCertainty.CERTAIN, CauseCertainty.INFERRED
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberVersion:
     """A member of a version of its group.
 
     Attributes:
@@ -135,7 +141,7 @@ class Member:
     regex: str | None = None
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    owned: frozenset[OwnedPartition] | None = None
+    owned: frozenset[PartitionOrTask] | None = None
     seen_ms: int | None = None
     is_away: bool = False
 
@@ -173,7 +179,7 @@ class GroupVersion:
     log_offset: int
     leader_epoch: int | None
     protocol: str | None
-    members: Mapping[str, Member] = field(default_factory=dict)
+    members: Mapping[str, MemberVersion] = field(default_factory=dict)
     topics_hash: int | None = None
     topology: int | None = None
 
@@ -183,7 +189,7 @@ class GroupVersion:
         return self.group_type == "classic"
 
     @property
-    def owned(self) -> frozenset[OwnedPartition] | None:
+    def owned(self) -> frozenset[PartitionOrTask] | None:
         """All that members own; None where that is not known of each of them."""
         every = [member.owned for member in self.members.values()]
         known = [each for each in every if each is not None]
@@ -257,7 +263,7 @@ def causes_of(
     if before.protocol and after.protocol and before.protocol != after.protocol:
         causes.append(
             Cause(
-                Kind.STRATEGY_CHANGED,
+                CauseKind.STRATEGY_CHANGED,
                 _INFERRED if causes else _CERTAIN,
                 f"the strategy was {before.protocol}, and is {after.protocol}",
             )
@@ -266,7 +272,7 @@ def causes_of(
     if old is not None and new is not None and old < new:
         causes.append(
             Cause(
-                Kind.COORDINATOR_MOVED,
+                CauseKind.COORDINATOR_MOVED,
                 _INFERRED,
                 "the leader epoch of the group's partition of __consumer_offsets rose from "
                 f"{old} to {new}",
@@ -283,8 +289,8 @@ def causes_of(
 def _came_and_went(
     before: GroupVersion,
     after: GroupVersion,
-    came: Sequence[Member],
-    went: Sequence[Member],
+    came: Sequence[MemberVersion],
+    went: Sequence[MemberVersion],
     departed: Departed,
     commits: Commits,
 ) -> Iterator[Cause]:
@@ -306,7 +312,7 @@ def _came_and_went(
             continue
         earlier = departed.take(who, is_only=is_only)
         if earlier is None:
-            joins.append(_about(who, Kind.JOINED, _CERTAIN, f"member {_name(who)} joined"))
+            joins.append(_about(who, CauseKind.JOINED, _CERTAIN, f"member {_name(who)} joined"))
             continue
         old_who, gone_ms = earlier
         away_ms = elapsed_ms(gone_ms, after.time_ms)
@@ -321,7 +327,7 @@ def _came_and_went(
             yield _departure(old, before, after, commits)
 
 
-def _may_have_polled_late(old: Member, before: GroupVersion, after: GroupVersion) -> bool:
+def _may_have_polled_late(old: MemberVersion, before: GroupVersion, after: GroupVersion) -> bool:
     """Tell whether a member went when its rebalance timeout had passed since its assignment.
 
     A consumer that does not poll within it (`max.poll.interval.ms`) leaves, and joins again under
@@ -341,7 +347,7 @@ def _restart(who: Participant, old: Participant, how: str) -> Cause:
     host = f" and host {who.client_host}" if who.client_host == old.client_host else ""
     return _about(
         who,
-        Kind.RESTARTED,
+        CauseKind.RESTARTED,
         _CERTAIN if certain else _INFERRED,
         f"member {_name(who)} {how} {old.member_id}: the same {same}{'' if certain else host}",
         before_member_id=old.member_id,
@@ -369,11 +375,13 @@ class _Life:
     joined_ms: int | None
     seen_ms: int | None
     silent_ms: int | None
-    own: Signs
+    own: CommitPace
     working_ms: int | None
 
 
-def _life_of(old: Member, before: GroupVersion, after: GroupVersion, commits: Commits) -> _Life:
+def _life_of(
+    old: MemberVersion, before: GroupVersion, after: GroupVersion, commits: Commits
+) -> _Life:
     end_ms = after.joined_ms or after.time_ms
     timeout_ms, limit = old.timeout_ms, "its timeout is"
     if timeout_ms is None:
@@ -398,7 +406,9 @@ def _life_of(old: Member, before: GroupVersion, after: GroupVersion, commits: Co
     )
 
 
-def _departure(old: Member, before: GroupVersion, after: GroupVersion, commits: Commits) -> Cause:
+def _departure(
+    old: MemberVersion, before: GroupVersion, after: GroupVersion, commits: Commits
+) -> Cause:
     """Tell how a member went: what signs of life there are, and what its timeouts allow."""
     life = _life_of(old, before, after, commits)
     kind, certainty, evidence = _how_it_went(old, life)
@@ -413,25 +423,25 @@ def _departure(old: Member, before: GroupVersion, after: GroupVersion, commits: 
     )
 
 
-def _how_it_went(old: Member, life: _Life) -> tuple[Kind, Certainty, str]:
+def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCertainty, str]:
     name, timeout_ms, limit, own = _name(old.who), life.timeout_ms, life.limit, life.own
     if old.is_away:
         away = "had gone for a while (epoch -2) and was not back in time"
-        return Kind.EXPIRED, _INFERRED, f"static member {name} {away}"
+        return CauseKind.EXPIRED, _INFERRED, f"static member {name} {away}"
     if life.end_ms is None:
-        return Kind.GONE, _INFERRED, f"member {name} left or expired"
+        return CauseKind.GONE, _INFERRED, f"member {name} left or expired"
     if life.joined_ms is not None:
         alive_ms = life.end_ms - life.joined_ms
         if 0 <= alive_ms < timeout_ms:
             return (
-                Kind.LEFT,
+                CauseKind.LEFT,
                 _CERTAIN,
                 f"member {name} left: it had joined {alive_ms} ms before, and cannot expire in "
                 f"less than {timeout_ms} ms",
             )
     if life.silent_ms is not None and life.silent_ms < timeout_ms:
         return (
-            Kind.LEFT,
+            CauseKind.LEFT,
             _INFERRED,
             f"member {name} left: the last sign of it is {life.silent_ms} ms older than the "
             f"rebalance; {limit} {timeout_ms} ms",
@@ -440,16 +450,16 @@ def _how_it_went(old: Member, life: _Life) -> tuple[Kind, Certainty, str]:
         silence_ms = life.working_ms - own.last_ms
         if silence_ms >= timeout_ms and own.pace_ms * 3 <= timeout_ms:
             return (
-                Kind.EXPIRED,
+                CauseKind.EXPIRED,
                 _INFERRED,
                 f"member {name} expired: its partitions were committed every {own.pace_ms} ms, and "
                 f"then not for {silence_ms} ms; {limit} {timeout_ms} ms",
             )
     if old.who.instance_id is not None:
         still = "static members do not leave when they are closed"
-        return Kind.EXPIRED, _INFERRED, f"static member {name} is gone; {still}"
+        return CauseKind.EXPIRED, _INFERRED, f"static member {name} is gone; {still}"
     unseen = f"nothing shows that it lived in the last {timeout_ms} ms"
-    return Kind.GONE, _INFERRED, f"member {name} left or expired: {unseen}"
+    return CauseKind.GONE, _INFERRED, f"member {name} left or expired: {unseen}"
 
 
 def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[Cause]:
@@ -460,19 +470,19 @@ def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[Cause]
         if (old.topics, old.regex) != (new.topics, new.regex):
             yield _about(
                 new.who,
-                Kind.SUBSCRIPTION_CHANGED,
+                CauseKind.SUBSCRIPTION_CHANGED,
                 _CERTAIN,
                 f"member {_name(new.who)} subscribed to {_topics(old)}, and does to {_topics(new)}",
             )
     if before.topology is not None and after.topology not in (None, before.topology):
         yield Cause(
-            Kind.SUBSCRIPTION_CHANGED,
+            CauseKind.SUBSCRIPTION_CHANGED,
             _CERTAIN,
             f"the topology of the group had epoch {before.topology}, and has {after.topology}",
         )
 
 
-def _topics(member: Member) -> str:
+def _topics(member: MemberVersion) -> str:
     texts = sorted(member.topics or ())
     if member.regex:
         texts.append(f"/{member.regex}/")
@@ -490,8 +500,8 @@ def _name(who: Participant) -> str:
 
 def _about(
     who: Participant,
-    kind: Kind,
-    certainty: Certainty,
+    kind: CauseKind,
+    certainty: CauseCertainty,
     evidence: str,
     *,
     before_member_id: str | None = None,

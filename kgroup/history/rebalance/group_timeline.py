@@ -12,17 +12,17 @@ from kgroup.history.rebalance.cause import (
     Commits,
     Departed,
     GroupVersion,
-    Member,
+    MemberVersion,
     causes_of,
     elapsed_ms,
 )
 from kgroup.history.rebalance.rebalance import (
     Cause,
-    Certainty,
-    Kind,
-    Moved,
-    OwnedPartition,
+    CauseCertainty,
+    CauseKind,
+    MemberChange,
     Participant,
+    PartitionOrTask,
     Rebalance,
 )
 from kgroup.history.sql.question import Row
@@ -75,12 +75,12 @@ class _Timeline:
         self._deleted: tuple[GroupVersion | None, int] | None = None
         self._departed = Departed()
         self._is_converted = False
-        self._given_up: set[OwnedPartition] = set()
+        self._given_up: set[PartitionOrTask] = set()
         self._counts: dict[str, int] = {}
         # Of an epoch group, as it is now:
-        self._members: dict[str, Member] = {}
-        self._target: dict[str, frozenset[OwnedPartition]] = {}
-        self._full_target: dict[str, frozenset[OwnedPartition]] | None = None
+        self._members: dict[str, MemberVersion] = {}
+        self._target: dict[str, frozenset[PartitionOrTask]] = {}
+        self._full_target: dict[str, frozenset[PartitionOrTask]] | None = None
         self._epochs: dict[str, int] = {}
         self._topics_hash: int | None = None
         self._topic_counts: dict[str, int] | None = None
@@ -154,9 +154,9 @@ class _Timeline:
             after, joined_ms=before.joined_ms, members={**missing, **after.members}
         )
 
-    def _classic_member(self, row: Row) -> Member:
+    def _classic_member(self, row: Row) -> MemberVersion:
         topics, owned = row["subscribed_topics"], row["assignment"]
-        return Member(
+        return MemberVersion(
             _participant(row),
             None if topics is None else frozenset(topics),
             None,
@@ -183,11 +183,15 @@ class _Timeline:
             self._partition_metadata(row)
         elif kind == "StatePartitionMetadata":
             self._topic_change = Cause(
-                Kind.TOPICS_CHANGED, Certainty.INFERRED, "states of share partitions were made"
+                CauseKind.TOPICS_CHANGED,
+                CauseCertainty.INFERRED,
+                "states of share partitions were made",
             )
         elif kind == "RegularExpression":
             self._topic_change = Cause(
-                Kind.TOPICS_CHANGED, Certainty.INFERRED, "a regular expression was resolved again"
+                CauseKind.TOPICS_CHANGED,
+                CauseCertainty.INFERRED,
+                "a regular expression was resolved again",
             )
         elif kind == "Topology":
             self._topology = row["epoch"]
@@ -198,7 +202,7 @@ class _Timeline:
         name = member["member_id"]
         old = self._members.get(name)
         topics = member["subscribed_topics"]
-        self._members[name] = Member(
+        self._members[name] = MemberVersion(
             _participant(member),
             None if topics is None else frozenset(topics),
             member["subscribed_regex"] or None,
@@ -209,7 +213,7 @@ class _Timeline:
         )
         self._take_over(self._members[name])
 
-    def _take_over(self, new: Member) -> None:
+    def _take_over(self, new: MemberVersion) -> None:
         """Follow a static member that is back under another id.
 
         Where it subscribes to the same, no epoch tells of it. Kafka: `replaceMember`.
@@ -269,7 +273,7 @@ class _Timeline:
                 before, self._full_target, (*(draft.members_before or ()), *draft.members)
             )
             draft = replace(draft, moved=moved, moved_count=_count(before, self._full_target))
-            if draft.cause is Kind.TOPICS_CHANGED:
+            if draft.cause is CauseKind.TOPICS_CHANGED:
                 added = self._added(frozenset().union(*self._full_target.values()))
                 if added:
                     draft = _with_causes(draft, [_added_cause(added)])
@@ -284,8 +288,8 @@ class _Timeline:
             return
         grown = [name for name in counts if name in old and counts[name] > old[name]]
         self._topic_change = Cause(
-            Kind.PARTITIONS_ADDED if grown else Kind.TOPICS_CHANGED,
-            Certainty.CERTAIN,
+            CauseKind.PARTITIONS_ADDED if grown else CauseKind.TOPICS_CHANGED,
+            CauseCertainty.CERTAIN,
             "; ".join(
                 f"topic {name} had {old[name]} partitions, and has {counts[name]}" for name in grown
             )
@@ -379,8 +383,8 @@ class _Timeline:
             sync_ms=None,
             reconcile_ms=None,
             commit_gap_ms=self._commits.gap_ms(after.log_offset),
-            cause=Kind.UNKNOWN,
-            certainty=Certainty.INFERRED,
+            cause=CauseKind.UNKNOWN,
+            certainty=CauseCertainty.INFERRED,
             evidence=_why_unknown(before),
             causes=(),
             offsets_partition=0,
@@ -394,18 +398,18 @@ class _Timeline:
     ) -> list[Cause]:
         """Find causes that are told by more than two versions."""
         causes: list[Cause] = []
-        is_alone = all(cause.kind is Kind.COORDINATOR_MOVED for cause in known)
+        is_alone = all(cause.kind is CauseKind.COORDINATOR_MOVED for cause in known)
         if after.is_classic:
             owned = after.owned or frozenset()
             added = self._added(owned) if is_alone and before.owned is not None else ()
             if added:
                 causes.append(_added_cause(added))
             handed = self._given_up & owned
-            if handed and all(each.kind is not Kind.SUBSCRIPTION_CHANGED for each in known):
+            if handed and all(each.kind is not CauseKind.SUBSCRIPTION_CHANGED for each in known):
                 causes.append(
                     Cause(
-                        Kind.FOLLOW_UP,
-                        Certainty.INFERRED,
+                        CauseKind.FOLLOW_UP,
+                        CauseCertainty.INFERRED,
                         f"{len(handed)} partitions that generation {before.generation} took from "
                         "their owners are handed over",
                     )
@@ -421,8 +425,8 @@ class _Timeline:
         ):
             causes.append(
                 Cause(
-                    Kind.TOPICS_CHANGED,
-                    Certainty.CERTAIN,
+                    CauseKind.TOPICS_CHANGED,
+                    CauseCertainty.CERTAIN,
                     "the hash of the topics' metadata is another one: a topic got partitions, "
                     "was made or deleted, or racks have changed",
                 )
@@ -430,16 +434,16 @@ class _Timeline:
         if self._is_converted:
             causes.append(
                 Cause(
-                    Kind.CONVERTED,
-                    Certainty.CERTAIN,
+                    CauseKind.CONVERTED,
+                    CauseCertainty.CERTAIN,
                     f"the group was of another type, and is of type {after.group_type}",
                 )
             )
         return causes
 
-    def _partitions(self, assigned: Iterable[Mapping[str, Any]]) -> frozenset[OwnedPartition]:
+    def _partitions(self, assigned: Iterable[Mapping[str, Any]]) -> frozenset[PartitionOrTask]:
         return frozenset(
-            OwnedPartition(
+            PartitionOrTask(
                 each["topic"] or self._topic_names.get(each["topic_id"] or "") or each["topic_id"],
                 each["subtopology"],
                 each["role"],
@@ -450,7 +454,7 @@ class _Timeline:
         )
 
     def _count(
-        self, members: Iterable[Member], targets: Iterable[frozenset[OwnedPartition]] = ()
+        self, members: Iterable[MemberVersion], targets: Iterable[frozenset[PartitionOrTask]] = ()
     ) -> None:
         """Remember how many partitions of each topic were seen."""
         for partitions in (*(each.owned for each in members if each.owned is not None), *targets):
@@ -459,7 +463,7 @@ class _Timeline:
                     seen = self._counts.get(each.topic, 0)
                     self._counts[each.topic] = max(seen, each.partition + 1)
 
-    def _added(self, owned: Iterable[OwnedPartition]) -> list[OwnedPartition]:
+    def _added(self, owned: Iterable[PartitionOrTask]) -> list[PartitionOrTask]:
         """Find partitions that are beyond those that were seen of their topic."""
         if not self._counts:
             return []
@@ -478,7 +482,7 @@ def _nothing_before(first: GroupVersion) -> GroupVersion:
 def _with_causes(draft: Rebalance, causes: Sequence[Cause]) -> Rebalance:
     if not causes:
         return draft
-    order = sorted(causes, key=lambda cause: cause.kind is Kind.COORDINATOR_MOVED)
+    order = sorted(causes, key=lambda cause: cause.kind is CauseKind.COORDINATOR_MOVED)
     return replace(
         draft,
         cause=order[0].kind,
@@ -488,12 +492,12 @@ def _with_causes(draft: Rebalance, causes: Sequence[Cause]) -> Rebalance:
     )
 
 
-def _added_cause(added: Sequence[OwnedPartition]) -> Cause:
+def _added_cause(added: Sequence[PartitionOrTask]) -> Cause:
     names = ", ".join(f"{each.topic}-{each.partition}" for each in added[:5])
     more = f" and {len(added) - 5} more" if len(added) > 5 else ""
     return Cause(
-        Kind.PARTITIONS_ADDED,
-        Certainty.INFERRED,
+        CauseKind.PARTITIONS_ADDED,
+        CauseCertainty.INFERRED,
         f"partitions were assigned that were never there: {names}{more}",
     )
 
@@ -510,9 +514,9 @@ def _participant(row: Row) -> Participant:
     return Participant(row["member_id"], row["instance_id"], row["client_id"], row["client_host"])
 
 
-def _owned(members: Iterable[Member]) -> dict[str, frozenset[OwnedPartition]] | None:
+def _owned(members: Iterable[MemberVersion]) -> dict[str, frozenset[PartitionOrTask]] | None:
     """What each member has; None where that is not known of all of them."""
-    found: dict[str, frozenset[OwnedPartition]] = {}
+    found: dict[str, frozenset[PartitionOrTask]] = {}
     for member in members:
         if member.owned is None:
             return None
@@ -520,19 +524,19 @@ def _owned(members: Iterable[Member]) -> dict[str, frozenset[OwnedPartition]] | 
     return found
 
 
-_Owned = Mapping[str, frozenset[OwnedPartition]]
+_Owned = Mapping[str, frozenset[PartitionOrTask]]
 
 
 def _moved(
     old: _Owned | None, new: _Owned | None, who: Iterable[Participant]
-) -> tuple[Moved, ...] | None:
+) -> tuple[MemberChange, ...] | None:
     if old is None or new is None:
         return None
     clients = {each.member_id: each.client_id for each in who}
     changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
-    none = frozenset[OwnedPartition]()
+    none = frozenset[PartitionOrTask]()
     found = (
-        Moved(
+        MemberChange(
             name,
             clients.get(name),
             tuple(_sorted(new.get(name, none) - old.get(name, none))),
@@ -543,7 +547,7 @@ def _moved(
     return tuple(each for each in found if each.got or each.lost)
 
 
-def _sorted(partitions: Iterable[OwnedPartition]) -> list[OwnedPartition]:
+def _sorted(partitions: Iterable[PartitionOrTask]) -> list[PartitionOrTask]:
     return sorted(partitions, key=lambda each: each.sort_key)
 
 

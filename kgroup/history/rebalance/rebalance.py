@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class CauseKind(StrEnum):
     """Why a group rebalanced."""
 
     RESTARTED = "restarted"
@@ -35,7 +35,7 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Certainty(StrEnum):
+class CauseCertainty(StrEnum):
     """Whether the log proves something, or makes it likely."""
 
     CERTAIN = "certain"
@@ -43,7 +43,7 @@ class Certainty(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnedPartition:
+class PartitionOrTask:
     """What a member can own: a partition, or a task of a streams group.
 
     Attributes:
@@ -75,13 +75,13 @@ class Participant:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MemberChange:
     """What a rebalance gave a member and took from it."""
 
     member_id: str
     client_id: str | None
-    got: tuple[OwnedPartition, ...]
-    lost: tuple[OwnedPartition, ...]
+    got: tuple[PartitionOrTask, ...]
+    lost: tuple[PartitionOrTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class Cause:
         timeout_ms: how long a member may be silent before it is removed.
     """
 
-    kind: Kind
-    certainty: Certainty
+    kind: CauseKind
+    certainty: CauseCertainty
     evidence: str
     member_id: str | None = None
     instance_id: str | None = None
@@ -150,12 +150,12 @@ class Rebalance:
     members_before: tuple[Participant, ...] | None
     members: tuple[Participant, ...]
     moved_count: int | None
-    moved: tuple[Moved, ...] | None
+    moved: tuple[MemberChange, ...] | None
     sync_ms: int | None
     reconcile_ms: int | None
     commit_gap_ms: int | None
-    cause: Kind
-    certainty: Certainty
+    cause: CauseKind
+    certainty: CauseCertainty
     evidence: str
     causes: tuple[Cause, ...]
     offsets_partition: int

@@ -17,7 +17,7 @@ from kgroup.assignor.strategy import assign, assign_threads, by_member, computed
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
-from kgroup.operation.assign.zookeeper import Overlap, Ownership, overlaps, ownership
+from kgroup.operation.assign.zookeeper import Overlap, PartitionOwner, overlaps, ownership
 from kgroup.operation.report import first_names
 
 
@@ -182,7 +182,7 @@ class AssignFailure:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberPlan:
+class MemberOutcome:
     """One member, before and after.
 
     Attributes:
@@ -241,14 +241,14 @@ class AssignPlan:
     departed: tuple[MemberSpec, ...] = ()
     before: Mapping[str, Collection[TopicPartition]] = field(default_factory=dict)
     assignment: Mapping[str, tuple[TopicPartition, ...]] | None = None
-    members: tuple[MemberPlan, ...] = ()
+    members: tuple[MemberOutcome, ...] = ()
     moves: tuple[Move, ...] = ()
     kept: int | None = None
     balance: Balance | None = None
     rack_local: int | None = None
     warnings: tuple[str, ...] = ()
     threads: Mapping[ThreadId, tuple[TopicPartition, ...]] | None = None
-    owners: tuple[Ownership, ...] | None = None
+    owners: tuple[PartitionOwner, ...] | None = None
     overlaps: tuple[Overlap, ...] | None = None
 
 
@@ -316,8 +316,8 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
     )
 
 
-def _member_plan(member: MemberSpec, before: int, after: int, kept: int) -> MemberPlan:
-    return MemberPlan(
+def _member_plan(member: MemberSpec, before: int, after: int, kept: int) -> MemberOutcome:
+    return MemberOutcome(
         member.member_id, member.instance_id, member.client_id, member.rack, before, after, kept
     )
 

@@ -46,7 +46,7 @@ def overlaps(spec: GroupSpec) -> tuple[Overlap, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class PartitionOwner:
     """One partition.
 
     Attributes:
@@ -69,7 +69,7 @@ class Ownership:
         return self.owner[0] == self.given[0] and self.owner[1] in (None, self.given[1])
 
 
-def ownership(spec: GroupSpec, threads: ThreadAssignment) -> tuple[Ownership, ...]:
+def ownership(spec: GroupSpec, threads: ThreadAssignment) -> tuple[PartitionOwner, ...]:
     """Tell of each partition that is owned or given, by topic and number.
 
     Args:
@@ -86,7 +86,7 @@ def ownership(spec: GroupSpec, threads: ThreadAssignment) -> tuple[Ownership, ..
         for partition in partitions:
             given.setdefault(partition, thread)
     return tuple(
-        Ownership(*partition, owners.get(partition), given.get(partition))
+        PartitionOwner(*partition, owners.get(partition), given.get(partition))
         for partition in sorted(owners.keys() | given.keys(), key=java_order)
     )
 

@@ -15,7 +15,7 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.check.commit import check_commits, check_lag, needs_retention
-from kgroup.operation.check.look import At, Evidence, GroupLimits, Limits, Look, finding_of
+from kgroup.operation.check.look import At, Evidence, GroupThresholds, Look, Thresholds, finding_of
 from kgroup.operation.check.membership import check_membership, replaced_members, subscribed
 from kgroup.operation.check.rule import Basis, Finding, NextCommand, Rule, Severity
 from kgroup.operation.check.zookeeper import check_zookeeper
@@ -180,12 +180,12 @@ class Request:
     group_ids: Collection[str] = ()
     regex: Pattern | None = None
     rules: frozenset[Rule] = frozenset()
-    limits: Limits = field(default_factory=Limits)
+    limits: Thresholds = field(default_factory=Thresholds)
     fail_on: Severity = Severity.WARNING
     known: frozenset[tuple[str | None, ...]] = frozenset()
     strategy: str | None = None
     log_budget: int = DEFAULT_LOG_BUDGET
-    group_limits: Sequence[GroupLimits] = ()
+    group_limits: Sequence[GroupThresholds] = ()
     time_lags: bool = False
 
     @property

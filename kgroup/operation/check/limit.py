@@ -11,7 +11,7 @@ import orjson
 from kgroup.errors import InputError, near_names
 from kgroup.model.instant import duration_ms
 from kgroup.model.pattern import parse_regex
-from kgroup.operation.check.look import GroupLimits, Limits
+from kgroup.operation.check.look import GroupThresholds, Thresholds
 from kgroup.operation.check.rule import Rule
 
 LIMITS: Mapping[str, str] = {
@@ -28,7 +28,7 @@ LIMITS: Mapping[str, str] = {
     "lag": "lag",
     "time-lag": "time_lag_ms",
 }
-"""By name, the attribute of `Limits`."""
+"""By name, the attribute of `Thresholds`."""
 _OF_GROUPS = frozenset(LIMITS) - {"past", "rebalances", "generations", "coordinated"}
 """What a group can have of its own: the others are of a warehouse, or of the cluster."""
 
@@ -37,7 +37,7 @@ def parse_limit(name: str, text: str) -> tuple[str, float]:
     """Read a limit: a duration, or how many times.
 
     Returns:
-        the attribute of `Limits`, and its value.
+        the attribute of `Thresholds`, and its value.
 
     Raises:
         ValueError: there is none of that name, or the value is no such thing.
@@ -64,13 +64,13 @@ def parse_limit(name: str, text: str) -> tuple[str, float]:
 
 def parse_group_limits(
     name: str, texts: Mapping[str, str], strongest: Collection[str] = ()
-) -> GroupLimits:
+) -> GroupThresholds:
     """Read limits of some groups.
 
     Args:
         name: an id, or a regular expression that matches whole ids.
         texts: values by the names of limits.
-        strongest: attributes of `Limits` that others have set, who count more.
+        strongest: attributes of `Thresholds` that others have set, who count more.
 
     Raises:
         ValueError: there is no such limit, a group has none of its own, or a value is none.
@@ -86,10 +86,10 @@ def parse_group_limits(
         pattern = parse_regex(name)
     except ValueError:
         pattern = None  # the name of a group may be none
-    return GroupLimits(name, pattern, changes)
+    return GroupThresholds(name, pattern, changes)
 
 
-def with_limits(limits: Limits, changes: Iterable[tuple[str, float]]) -> Limits:
+def with_limits(limits: Thresholds, changes: Iterable[tuple[str, float]]) -> Thresholds:
     """Change limits; later ones count."""
     named: dict[str, Any] = dict(changes)
     return replace(limits, **named)

@@ -16,7 +16,7 @@ _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Thresholds:
     """Beyond what something is a finding; durations in milliseconds.
 
     Attributes:
@@ -50,13 +50,13 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupLimits:
+class GroupThresholds:
     """Limits of some groups.
 
     Attributes:
         name: an id, or a regular expression that matches whole ids.
         pattern: what it is as an expression; None where it is none.
-        changes: attributes of `Limits`, with their values.
+        changes: attributes of `Thresholds`, with their values.
     """
 
     name: str
@@ -109,13 +109,13 @@ class Evidence:
     now: Look
     before: Look | None = None
     between: Look | None = None
-    limits: Limits = field(default_factory=Limits)
-    group_limits: Sequence[GroupLimits] = ()
+    limits: Thresholds = field(default_factory=Thresholds)
+    group_limits: Sequence[GroupThresholds] = ()
     retention_ms: int | None = None
     cluster: ClusterView | None = None
     offsets_policy: str | None = None
 
-    def limits_of(self, group_id: str) -> Limits:
+    def limits_of(self, group_id: str) -> Thresholds:
         """Return the limits of a group: later ones win, and those of its name over a pattern's."""
         changes: dict[str, Any] = {}
         for each in sorted(self.group_limits, key=lambda limits: limits.name == group_id):

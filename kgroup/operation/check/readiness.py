@@ -14,7 +14,7 @@ from kgroup.operation.describe import GroupDescription
 from kgroup.operation.plan.advice import Proposal, judge_strategy
 from kgroup.operation.plan.consumer_protocol import conditions
 from kgroup.operation.plan.forecast import USUAL
-from kgroup.operation.plan.plan import Target, Verdict
+from kgroup.operation.plan.plan import MigrationTarget, Verdict
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.running import read_running
 from kgroup.operation.plan.static_membership import seconds
@@ -72,7 +72,11 @@ def judge_strategies(
 def _judged(finding: Finding, found: Proposal | str) -> Finding:
     against = found if isinstance(found, str) else found.against
     if isinstance(found, str) or against is not None:
-        told = (against or "").removeprefix(f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: ").rstrip(".")
+        told = (
+            (against or "")
+            .removeprefix(f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: ")
+            .rstrip(".")
+        )
         reason = f"{finding.reason} {COOPERATIVE_STICKY} is not worth it: {told}."
         return replace(finding, reason=reason, advice="Nothing to do.")
     assert found.now is not None

@@ -29,7 +29,7 @@ from kgroup.model.zookeeper import (
     ZookeeperView,
 )
 from kgroup.operation.assign.zookeeper import (
-    Ownership,
+    PartitionOwner,
     departed_consumers,
     ownership,
     registered_consumer,
@@ -271,7 +271,7 @@ class _Audit:
             id=self._nodes.group_id,
             departed=departed_consumers(self._group),
         )
-        outcomes: list[tuple[str, list[Ownership]]] = []
+        outcomes: list[tuple[str, list[PartitionOwner]]] = []
         for name in (self._strategy,) if self._strategy else _STRATEGIES:
             try:
                 rows = ownership(spec, assign_threads(replace(spec, strategy=name)))
@@ -357,7 +357,7 @@ def _commits(group: GroupNodes) -> list[OffsetNode]:
     return [each for each in group.offsets if each.is_commit]
 
 
-def _is_other(each: Ownership, is_told: Collection[_At]) -> bool:
+def _is_other(each: PartitionOwner, is_told: Collection[_At]) -> bool:
     at = each.topic, each.partition
     return each.owner is not None and not each.is_as_given and at not in is_told
 

@@ -14,9 +14,9 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import (
     EVERY,
     OffsetPlan,
+    OffsetTarget,
     PlannedOffset,
     Result,
-    Target,
     Topics,
     is_chosen,
     make_plan,
@@ -37,7 +37,7 @@ _HIDDEN = (
 )
 _SUBSCRIBED = "Members of the group subscribe to the topic: stop them, or let them drop it."
 
-Targets = Mapping[str, Mapping[At, Target]]
+Targets = Mapping[str, Mapping[At, OffsetTarget]]
 
 
 def plan_deletion(
@@ -69,7 +69,7 @@ def plan_deletion(
     unknown = unread(reading, chosen)
     targets = {
         group_id: {
-            (each.topic, each.partition): Target(None)
+            (each.topic, each.partition): OffsetTarget(None)
             for each in offsets
             if is_chosen((each.topic, each.partition), topics)
         }

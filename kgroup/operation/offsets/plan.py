@@ -190,7 +190,7 @@ class OffsetPlan:
 
 
 @value_class
-class Target(Struct, frozen=True, gc=False):
+class OffsetTarget(Struct, frozen=True, gc=False):
     """What shall be committed for a partition.
 
     Attributes:
@@ -206,7 +206,7 @@ class Target(Struct, frozen=True, gc=False):
 
 def make_plan(
     committed: Mapping[str, Iterable[CommittedOffset]],
-    targets: Mapping[str, Mapping[At, Target]],
+    targets: Mapping[str, Mapping[At, OffsetTarget]],
     *,
     logs: Mapping[At, LogRange] = {},
     times: Mapping[tuple[str, int, int], int | None] = {},
@@ -296,7 +296,7 @@ def _row(
     group_id: str,
     at: At,
     before: CommittedOffset | None,
-    target: Target,
+    target: OffsetTarget,
     log: LogRange,
     times: Mapping[tuple[str, int, int], int | None],
     sizes: Mapping[At, int],

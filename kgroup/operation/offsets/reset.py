@@ -15,7 +15,7 @@ from kgroup.model.log_range import GONE, LogRange, LogReading, OffsetMark, Posit
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.plan import OffsetPlan, Target, active_groups, gone, make_plan
+from kgroup.operation.offsets.plan import OffsetPlan, OffsetTarget, active_groups, gone, make_plan
 from kgroup.operation.offsets.read import AnyStore, read_stored, unread
 from kgroup.source.base import (
     ClusterSource,
@@ -32,7 +32,7 @@ _Offsets = Mapping[At, int]
 _MOST = (1 << 63) - 1
 
 
-class Goal(Word):
+class ResetTarget(Word):
     """Where a group shall go on to read."""
 
     EARLIEST = ("earliest", "At the first record that each partition has.")
@@ -55,7 +55,7 @@ class ResetTo:
         same: of another group, for every group that is reset.
     """
 
-    goal: Goal
+    goal: ResetTarget
     number: int = 0
     offsets: Mapping[str, tuple[CommittedOffset, ...]] = field(default_factory=dict)
     same: tuple[CommittedOffset, ...] = ()
@@ -67,7 +67,7 @@ class ResetTo:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class PartitionSelection:
     """Which partitions.
 
     Attributes:
@@ -82,7 +82,7 @@ class Selection:
     only_uncommitted: bool = False
 
 
-EVERYTHING = Selection()
+EVERYTHING = PartitionSelection()
 """What groups have committed."""
 
 
@@ -91,7 +91,7 @@ def plan_reset(
     cluster: GroupSource | None,
     group_ids: Collection[str],
     to: ResetTo,
-    selection: Selection = EVERYTHING,
+    selection: PartitionSelection = EVERYTHING,
     *,
     regex: Pattern | None = None,
     with_times: bool = False,
@@ -131,13 +131,13 @@ def plan_reset(
         group_id: {(each.topic, each.partition): each.committed_offset for each in offsets}
         for group_id, offsets in reading.offsets.items()
     }
-    targets: dict[str, dict[At, Target]] = {}
+    targets: dict[str, dict[At, OffsetTarget]] = {}
     for group_id, ats in chosen.items():
         others = to.of_group(group_id)
         for at in sorted(ats):
             log = logs.ranges.get(at, LogRange())
             now = committed.get(group_id, {}).get(at)
-            if log.mark is None and to.goal is Goal.TIME and at not in starts:
+            if log.mark is None and to.goal is ResetTarget.TIME and at not in starts:
                 continue  # a problem says why
             wanted = _wanted(to, now, others.get(at), log, starts.get(at))
             if wanted is None or log.mark is not None or _is_blind(cluster, log, wanted):
@@ -145,12 +145,12 @@ def plan_reset(
                 problems.append(_no_target(group_id, at, to, log, wanted, is_named=is_named))
             else:
                 # What is committed stays, wherever that is.
-                known = LogRange() if to.goal is Goal.CURRENT else log
+                known = LogRange() if to.goal is ResetTarget.CURRENT else log
                 target = _clamped(at, wanted, known)
-                if to.goal is Goal.TIME and starts[at].start is None:
+                if to.goal is ResetTarget.TIME and starts[at].start is None:
                     target = replace(target, mark=OffsetMark.NO_RECORD_SINCE)
                 targets.setdefault(group_id, {})[at] = target
-    time = (f"the time is {rfc3339(to.number)}, in UTC",) if to.goal is Goal.TIME else ()
+    time = (f"the time is {rfc3339(to.number)}, in UTC",) if to.goal is ResetTarget.TIME else ()
     return make_plan(
         reading.offsets,
         targets,
@@ -167,7 +167,7 @@ def _chosen(
     cluster: GroupSource | None,
     group_ids: Collection[str],
     to: ResetTo,
-    selection: Selection,
+    selection: PartitionSelection,
     problems: list[Problem],
 ) -> dict[str, set[At]]:
     """Choose the partitions of each group; what is named and not there is a problem."""
@@ -185,7 +185,7 @@ def _chosen(
     for group_id, own in committed.items():
         names = topics[group_id]
         if names is None:
-            ats = set(to.of_group(group_id)) if to.goal is Goal.OTHER else own
+            ats = set(to.of_group(group_id)) if to.goal is ResetTarget.OTHER else own
         else:
             ats = set()
             for topic in names:
@@ -204,7 +204,7 @@ def _chosen(
 def _missing(
     committed: Mapping[str, Collection[At]],
     chosen: Mapping[str, Collection[At]],
-    selection: Selection,
+    selection: PartitionSelection,
     problems: Collection[Problem],
     named: Collection[str],
 ) -> list[Problem]:
@@ -235,7 +235,7 @@ def _missing(
     ]
 
 
-def _topics(committed: Collection[At], selection: Selection) -> frozenset[str] | None:
+def _topics(committed: Collection[At], selection: PartitionSelection) -> frozenset[str] | None:
     """Name the topics of which partitions are chosen; None: all that is committed is."""
     read = frozenset(topic for topic, _ in committed)
     names = frozenset(selection.topics)
@@ -283,11 +283,14 @@ def _starts_at(
     Raises:
         UsageError: nobody knows that here, or where partitions begin and end.
     """
-    if to.goal in (Goal.EARLIEST, Goal.LATEST, Goal.CURRENT, Goal.TIME) and cluster is None:
+    if (
+        to.goal in (ResetTarget.EARLIEST, ResetTarget.LATEST, ResetTarget.CURRENT, ResetTarget.TIME)
+        and cluster is None
+    ):
         raise UsageError(
             f"a reset to {to.goal} needs to know the log: name the cluster (--bootstrap-server)"
         )
-    if to.goal is not Goal.TIME:
+    if to.goal is not ResetTarget.TIME:
         return {}
     if not isinstance(cluster, TimedSource):
         raise UsageError("a reset to a time needs a live cluster (--bootstrap-server)")
@@ -301,19 +304,19 @@ def _wanted(
 ) -> int | None:
     """Give the offset that is asked for; None where it hangs on what is not known."""
     match to.goal:
-        case Goal.EARLIEST:
+        case ResetTarget.EARLIEST:
             return log.start
-        case Goal.LATEST:
+        case ResetTarget.LATEST:
             return log.end
-        case Goal.OFFSET:
+        case ResetTarget.OFFSET:
             return to.number
-        case Goal.TIME:
+        case ResetTarget.TIME:
             return log.end if at_time is None or at_time.start is None else at_time.start
-        case Goal.SHIFT:
+        case ResetTarget.SHIFT:
             return None if now is None else now + to.number
-        case Goal.CURRENT:
+        case ResetTarget.CURRENT:
             return log.end if now is None else now
-        case Goal.OTHER:
+        case ResetTarget.OTHER:
             return other
 
 
@@ -323,14 +326,14 @@ def _is_blind(cluster: GroupSource | None, log: LogRange, wanted: int) -> bool:
     return (cluster is not None and is_unknown) or (is_unknown and wanted > _MOST)
 
 
-def _clamped(at: At, wanted: int, log: LogRange) -> Target:
+def _clamped(at: At, wanted: int, log: LogRange) -> OffsetTarget:
     """Take the nearest offset that the log has."""
     mark, offset = None, wanted
     if log.end is not None and wanted > log.end:
         mark, offset = OffsetMark.PAST_END, log.end
     elif wanted < (log.start or 0):
         mark, offset = OffsetMark.BEFORE_START, log.start or 0
-    return Target(CommittedOffset(*at, offset), mark)
+    return OffsetTarget(CommittedOffset(*at, offset), mark)
 
 
 def _no_target(
@@ -345,9 +348,9 @@ def _no_target(
     if wanted is not None:
         text = "The log start and end offsets are not known: the offset cannot be checked."
         kind = ProblemKind.UNREADABLE
-    elif to.goal is Goal.SHIFT:
+    elif to.goal is ResetTarget.SHIFT:
         kind, text = ProblemKind.NOT_FOUND, "Nothing is committed that could be shifted."
-    elif to.goal is Goal.OTHER:
+    elif to.goal is ResetTarget.OTHER:
         kind, text = ProblemKind.NOT_FOUND, "The other group, or the file, has no offset of it."
     else:
         kind, text = (
@@ -360,7 +363,7 @@ def _no_target(
 def _times(
     cluster: GroupSource | None,
     committed: Mapping[str, _Offsets],
-    targets: Mapping[str, Mapping[At, Target]],
+    targets: Mapping[str, Mapping[At, OffsetTarget]],
     logs: Mapping[At, LogRange],
     problems: list[Problem],
 ) -> Mapping[Position, int | None]:

@@ -16,7 +16,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import (
     EVERY,
     OffsetPlan,
-    Target,
+    OffsetTarget,
     Topics,
     active_groups,
     is_chosen,
@@ -34,7 +34,7 @@ from kgroup.source.base import (
 from kgroup.source.offset_change import At
 
 
-class Fit(Enum):
+class OutOfRange(Enum):
     """What to do with offsets that partitions do not have where they are to be committed."""
 
     REFUSE = "refuse"
@@ -55,7 +55,7 @@ def plan_transfer(
     new_id: str | None = None,
     topics: Topics = EVERY,
     leader_epochs: bool = True,
-    fit: Fit = Fit.REFUSE,
+    fit: OutOfRange = OutOfRange.REFUSE,
 ) -> OffsetPlan:
     """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
 
@@ -93,25 +93,25 @@ def plan_transfer(
     if isinstance(store, WritableOffsetStore):
         unkept |= {} if store.keeps_metadata else {"metadata": None}
         unkept |= {} if store.keeps_leader_epochs else {"leader_epoch": None}
-    targets: dict[str, dict[At, Target]] = {}
+    targets: dict[str, dict[At, OffsetTarget]] = {}
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(group_id if new_id is None else new_id, {})
         for each in offsets:
             at = each.topic, each.partition
             if is_chosen(at, topics):
-                of_group[at] = Target(structs.replace(each, **unkept) if unkept else each)
+                of_group[at] = OffsetTarget(structs.replace(each, **unkept) if unkept else each)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(group_id if new_id is None else new_id, {})
-        of_group.update({at: Target(None) for at in ats if is_chosen(at, topics)})
+        of_group.update({at: OffsetTarget(None) for at in ats if is_chosen(at, topics)})
     there = _there(store, targets)
     for group_id in unread(there, targets):
         del targets[group_id]
     every = {at for of_group in targets.values() for at in of_group}
     logs = cluster.log_ranges(every) if cluster is not None and every else LogReading({})
     problems: list[Problem] = []
-    if fit is Fit.BY_TIME:
+    if fit is OutOfRange.BY_TIME:
         _fit_by_time(origin, cluster, targets, logs.ranges, problems)
-    elif fit is Fit.CLAMP or not _is_own(reading.saved_from, store):
+    elif fit is OutOfRange.CLAMP or not _is_own(reading.saved_from, store):
         for of_group in targets.values():
             of_group.update(
                 {at: _fitted(each, logs.ranges.get(at), fit) for at, each in of_group.items()}
@@ -133,7 +133,7 @@ def plan_transfer(
     )
 
 
-def _fitted(target: Target, log: LogRange | None, fit: Fit) -> Target:
+def _fitted(target: OffsetTarget, log: LogRange | None, fit: OutOfRange) -> OffsetTarget:
     """Refuse an offset that the partition does not have, or take the nearest that it has."""
     if target.offset is None or log is None:
         return target
@@ -142,16 +142,16 @@ def _fitted(target: Target, log: LogRange | None, fit: Fit) -> Target:
         return target
     if mark not in (OffsetMark.PAST_END, OffsetMark.BEFORE_START):
         text = "Its log start and end offsets are not known, so the offset cannot be checked."
-        return Target(target.offset, refusal=text)
+        return OffsetTarget(target.offset, refusal=text)
     past = mark is OffsetMark.PAST_END
     nearest = log.end if past else log.start
-    if fit is Fit.CLAMP and nearest is not None:
-        return Target(_moved(target.offset, nearest), mark)
+    if fit is OutOfRange.CLAMP and nearest is not None:
+        return OffsetTarget(_moved(target.offset, nearest), mark)
     end = (
         f"past the log end offset {log.end}" if past else f"before the log start offset {log.start}"
     )
     text = f"Offset {offset} is {end} of the partition there; --clamp commits {nearest} instead."
-    return Target(target.offset, mark, text)
+    return OffsetTarget(target.offset, mark, text)
 
 
 def _moved(offset: CommittedOffset, to: int) -> CommittedOffset:
@@ -165,7 +165,7 @@ _LOOK_BACK = 4
 def _fit_by_time(
     origin: AnyStore,
     cluster: GroupSource | None,
-    targets: Mapping[str, dict[At, Target]],
+    targets: Mapping[str, dict[At, OffsetTarget]],
     logs: Mapping[At, LogRange],
     problems: list[Problem],
 ) -> None:
@@ -202,21 +202,23 @@ def _fit_by_time(
             start = found.get((at, times[position])) if position in times else None
             here = source.ranges.get(at, LogRange())
             if here.start == here.end == position[2] and log.start == log.end is not None:
-                of_group[at] = Target(_moved(target.offset, log.end))
+                of_group[at] = OffsetTarget(_moved(target.offset, log.end))
             elif start is None:
                 text = refusals.get(
                     position, "The second store does not tell the times of its records."
                 )
-                of_group[at] = Target(target.offset, refusal=text)
+                of_group[at] = OffsetTarget(target.offset, refusal=text)
             elif start.start is not None:
-                of_group[at] = Target(_moved(target.offset, start.start))
+                of_group[at] = OffsetTarget(_moved(target.offset, start.start))
             elif log.end is not None:
-                of_group[at] = Target(_moved(target.offset, log.end), OffsetMark.NO_RECORD_SINCE)
+                of_group[at] = OffsetTarget(
+                    _moved(target.offset, log.end), OffsetMark.NO_RECORD_SINCE
+                )
             else:
                 text = (
                     "The second store has no record that late, and its log end offset is unknown."
                 )
-                of_group[at] = Target(target.offset, refusal=text)
+                of_group[at] = OffsetTarget(target.offset, refusal=text)
 
 
 def _times(

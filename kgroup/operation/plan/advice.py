@@ -16,14 +16,21 @@ from kgroup.operation.plan.assignor import CLASSES
 from kgroup.operation.plan.consumer_protocol import conditions
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
-    Habits,
+    ProgramBehavior,
     forecast,
     rolling_restart,
     stopped_group,
 )
 from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
 from kgroup.operation.plan.new_consumer import plan_new_consumer
-from kgroup.operation.plan.plan import Compared, Forecast, Plan, Precondition, Target, Verdict
+from kgroup.operation.plan.plan import (
+    Compared,
+    Forecast,
+    MigrationTarget,
+    Plan,
+    Precondition,
+    Verdict,
+)
 from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.running import RunningGroup, read_running
 from kgroup.operation.plan.static_membership import plan_static_membership, seconds
@@ -52,7 +59,7 @@ class Proposal:
         then: what happens with it, likewise.
     """
 
-    target: Target
+    target: MigrationTarget
     goal: str | None
     why: str
     against: str | None
@@ -92,15 +99,15 @@ class ListedTarget:
         command: how it is planned.
     """
 
-    target: Target
+    target: MigrationTarget
     meaning: str
     command: str
 
 
-_ARGUMENTS: Mapping[Target, str] = {
-    Target.ASSIGNOR: "STRATEGY GROUP...",
-    Target.PARTITIONS: "TOPIC=N [GROUP...]",
-    Target.EXTERNAL_OFFSETS: "GROUP... --sql URL",
+_ARGUMENTS: Mapping[MigrationTarget, str] = {
+    MigrationTarget.ASSIGNOR: "STRATEGY GROUP...",
+    MigrationTarget.PARTITIONS: "TOPIC=N [GROUP...]",
+    MigrationTarget.EXTERNAL_OFFSETS: "GROUP... --sql URL",
 }
 
 
@@ -111,7 +118,7 @@ def every_target() -> Report[ListedTarget]:
             ListedTarget(
                 each, each.sentence, f"kgroup plan {each} {_ARGUMENTS.get(each, 'GROUP...')}"
             )
-            for each in Target
+            for each in MigrationTarget
         )
     )
 
@@ -119,7 +126,7 @@ def every_target() -> Report[ListedTarget]:
 def advise(
     source: GroupSource,
     group_ids: Collection[str],
-    habits: Habits,
+    habits: ProgramBehavior,
     *,
     options: Sequence[str] = (),
     zookeeper: str | None = None,
@@ -162,7 +169,7 @@ def advise(
 
 
 def judge_strategy(
-    source: GroupSource, group_id: str, habits: Habits, *, options: Sequence[str] = ()
+    source: GroupSource, group_id: str, habits: ProgramBehavior, *, options: Sequence[str] = ()
 ) -> Proposal | str | None:
     """Judge as `advise` does whether a group gains by cooperative-sticky.
 
@@ -187,7 +194,7 @@ class _Advisor:
 
     source: GroupSource
     options: Sequence[str]
-    habits: Habits
+    habits: ProgramBehavior
 
     def of(self, row: GroupAdvice, group: Group) -> GroupAdvice:
         """Advise a group that has a coordinator."""
@@ -227,7 +234,7 @@ class _Advisor:
         if running.group.type is not GroupType.CLASSIC or strategy not in CLASSES:
             return
         if strategy == COOPERATIVE_STICKY:
-            yield f"{Target.ASSIGNOR} {strategy}: the group uses it."
+            yield f"{MigrationTarget.ASSIGNOR} {strategy}: the group uses it."
             return
         plans = {
             name: replace(each, config=replace(each.config, strategies=(COOPERATIVE_STICKY,)))
@@ -239,23 +246,23 @@ class _Advisor:
         )
         if _stops_as_long(now, then):
             yield (
-                f"{Target.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; owners would "
-                f"change {then.forecast.moved} times, and do {now.forecast.moved} times now."
+                f"{MigrationTarget.ASSIGNOR} {COOPERATIVE_STICKY}: {_stops(now, then)}; owners "
+                f"would change {then.forecast.moved} times, and do {now.forecast.moved} times now."
             )
             return
         yield Proposal(
-            Target.ASSIGNOR,
+            MigrationTarget.ASSIGNOR,
             COOPERATIVE_STICKY,
             f"With {strategy} all members give up everything at each rebalance; with "
             f"{COOPERATIVE_STICKY} only what moves stops. {_in_all(now, then)}".rstrip(),
             _against(now, then),
-            self._command(running.group.group_id, Target.ASSIGNOR, COOPERATIVE_STICKY),
+            self._command(running.group.group_id, MigrationTarget.ASSIGNOR, COOPERATIVE_STICKY),
             now,
             then,
         )
 
     def _consumer_protocol(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
-        target = Target.CONSUMER_PROTOCOL
+        target = MigrationTarget.CONSUMER_PROTOCOL
         change = ProtocolChange(running, False, bool(running.connectors), None, running.library)
         if not change.moved:
             yield f"{target}: every member speaks it."
@@ -283,7 +290,7 @@ class _Advisor:
         )
 
     def _static(self, running: RunningGroup) -> Iterator[Proposal | str]:
-        target = Target.STATIC_MEMBERSHIP
+        target = MigrationTarget.STATIC_MEMBERSHIP
         plan = plan_static_membership(running, self.habits)
         if refuted := _refuted(plan.preconditions):
             yield f"{target}: {refuted}"
@@ -351,7 +358,9 @@ class _Advisor:
         return kgroup_command(" ".join(("plan", *words)), (group_id,), self.options)
 
 
-def _restarted(scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits) -> Forecast:
+def _restarted(
+    scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
+) -> Forecast:
     return forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)[1]
 
 

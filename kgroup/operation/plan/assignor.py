@@ -18,8 +18,8 @@ from kgroup.operation.plan.connect import settable, tasks_one_by_one
 from kgroup.operation.plan.coordinator import kgroup_on
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
-    Habits,
-    Move,
+    PlayedStep,
+    ProgramBehavior,
     forecast,
     how_to_restart,
     rolling_restart,
@@ -27,12 +27,12 @@ from kgroup.operation.plan.forecast import (
 )
 from kgroup.operation.plan.plan import (
     Expected,
+    MigrationTarget,
     NaiveWay,
     Plan,
     PlanStep,
     Precondition,
-    Setting,
-    Target,
+    SettingChange,
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup, plan_each, plan_of
@@ -84,7 +84,7 @@ def plan_assignors(
     group_ids: Collection[str],
     strategy: str,
     told: _Lists,
-    habits: Habits,
+    habits: ProgramBehavior,
     library: str | None = None,
 ) -> Report[Plan]:
     """Plan for each of these groups, with what is said of members that are of it.
@@ -119,7 +119,11 @@ def plan_assignors(
 
 
 def plan_assignor(
-    running: RunningGroup, strategy: str, told: _Lists, habits: Habits, library: str | None = None
+    running: RunningGroup,
+    strategy: str,
+    told: _Lists,
+    habits: ProgramBehavior,
+    library: str | None = None,
 ) -> Plan:
     """Plan the way to a strategy.
 
@@ -164,7 +168,7 @@ def plan_assignor(
     if library == LIBRDKAFKA:
         preconditions.append(_of_librdkafka(strategy, lists))
     scenario = _supporting(running.scenario, lists)
-    plan = replace(plan_of(group, Target.ASSIGNOR, strategy, preconditions), assignor=now)
+    plan = replace(plan_of(group, MigrationTarget.ASSIGNOR, strategy, preconditions), assignor=now)
     if plan.is_refuted:
         return plan.refused()
     if set(lists.values()) == {(strategy,)}:
@@ -204,12 +208,12 @@ def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
         preconditions.append(_version(running, library))
     if library == LIBRDKAFKA:
         preconditions.append(_of_librdkafka(strategy, {}))
-    plan = plan_of(group, Target.ASSIGNOR, strategy, preconditions)
+    plan = plan_of(group, MigrationTarget.ASSIGNOR, strategy, preconditions)
     if plan.is_refuted:
         return plan.refused()
     step = started_with(
         f"{strategy} alone",
-        (Setting(None, STRATEGY, None, configured_strategies((strategy,), library)),),
+        (SettingChange(None, STRATEGY, None, configured_strategies((strategy,), library)),),
         (f"{kgroup_on(group, 'describe')} shows the strategy {strategy}.",),
         Expected(GroupType.CLASSIC, strategy, members=1),
     )
@@ -348,9 +352,9 @@ def _bounces(
     scenario: Scenario,
     lists: _Lists,
     strategy: str,
-    habits: Habits,
+    habits: ProgramBehavior,
     library: str | None,
-) -> list[Move]:
+) -> list[PlayedStep]:
     moves = []
     alone = dict.fromkeys(lists, (strategy,))
     if not all(strategy in each for each in lists.values()):
@@ -373,7 +377,9 @@ def _bounces(
     return [*moves, _rolling(step, scenario, alone, habits)]
 
 
-def _rolling(step: PlanStep, scenario: Scenario, after: _Lists, habits: Habits) -> Move:
+def _rolling(
+    step: PlanStep, scenario: Scenario, after: _Lists, habits: ProgramBehavior
+) -> PlayedStep:
     plans = {name: _listing(scenario.members[name], after[name]) for name in step.restarted}
     return rolling_restart(step, scenario, plans, habits)
 
@@ -385,7 +391,7 @@ def _restart(
     title: str,
     strategy: str,
     seen: str,
-    habits: Habits,
+    habits: ProgramBehavior,
     library: str | None,
 ) -> PlanStep:
     restarted = tuple(name for name in before if before[name] != after[name])
@@ -417,9 +423,9 @@ def _stopped(
     scenario: Scenario,
     lists: _Lists,
     strategy: str,
-    habits: Habits,
+    habits: ProgramBehavior,
     library: str | None,
-) -> Move:
+) -> PlayedStep:
     alone = dict.fromkeys(lists, (strategy,))
     title = f"Stop the whole group, and start it with {strategy}"
     step = replace(
@@ -435,19 +441,21 @@ def _stopped(
     return stopped_group(step, scenario, plans, habits)
 
 
-def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: Habits) -> NaiveWay:
+def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: ProgramBehavior) -> NaiveWay:
     """Play what comes of a single rolling restart with the new strategy alone."""
     plans = {name: _listing(scenario.members[name], (strategy,)) for name in lists}
     _, found = forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)
     return NaiveWay(f"One rolling restart, with {strategy} alone", found)
 
 
-def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[Setting, ...]:
+def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[SettingChange, ...]:
     """Say what changes: once for all members where it is the same."""
 
-    def setting(member: str | None, was: tuple[str, ...], becomes: tuple[str, ...]) -> Setting:
+    def setting(
+        member: str | None, was: tuple[str, ...], becomes: tuple[str, ...]
+    ) -> SettingChange:
         texts = (configured_strategies(names, library) for names in (was, becomes))
-        return Setting(member, STRATEGY, *texts)
+        return SettingChange(member, STRATEGY, *texts)
 
     changes = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
     if len(set(changes.values())) == 1 and len(changes) == len(before):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from kgroup.model.group import Member
-from kgroup.operation.plan.plan import Precondition, Setting, Verdict
+from kgroup.operation.plan.plan import Precondition, SettingChange, Verdict
 from kgroup.operation.report import first_names
 
 OVERRIDE = "consumer.override."
@@ -100,10 +100,10 @@ def _requests(connectors: tuple[str, ...], what: str) -> str:
     return ", ".join(f"PUT /connectors/{quote(each, safe='')}/{what}" for each in connectors)
 
 
-def shared_settings(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+def shared_settings(settings: tuple[SettingChange, ...]) -> tuple[SettingChange, ...]:
     """Give settings as a connector has them, once for all of its tasks."""
-    found: dict[str, Setting] = {}
+    found: dict[str, SettingChange] = {}
     for each in settings:
         name = OVERRIDE + each.name
-        found.setdefault(name, Setting(None, name, each.before, each.after))
+        found.setdefault(name, SettingChange(None, name, each.before, each.after))
     return tuple(found.values())

@@ -32,8 +32,8 @@ from kgroup.operation.plan.coordinator import (
 )
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
-    Habits,
-    Move,
+    PlayedStep,
+    ProgramBehavior,
     forecast,
     how_to_restart,
     rolling_restart,
@@ -41,11 +41,11 @@ from kgroup.operation.plan.forecast import (
 )
 from kgroup.operation.plan.plan import (
     Expected,
+    MigrationTarget,
     NaiveWay,
     Plan,
     PlanStep,
     Precondition,
-    Target,
     Verdict,
 )
 from kgroup.operation.plan.protocol_change import ProtocolChange
@@ -332,7 +332,7 @@ _IN_ORDER = "Let it stop in order, so that what it has read is committed."
 
 def plan_consumer_protocol(
     running: RunningGroup,
-    habits: Habits,
+    habits: ProgramBehavior,
     *,
     back: bool = False,
     assignor: str | None = None,
@@ -363,7 +363,7 @@ def plan_consumer_protocol(
     stops = stops or bool(running.connectors)  # whose settings, and restarts, are one
     change = ProtocolChange(running, back, stops, assignor, library)
     plan = plan_of(
-        *(group, Target.CONSUMER_PROTOCOL, "back" if back else None, (running.rests,)),
+        *(group, MigrationTarget.CONSUMER_PROTOCOL, "back" if back else None, (running.rests,)),
         f"Nothing is to be done: every member speaks the {change.protocol} protocol.",
     )
     if not (change.moved or running.is_stopped):
@@ -399,7 +399,7 @@ def _summary(change: ProtocolChange) -> str:
     return f"To the {change.protocol} protocol {way}."
 
 
-def _moves(change: ProtocolChange, habits: Habits) -> list[Move]:
+def _moves(change: ProtocolChange, habits: ProgramBehavior) -> list[PlayedStep]:
     if change.stops:
         return [_stopped(change, habits)]
     if change.back:
@@ -413,12 +413,16 @@ def _moves(change: ProtocolChange, habits: Habits) -> list[Move]:
     ]
 
 
-def _rolling(change: ProtocolChange, step: PlanStep, habits: Habits) -> Move:
+def _rolling(change: ProtocolChange, step: PlanStep, habits: ProgramBehavior) -> PlayedStep:
     return rolling_restart(step, change.running.scenario, change.plans(step.restarted), habits)
 
 
 def _step(
-    change: ProtocolChange, names: Sequence[str], title: str, see: Sequence[str], habits: Habits
+    change: ProtocolChange,
+    names: Sequence[str],
+    title: str,
+    see: Sequence[str],
+    habits: ProgramBehavior,
 ) -> PlanStep:
     count = len(change.running.by_name)
     if change.back:
@@ -465,7 +469,7 @@ def _way_back(change: ProtocolChange) -> str:
     return f"As {MIGRATION_POLICY} is {policy}, {other}."
 
 
-def _first_step(change: ProtocolChange, names: Sequence[str], habits: Habits) -> PlanStep:
+def _first_step(change: ProtocolChange, names: Sequence[str], habits: ProgramBehavior) -> PlanStep:
     """Restart one member alone: it makes the group a consumer group, and shows whether it may."""
     if change.is_eager:
         others = (
@@ -507,7 +511,7 @@ def _is_consumer_group(change: ProtocolChange) -> str:
     )
 
 
-def _others_step(change: ProtocolChange, names: Sequence[str], habits: Habits) -> PlanStep:
+def _others_step(change: ProtocolChange, names: Sequence[str], habits: ProgramBehavior) -> PlanStep:
     see = [
         "Each member that is back is told by heartbeats what to give up and what to take, and "
         "reads on meanwhile.",
@@ -532,7 +536,7 @@ def _others_step(change: ProtocolChange, names: Sequence[str], habits: Habits) -
     )
 
 
-def _back_step(change: ProtocolChange, habits: Habits) -> PlanStep:
+def _back_step(change: ProtocolChange, habits: ProgramBehavior) -> PlanStep:
     names = change.moved
     title = "Restart every member with the classic protocol"
     if len(names) < len(change.running.by_name):
@@ -553,7 +557,7 @@ def _back_step(change: ProtocolChange, habits: Habits) -> PlanStep:
     )
 
 
-def _stopped(change: ProtocolChange, habits: Habits) -> Move:
+def _stopped(change: ProtocolChange, habits: ProgramBehavior) -> PlayedStep:
     names = tuple(change.running.by_name)
     step = _step(
         change,
@@ -571,7 +575,7 @@ def _stopped(change: ProtocolChange, habits: Habits) -> Move:
     return stopped_group(step, change.running.scenario, change.plans(names), habits)
 
 
-def _naive(change: ProtocolChange, habits: Habits) -> NaiveWay:
+def _naive(change: ProtocolChange, habits: ProgramBehavior) -> NaiveWay:
     """Play what comes of stopping the group."""
     plans = change.plans(tuple(change.running.by_name))
     move = stopped_group(NOT_PLANNED, change.running.scenario, plans, habits)

@@ -18,8 +18,8 @@ from kgroup.operation.plan.connect import how_to_resume
 from kgroup.operation.plan.coordinator import address_of, kgroup_on
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
-    Habits,
-    Move,
+    PlayedStep,
+    ProgramBehavior,
     copied_offsets,
     forecast,
     how_to_restart,
@@ -29,13 +29,13 @@ from kgroup.operation.plan.forecast import (
 )
 from kgroup.operation.plan.plan import (
     Expected,
+    MigrationTarget,
     NaiveWay,
     OffsetCopy,
     Plan,
     PlanStep,
     Precondition,
-    Setting,
-    Target,
+    SettingChange,
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup, plan_of
@@ -234,7 +234,7 @@ def plan_external_offsets(
     source: GroupSource,
     table: OffsetTable,
     copy: OffsetCopy,
-    habits: Habits,
+    habits: ProgramBehavior,
     *,
     to_kafka: bool = False,
     rolling: bool = False,
@@ -258,7 +258,7 @@ def plan_external_offsets(
     if to_kafka:
         copy = replace(copy, origin=copy.goal, goal=copy.origin)
     conditions = preconditions(running, table, stores, to_kafka=to_kafka, rolling=rolling)
-    plan = plan_of(running.group, Target.EXTERNAL_OFFSETS, copy.goal, conditions)
+    plan = plan_of(running.group, MigrationTarget.EXTERNAL_OFFSETS, copy.goal, conditions)
     if plan.is_refuted:
         return plan.refused()
     if found := reached(stores, to_kafka=to_kafka):
@@ -321,9 +321,9 @@ class _Way:
     running: RunningGroup
     scenario: Scenario
     copy: OffsetCopy
-    habits: Habits
+    habits: ProgramBehavior
 
-    def first_copy(self) -> Move:
+    def first_copy(self) -> PlayedStep:
         """Make the table while members run."""
         copy = replace(self.copy, creates_table=True, is_last=False)
         step = PlanStep(
@@ -338,7 +338,7 @@ class _Way:
         )
         return copied_offsets(step, None)
 
-    def stopped(self, goal: KeptIn) -> list[Move]:
+    def stopped(self, goal: KeptIn) -> list[PlayedStep]:
         """Stop all members, copy, and start them."""
         stop = PlanStep(
             0,
@@ -351,7 +351,7 @@ class _Way:
         )
         return [stopped_members(stop, self.scenario, self.habits), *self.copied_and_started(goal)]
 
-    def copied_and_started(self, goal: KeptIn) -> list[Move]:
+    def copied_and_started(self, goal: KeptIn) -> list[PlayedStep]:
         """Copy the offsets of members that are stopped, and start them."""
         group_id = self._group_id
         to = "the table" if goal is KeptIn.EXTERNAL else "Kafka"
@@ -374,7 +374,7 @@ class _Way:
             started_group(start, self.scenario, self._plans(goal), self.habits),
         ]
 
-    def rolling(self, goal: KeptIn) -> list[Move]:
+    def rolling(self, goal: KeptIn) -> list[PlayedStep]:
         """Restart members twice: both versions of each round understand each other."""
         before = "as it was" if goal is KeptIn.EXTERNAL else "that goes by the table"
         backs = {
@@ -420,7 +420,7 @@ class _Way:
         }
 
     def _restart(self, offsets: KeptIn, title: str) -> PlanStep:
-        settings: tuple[Setting, ...] = (Setting(None, _AUTO_COMMIT, None, "false"),)
+        settings: tuple[SettingChange, ...] = (SettingChange(None, _AUTO_COMMIT, None, "false"),)
         if offsets is KeptIn.KAFKA or self.running.connectors:  # Connect commits by itself
             settings = ()
         comparison = self.copy.comparison(self._group_id, self._server)

@@ -39,7 +39,7 @@ _VARIES = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class ProgramBehavior:
     """What no source tells of a group's programs.
 
     Attributes:
@@ -60,14 +60,14 @@ class Habits:
         return self.at_once or -(-members // _MOST_ROUNDS)
 
 
-USUAL = Habits()
+USUAL = ProgramBehavior()
 
 NOT_PLANNED = PlanStep(0, "", expected=Expected())
 """The step of a way that is only played: nobody takes it, and nothing of it is told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PlayedStep:
     """A step of a plan, and what is played for it.
 
     Attributes:
@@ -85,8 +85,8 @@ def rolling_restart(
     step: PlanStep,
     scenario: Scenario,
     plans: Mapping[str, MemberPlan | ConnectorPlan],
-    habits: Habits,
-) -> Move:
+    habits: ProgramBehavior,
+) -> PlayedStep:
     """Restart members one after another, or some at a time, when the group rests again."""
     pause_ms = habits.restart_ms + rest_ms(scenario, habits)
     at_once = habits.restarted_at_once(len(plans))
@@ -94,12 +94,12 @@ def rolling_restart(
         Step(number // at_once * pause_ms, Action.RESTART, name, habits.restart_ms, plan)
         for number, (name, plan) in enumerate(plans.items())
     )
-    return Move(step, steps, -(-len(steps) // at_once) * pause_ms)
+    return PlayedStep(step, steps, -(-len(steps) // at_once) * pause_ms)
 
 
 def removing_restart(
-    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
-) -> Move:
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
+) -> PlayedStep:
     """Restart members likewise; while each is away somebody removes it, as it does not leave."""
     move = rolling_restart(step, scenario, plans, habits)
     later_ms = min(BEGIN_MS, habits.restart_ms // 2)
@@ -108,7 +108,9 @@ def removing_restart(
     return replace(move, steps=tuple(steps))
 
 
-def topic_grows(step: PlanStep, scenario: Scenario, topic: str, count: int, habits: Habits) -> Move:
+def topic_grows(
+    step: PlanStep, scenario: Scenario, topic: str, count: int, habits: ProgramBehavior
+) -> PlayedStep:
     """Give a topic more partitions, and wait until whoever looks for them has."""
     ages = [
         plan.config.metadata_max_age_ms
@@ -116,10 +118,10 @@ def topic_grows(step: PlanStep, scenario: Scenario, topic: str, count: int, habi
         if plan.config.group_protocol == "classic"
     ]
     steps = (Step(0, Action.ADD_PARTITIONS, topic=topic, count=count),)
-    return Move(step, steps, max(ages, default=0) + 2 * rest_ms(scenario, habits))
+    return PlayedStep(step, steps, max(ages, default=0) + 2 * rest_ms(scenario, habits))
 
 
-def how_to_restart(habits: Habits, members: int) -> str:
+def how_to_restart(habits: ProgramBehavior, members: int) -> str:
     """Say how a rolling restart goes on."""
     at_once = habits.restarted_at_once(members)
     what = "one member" if at_once == 1 else f"{at_once} members at a time"
@@ -127,38 +129,38 @@ def how_to_restart(habits: Habits, members: int) -> str:
 
 
 def stopped_group(
-    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
-) -> Move:
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
+) -> PlayedStep:
     """Stop members all at once, and start them, each with its plan, when the group is empty.
 
     Static members do not leave: it is empty when their sessions have expired.
     """
     away_ms = _away_ms(scenario, habits)
     steps = tuple(Step(0, Action.RESTART, name, away_ms, plan) for name, plan in plans.items())
-    return Move(step, steps, away_ms + rest_ms(scenario, habits))
+    return PlayedStep(step, steps, away_ms + rest_ms(scenario, habits))
 
 
-def stopped_members(step: PlanStep, scenario: Scenario, habits: Habits) -> Move:
+def stopped_members(step: PlanStep, scenario: Scenario, habits: ProgramBehavior) -> PlayedStep:
     """Stop members all at once, and wait until the group is empty."""
     steps = tuple(Step(0, Action.STOP, name) for name in scenario.members)
-    return Move(step, steps, _away_ms(scenario, habits))
+    return PlayedStep(step, steps, _away_ms(scenario, habits))
 
 
 def started_group(
-    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: Habits
-) -> Move:
+    step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
+) -> PlayedStep:
     """Start members that are stopped, each with its plan."""
     steps = tuple(Step(0, Action.START, name, plan=plan) for name, plan in plans.items())
-    return Move(step, steps, rest_ms(scenario, habits))
+    return PlayedStep(step, steps, rest_ms(scenario, habits))
 
 
-def copied_offsets(step: PlanStep, to: KeptIn | None) -> Move:
+def copied_offsets(step: PlanStep, to: KeptIn | None) -> PlayedStep:
     """Copy offsets between Kafka and an external store; None: for nobody to go by them."""
     steps = () if to is None else (Step(0, Action.COPY_OFFSETS, to=to),)
-    return Move(step, steps, _COPY_MS)
+    return PlayedStep(step, steps, _COPY_MS)
 
 
-def _away_ms(scenario: Scenario, habits: Habits) -> int:
+def _away_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
     sessions = [
         plan.config.session_timeout_ms
         for plan in scenario.members.values()
@@ -167,7 +169,7 @@ def _away_ms(scenario: Scenario, habits: Habits) -> int:
     return max([habits.restart_ms, *(each + _SPARE_MS for each in sessions)])
 
 
-def rest_ms(scenario: Scenario, habits: Habits) -> int:
+def rest_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
     """How long it takes until a group rests: some rounds in which each member is heard of once.
 
     On ZooKeeper, in which each tries once more to get what others still own.
@@ -183,7 +185,7 @@ def rest_ms(scenario: Scenario, habits: Habits) -> int:
 
 
 def forecast(
-    scenario: Scenario, moves: Sequence[Move], habits: Habits
+    scenario: Scenario, moves: Sequence[PlayedStep], habits: ProgramBehavior
 ) -> tuple[tuple[PlanStep, ...], Forecast]:
     """Play moves one after another.
 
@@ -221,7 +223,7 @@ def _most_read_again(courses: Sequence[Forecast]) -> Forecast:
 
 
 def _played(
-    scenario: Scenario, moves: Sequence[Move], habits: Habits
+    scenario: Scenario, moves: Sequence[PlayedStep], habits: ProgramBehavior
 ) -> tuple[tuple[PlanStep, ...], Forecast]:
     paced_scenario = paced(scenario, habits)
     parts = [
@@ -247,7 +249,7 @@ def _played(
     return found, _measured(played, begin, played, first)
 
 
-def paced(scenario: Scenario, habits: Habits) -> Scenario:
+def paced(scenario: Scenario, habits: ProgramBehavior) -> Scenario:
     """Let members take as long from one poll() to the next as their programs do."""
     busy_ms = habits.poll_ms
     return replace(
@@ -269,7 +271,7 @@ def beginning_at(scenario: Scenario, reset: str) -> Scenario:
     return replace(scenario, members=members)
 
 
-def _put(step: Step, habits: Habits) -> Step:
+def _put(step: Step, habits: ProgramBehavior) -> Step:
     plan = step.plan
     if plan is None:
         return step
@@ -278,7 +280,7 @@ def _put(step: Step, habits: Habits) -> Step:
     return replace(step, plan=replace(plan, processing_ms=habits.poll_ms))
 
 
-def _varied(name: str, plan: MemberPlan, habits: Habits) -> MemberPlan:
+def _varied(name: str, plan: MemberPlan, habits: ProgramBehavior) -> MemberPlan:
     """Let a member take a little shorter from one poll() to the next than is said, as others do.
 
     All that join a generation begin at once. If each took just as long as the others they would

@@ -15,8 +15,8 @@ from kgroup.model.group import GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
-    Habits,
-    Move,
+    PlayedStep,
+    ProgramBehavior,
     forecast,
     how_to_restart,
     rolling_restart,
@@ -24,12 +24,12 @@ from kgroup.operation.plan.forecast import (
 from kgroup.operation.plan.new_consumer import copy_step
 from kgroup.operation.plan.plan import (
     Expected,
+    MigrationTarget,
     NaiveWay,
     Plan,
     PlanStep,
     Precondition,
-    Setting,
-    Target,
+    SettingChange,
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup, plan_of
@@ -42,14 +42,14 @@ STORAGE = "offsets.storage"
 DUAL = "dual.commit.enabled"
 
 
-def plan_kafka_offsets(old: OldGroup, habits: Habits) -> Plan:
+def plan_kafka_offsets(old: OldGroup, habits: ProgramBehavior) -> Plan:
     """Plan the way of a group's commits to Kafka; those of one that is stopped are copied."""
     running = old.running
     if running is None:
         return _of_stopped(old)
     store, storage = old.storage
     conditions = _preconditions(old, running, store, storage)
-    plan = plan_of(old.group, Target.KAFKA_OFFSETS, None, conditions)
+    plan = plan_of(old.group, MigrationTarget.KAFKA_OFFSETS, None, conditions)
     if plan.is_refuted:
         return plan.refused()
     if store is CommitStore.KAFKA:
@@ -81,12 +81,12 @@ def _of_stopped(old: OldGroup) -> Plan:
         _client_version(old),
         *([] if store is CommitStore.KAFKA else [old.leftovers]),
     )
-    plan = plan_of(old.group, Target.KAFKA_OFFSETS, None, conditions)
+    plan = plan_of(old.group, MigrationTarget.KAFKA_OFFSETS, None, conditions)
     if plan.is_refuted:
         return plan.refused()
     start = started_with(
         "commits to Kafka alone",
-        (Setting(None, STORAGE, None, "kafka"), Setting(None, DUAL, None, "false")),
+        (SettingChange(None, STORAGE, None, "kafka"), SettingChange(None, DUAL, None, "false")),
         (f"kgroup describe {quote(group_id)} {old.places.in_zookeeper} shows members.",),
         Expected(GroupType.ZOOKEEPER, members=1, commits=CommitStore.KAFKA),
     )
@@ -148,8 +148,11 @@ def _plans(scenario: Scenario, *, is_dual: bool) -> Mapping[str, ConnectorPlan]:
     }
 
 
-def _to_both(old: OldGroup, scenario: Scenario, habits: Habits) -> Move:
-    settings = (Setting(None, STORAGE, "zookeeper", "kafka"), Setting(None, DUAL, None, "true"))
+def _to_both(old: OldGroup, scenario: Scenario, habits: ProgramBehavior) -> PlayedStep:
+    settings = (
+        SettingChange(None, STORAGE, "zookeeper", "kafka"),
+        SettingChange(None, DUAL, None, "true"),
+    )
     step = _restart(
         old,
         habits,
@@ -163,13 +166,13 @@ def _to_both(old: OldGroup, scenario: Scenario, habits: Habits) -> Move:
     return rolling_restart(step, scenario, _plans(scenario, is_dual=True), habits)
 
 
-def _to_kafka(old: OldGroup, scenario: Scenario, habits: Habits) -> Move:
+def _to_kafka(old: OldGroup, scenario: Scenario, habits: ProgramBehavior) -> PlayedStep:
     copy = old.places.offsets("copy", "kafka", "zookeeper", old.group.group_id)
     step = _restart(
         old,
         habits,
         "Restart every member with commits to Kafka alone",
-        (Setting(None, DUAL, "true", "false"),),
+        (SettingChange(None, DUAL, "true", "false"),),
         CommitStore.KAFKA,
         "Kafka is ahead of ZooKeeper, where commits stay as they are.",
         f"Restart the members one after another with {DUAL}=true, and wait until both stores have "
@@ -182,9 +185,9 @@ def _to_kafka(old: OldGroup, scenario: Scenario, habits: Habits) -> Move:
 
 def _restart(
     old: OldGroup,
-    habits: Habits,
+    habits: ProgramBehavior,
     title: str,
-    settings: tuple[Setting, ...],
+    settings: tuple[SettingChange, ...],
     commits: CommitStore,
     seen: str,
     back: str,
@@ -214,7 +217,7 @@ def _restart(
     )
 
 
-def _naive(scenario: Scenario, habits: Habits) -> NaiveWay:
+def _naive(scenario: Scenario, habits: ProgramBehavior) -> NaiveWay:
     """Play what comes of a single rolling restart, to Kafka alone.
 
     Who looks there finds nothing, and begins where `auto.offset.reset` says.

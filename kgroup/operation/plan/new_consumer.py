@@ -20,15 +20,15 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.operation.plan.assignor import CLASSES
-from kgroup.operation.plan.forecast import Habits, costs, rest_ms
+from kgroup.operation.plan.forecast import ProgramBehavior, costs, rest_ms
 from kgroup.operation.plan.plan import (
     Expected,
     Forecast,
+    MigrationTarget,
     NaiveWay,
     Plan,
     PlanStep,
     Precondition,
-    Target,
     Verdict,
 )
 from kgroup.operation.plan.running import plan_of
@@ -98,7 +98,7 @@ def new_members(scenario: Scenario, strategy: str) -> Mapping[str, Mapping[str, 
 
 
 def replaced(
-    scenario: Scenario, members: Mapping[str, Mapping[str, MemberPlan]], habits: Habits
+    scenario: Scenario, members: Mapping[str, Mapping[str, MemberPlan]], habits: ProgramBehavior
 ) -> Replacement:
     """Stop all old consumers at once, and start all new ones where the old ones have committed.
 
@@ -120,7 +120,10 @@ def replaced(
 
 
 def replaced_one_by_one(
-    scenario: Scenario, members: Mapping[str, Mapping[str, MemberPlan]], habits: Habits, before: int
+    scenario: Scenario,
+    members: Mapping[str, Mapping[str, MemberPlan]],
+    habits: ProgramBehavior,
+    before: int,
 ) -> Forecast:
     """Replace old consumers one after another, without a copy of what they have committed.
 
@@ -153,7 +156,7 @@ def replaced_one_by_one(
 
 
 def _stopped(
-    scenario: Scenario, stops: Mapping[str, int], end_ms: int, habits: Habits
+    scenario: Scenario, stops: Mapping[str, int], end_ms: int, habits: ProgramBehavior
 ) -> Simulation:
     steps = tuple(Step(at_ms, Action.STOP, name) for name, at_ms in stops.items())
     connectors: dict[str, ConnectorPlan] = {
@@ -168,7 +171,7 @@ def _started(
     scenario: Scenario,
     begins: Mapping[str, tuple[int, MemberPlan]],
     end_ms: int,
-    habits: Habits,
+    habits: ProgramBehavior,
     *,
     is_copied: bool,
 ) -> Simulation:
@@ -256,12 +259,12 @@ def _neither_ms(old: Sequence[Ownership], new: Sequence[Ownership]) -> int:
 _Members = Mapping[str, Mapping[str, MemberPlan]]
 
 
-def plan_new_consumer(old: OldGroup, habits: Habits) -> Plan:
+def plan_new_consumer(old: OldGroup, habits: ProgramBehavior) -> Plan:
     """Plan how Java's consumers take the place of those on ZooKeeper.
 
     A group that was stopped already is at the second step.
     """
-    plan = plan_of(old.group, Target.NEW_CONSUMER, None, _preconditions(old))
+    plan = plan_of(old.group, MigrationTarget.NEW_CONSUMER, None, _preconditions(old))
     if old.running is None and old.kafka_members:
         text = f"Nothing is to be done: {_count(old.kafka_members)} of Kafka's coordinator, and "
         summary = f"{text}nobody on ZooKeeper."

@@ -23,7 +23,7 @@ from kgroup.operation.plan.coordinator import kafka_tool, kgroup_on
 from kgroup.operation.plan.forecast import (
     BEGIN_MS,
     NOT_PLANNED,
-    Habits,
+    ProgramBehavior,
     beginning_at,
     forecast,
     how_to_restart,
@@ -34,12 +34,12 @@ from kgroup.operation.plan.forecast import (
 from kgroup.operation.plan.plan import (
     Expected,
     Forecast,
+    MigrationTarget,
     NaiveWay,
     Plan,
     PlanStep,
     Precondition,
-    Setting,
-    Target,
+    SettingChange,
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup, plan_each, plan_of
@@ -238,7 +238,7 @@ def plan_partitions(
     topic: str,
     count: int,
     group_ids: tuple[str, ...],
-    habits: Habits,
+    habits: ProgramBehavior,
     *,
     reset: str | None = None,
     max_age_ms: int = 300_000,
@@ -389,7 +389,7 @@ def _plan(
     topic: str,
     count: int,
     told: int | None,
-    habits: Habits,
+    habits: ProgramBehavior,
     reset: str | None,
 ) -> Plan:
     """Plan for one group.
@@ -417,7 +417,7 @@ def _plan(
         is_told=told is not None,
         is_restarted=is_restarted,
     )
-    plan = plan_of(group, Target.PARTITIONS, f"{topic}={count}", conditions)
+    plan = plan_of(group, MigrationTarget.PARTITIONS, f"{topic}={count}", conditions)
     if before == count:
         return replace(plan, summary=_reached(group, topic, count, is_told=told is not None))
     if plan.is_refuted:
@@ -478,7 +478,7 @@ def _of_stopped(
         )
     before = told or max(committed) + 1
     conditions = preconditions(running, topic, before, count, reset, is_told=told is not None)
-    plan = plan_of(group, Target.PARTITIONS, f"{topic}={count}", conditions)
+    plan = plan_of(group, MigrationTarget.PARTITIONS, f"{topic}={count}", conditions)
     if before == count:
         return replace(plan, summary=_reached(group, topic, count, is_told=told is not None))
     if plan.is_refuted:
@@ -525,7 +525,7 @@ def _of_a_time(reset: str, *, is_restarted: bool) -> str:
     )
 
 
-def _begins_at_first(reset: str | None, scenario: Scenario, habits: Habits) -> bool:
+def _begins_at_first(reset: str | None, scenario: Scenario, habits: ProgramBehavior) -> bool:
     """Tell whether members read new partitions from the first record when they get to own them."""
     since_ms = None if reset is None else reset_duration_ms(reset)
     if since_ms is None:
@@ -533,7 +533,7 @@ def _begins_at_first(reset: str | None, scenario: Scenario, habits: Habits) -> b
     return since_ms >= topic_grows(NOT_PLANNED, scenario, "", 0, habits).duration_ms
 
 
-def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> Forecast:
+def _at_worst(scenario: Scenario, topic: str, count: int, habits: ProgramBehavior) -> Forecast:
     """Play what comes of more partitions at the worst time.
 
     Members of the consumer protocol learn of them with their heartbeats: the worst is that all have
@@ -551,7 +551,7 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: Habits) -> For
 
 
 def _as_configured(
-    scenario: Scenario, reset: str | None, max_age_ms: int, habits: Habits
+    scenario: Scenario, reset: str | None, max_age_ms: int, habits: ProgramBehavior
 ) -> Scenario:
     """Give members these settings; Kafka's default where nobody says what they have.
 
@@ -569,7 +569,12 @@ def _as_configured(
 
 
 def _restart(
-    running: RunningGroup, topic: str, before: int, count: int, reset: str | None, habits: Habits
+    running: RunningGroup,
+    topic: str,
+    before: int,
+    count: int,
+    reset: str | None,
+    habits: ProgramBehavior,
 ) -> PlanStep:
     members = tuple(running.scenario.members)
     how: tuple[str, ...] = (how_to_restart(habits, len(members)),)
@@ -579,7 +584,7 @@ def _restart(
         0,
         f"Restart every member with {RESET}=earliest",
         members,
-        (Setting(None, RESET, reset, "earliest"),),
+        (SettingChange(None, RESET, reset, "earliest"),),
         (
             *how,
             f"Or, where the group may stop for a while, in place of this: stop it, take step 2, "

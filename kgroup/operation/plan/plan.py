@@ -14,7 +14,7 @@ from kgroup.operation.report import first_names
 from kgroup.word import Word
 
 
-class Target(Word):
+class MigrationTarget(Word):
     """What a group is to be moved to."""
 
     ASSIGNOR = ("assignor", "Another strategy by which members assign partitions.")
@@ -56,7 +56,7 @@ class Precondition:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class SettingChange:
     """A setting of a client that is to be changed.
 
     Attributes:
@@ -231,7 +231,7 @@ class PlanStep:
     number: int
     title: str
     restarted: tuple[str, ...] = ()
-    settings: tuple[Setting, ...] = ()
+    settings: tuple[SettingChange, ...] = ()
     actions: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     see: tuple[str, ...] = ()
@@ -284,7 +284,7 @@ class Plan:
     """
 
     group_id: str
-    target: Target
+    target: MigrationTarget
     goal: str | None
     summary: str
     type: GroupType | None

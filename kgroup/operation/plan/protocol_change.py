@@ -13,7 +13,7 @@ from kgroup.model.group import Group, GroupType
 from kgroup.model.pattern import parse_regex
 from kgroup.operation.plan.assignor import STRATEGY, configured_strategies
 from kgroup.operation.plan.coordinator import CONSUMER_SESSION, Brokers
-from kgroup.operation.plan.plan import Setting
+from kgroup.operation.plan.plan import SettingChange
 from kgroup.operation.plan.running import RunningGroup
 from kgroup.simulation.client.config import COOPERATIVE_STICKY, ClientConfig
 from kgroup.simulation.scenario.scenario import MemberPlan
@@ -141,28 +141,28 @@ class ProtocolChange:
 
     # --- for people ---
 
-    def settings(self, names: Sequence[str]) -> Iterator[Setting]:
+    def settings(self, names: Sequence[str]) -> Iterator[SettingChange]:
         """Say what is to be set for members; settings of the other protocol are refused."""
         session_ms = self.brokers.number(CONSUMER_SESSION)
         if self.back:
             assert self.assignor is not None
             asked = {each.assignor for each in self.group.members}
-            yield Setting(None, _PROTOCOL, "consumer", "classic")
-            yield Setting(None, _REMOTE, asked.pop() if len(asked) == 1 else None, None)
-            yield Setting(
+            yield SettingChange(None, _PROTOCOL, "consumer", "classic")
+            yield SettingChange(None, _REMOTE, asked.pop() if len(asked) == 1 else None, None)
+            yield SettingChange(
                 None, STRATEGY, None, configured_strategies((self.assignor,), self.library)
             )
             if session_ms is not None and session_ms != _JAVA_SESSION_MS:
-                yield Setting(None, _SESSION, None, str(session_ms))
+                yield SettingChange(None, _SESSION, None, str(session_ms))
             return
-        yield Setting(None, _PROTOCOL, "classic", "consumer")
+        yield SettingChange(None, _PROTOCOL, "classic", "consumer")
         if self.asked_for is not None:
-            yield Setting(None, _REMOTE, None, self.asked_for)
-        yield Setting(None, STRATEGY, None, None)
+            yield SettingChange(None, _REMOTE, None, self.asked_for)
+        yield SettingChange(None, STRATEGY, None, None)
         told = {self.running.by_name[each].session_timeout_ms for each in names}
         was = told.pop() if len(told) == 1 else None
-        yield Setting(None, _SESSION, None if was is None else str(was), None)
-        yield Setting(None, _HEARTBEAT, None, None)
+        yield SettingChange(None, _SESSION, None if was is None else str(was), None)
+        yield SettingChange(None, _HEARTBEAT, None, None)
 
     @property
     def _sessions(self) -> tuple[int, int] | None:

@@ -13,8 +13,8 @@ from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
 from kgroup.operation.plan.connect import shared_settings, sink_connectors
 from kgroup.operation.plan.coordinator import NO_BROKERS, Brokers, kgroup_on, read_brokers
-from kgroup.operation.plan.forecast import USUAL, Habits, beginning_at, paced
-from kgroup.operation.plan.plan import Plan, PlannedMember, Precondition, Target, Verdict
+from kgroup.operation.plan.forecast import USUAL, ProgramBehavior, beginning_at, paced
+from kgroup.operation.plan.plan import MigrationTarget, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.running_group import assumptions, member_names, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario, Start
@@ -143,7 +143,7 @@ class RunningGroup:
 
 def plan_of(
     group: Group,
-    target: Target,
+    target: MigrationTarget,
     goal: str | None,
     preconditions: Iterable[Precondition],
     summary: str = "",
@@ -172,7 +172,7 @@ def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:
 def read_running(
     source: GroupSource,
     group_id: str,
-    habits: Habits = USUAL,
+    habits: ProgramBehavior = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
     expected: str = _CONSUMERS,
 ) -> RunningGroup:
@@ -221,7 +221,7 @@ def _is_stopped(found: Group) -> bool:
     return found.state is GroupState.EMPTY and not found.members
 
 
-def _restarts(scenario: Scenario, habits: Habits) -> str:
+def _restarts(scenario: Scenario, habits: ProgramBehavior) -> str:
     at_once = habits.restarted_at_once(len(scenario.members or scenario.connectors))
     return (
         f"a restart takes {habits.restart_ms / 1000:g} s, of {at_once} "
@@ -229,7 +229,7 @@ def _restarts(scenario: Scenario, habits: Habits) -> str:
     )
 
 
-def _late(scenario: Scenario, habits: Habits) -> Iterator[str]:
+def _late(scenario: Scenario, habits: ProgramBehavior) -> Iterator[str]:
     """Tell that members are said to be so slow that their group would never rest."""
     allowed = {name: each.config.max_poll_interval_ms for name, each in scenario.members.items()}
     late = [name for name, most_ms in allowed.items() if most_ms <= habits.poll_ms]
@@ -245,7 +245,7 @@ def plan_each(
     source: GroupSource,
     group_ids: Collection[str],
     make: Callable[[RunningGroup], Plan],
-    habits: Habits = USUAL,
+    habits: ProgramBehavior = USUAL,
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
     expected: str = _CONSUMERS,
 ) -> Report[Plan]:

@@ -28,7 +28,7 @@ from kgroup.operation.plan.coordinator import (
 )
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
-    Habits,
+    ProgramBehavior,
     forecast,
     how_to_restart,
     removing_restart,
@@ -36,12 +36,12 @@ from kgroup.operation.plan.forecast import (
 )
 from kgroup.operation.plan.plan import (
     Expected,
+    MigrationTarget,
     NaiveWay,
     Plan,
     PlanStep,
     Precondition,
-    Setting,
-    Target,
+    SettingChange,
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup, plan_of
@@ -224,7 +224,7 @@ def lasting_ids(members: Mapping[str, Member]) -> Precondition:
     )
 
 
-def restart_time(habits: Habits, *, is_measured: bool) -> Precondition:
+def restart_time(habits: ProgramBehavior, *, is_measured: bool) -> Precondition:
     """That nobody is away for longer than the plan goes by."""
     text = f"A restart takes {seconds(habits.restart_ms)} at most."
     if is_measured:
@@ -305,7 +305,11 @@ _STEP_MS = 5_000
 
 
 def plan_static_membership(
-    running: RunningGroup, habits: Habits, *, template: str | None = None, is_measured: bool = False
+    running: RunningGroup,
+    habits: ProgramBehavior,
+    *,
+    template: str | None = None,
+    is_measured: bool = False,
 ) -> Plan:
     """Plan to give each member a `group.instance.id`.
 
@@ -343,7 +347,7 @@ def plan_static_membership(
         *([session_of_members(max(sessions.values()), brokers)] if sessions else []),
         *([session_of_group(running, brokers_ms, brokers)] if of_brokers else []),
     ]
-    plan = plan_of(running.group, Target.STATIC_MEMBERSHIP, None, conditions)
+    plan = plan_of(running.group, MigrationTarget.STATIC_MEMBERSHIP, None, conditions)
     if plan.is_refuted:
         return plan.refused()
     settings = _settings(members, ids, sessions)
@@ -382,12 +386,12 @@ def plan_static_membership(
     )
 
 
-def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
+def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> Plan:
     """Plan to take `group.instance.id` from each member that has one."""
     if running.is_stopped:
         return _of_stopped(running, "back")
     static = {name: each.instance_id for name, each in running.by_name.items() if each.instance_id}
-    plan = plan_of(running.group, Target.STATIC_MEMBERSHIP, "back", (running.rests,))
+    plan = plan_of(running.group, MigrationTarget.STATIC_MEMBERSHIP, "back", (running.rests,))
     if plan.is_refuted:
         return plan.refused()
     if not static:
@@ -403,7 +407,7 @@ def plan_dynamic_membership(running: RunningGroup, habits: Habits) -> Plan:
         0,
         "Restart every member without an instance id, and remove what it was",
         tuple(static),
-        tuple(Setting(name, INSTANCE_ID, each, None) for name, each in static.items()),
+        tuple(SettingChange(name, INSTANCE_ID, each, None) for name, each in static.items()),
         (
             "Stop a member in order. It does not leave the group: what it owned is read by nobody.",
             "Then remove it, by its own command below and by no other, so that other members take "
@@ -441,7 +445,9 @@ def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
     else:
         what = f"take {INSTANCE_ID} out of the settings of its programs before they start"
     summary = f"The group is stopped, so that no restart is needed: {what}."
-    return plan_of(running.group, Target.STATIC_MEMBERSHIP, goal, (running.rests,), summary)
+    return plan_of(
+        running.group, MigrationTarget.STATIC_MEMBERSHIP, goal, (running.rests,), summary
+    )
 
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -462,10 +468,10 @@ def _static(plan: MemberPlan, instance_id: str, session_ms: int | None) -> Membe
 
 def _settings(
     members: Mapping[str, Member], ids: Mapping[str, str], sessions: Mapping[str, int]
-) -> tuple[Setting, ...]:
+) -> tuple[SettingChange, ...]:
     """Say what changes: a session once for all members where it is the same."""
     found = [
-        Setting(name, INSTANCE_ID, None, ids[name])
+        SettingChange(name, INSTANCE_ID, None, ids[name])
         for name, each in members.items()
         if each.instance_id is None
     ]
@@ -476,10 +482,10 @@ def _settings(
     }
     if len(longer) == len(members) and len(set(longer.values())) == 1:
         ((was, becomes),) = set(longer.values())
-        found.append(Setting(None, SESSION, _text(was), str(becomes)))
+        found.append(SettingChange(None, SESSION, _text(was), str(becomes)))
     else:
         found += [
-            Setting(name, SESSION, _text(was), str(becomes))
+            SettingChange(name, SESSION, _text(was), str(becomes))
             for name, (was, becomes) in longer.items()
         ]
     return tuple(found)
@@ -490,7 +496,10 @@ def _text(number: int | None) -> str | None:
 
 
 def _make_static(
-    running: RunningGroup, settings: tuple[Setting, ...], ids: Mapping[str, str], habits: Habits
+    running: RunningGroup,
+    settings: tuple[SettingChange, ...],
+    ids: Mapping[str, str],
+    habits: ProgramBehavior,
 ) -> PlanStep:
     changed = {setting.member for setting in settings}
     restarted = tuple(name for name in running.by_name if changed & {None, name})
@@ -512,7 +521,7 @@ def _make_static(
 
 
 def _later(
-    running: RunningGroup, ids: Mapping[str, str], session_ms: int, habits: Habits
+    running: RunningGroup, ids: Mapping[str, str], session_ms: int, habits: ProgramBehavior
 ) -> PlanStep:
     """Describe what every restart is from then on."""
     was_ms = max(each.session_timeout_ms or 0 for each in running.by_name.values())

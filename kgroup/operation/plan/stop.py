@@ -10,7 +10,7 @@ from kgroup.operation.plan.connect import (
     sink_connectors,
 )
 from kgroup.operation.plan.coordinator import kgroup_on
-from kgroup.operation.plan.plan import Expected, PlanStep, Setting
+from kgroup.operation.plan.plan import Expected, PlanStep, SettingChange
 
 
 def how_to_stop(group: Group) -> tuple[str, ...]:
@@ -51,7 +51,7 @@ def seen_stopped(group: Group) -> str:
 
 
 def started_with(
-    what: str, settings: tuple[Setting, ...], see: tuple[str, ...], expected: Expected
+    what: str, settings: tuple[SettingChange, ...], see: tuple[str, ...], expected: Expected
 ) -> PlanStep:
     """Give the step of a group that is stopped: its programs are configured, and start.
 

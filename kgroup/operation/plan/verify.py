@@ -154,7 +154,7 @@ OpenStores = Callable[
 Commits = Mapping[TopicPartition, int]
 
 
-class Progress(Word):
+class StepProgress(Word):
     """How far a step, or something that it was to do, has come."""
 
     DONE = ("done", "All is as it should be.")
@@ -163,7 +163,7 @@ class Progress(Word):
     WRONG = ("wrong", "The step was taken, and the group is not as it should be.")
 
 
-_HALF = Progress.HALF_DONE
+_HALF = StepProgress.HALF_DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +176,12 @@ class Condition:
     """
 
     text: str
-    progress: Progress
+    progress: StepProgress
     found: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedGroup:
     """What a source tells of a group.
 
     Attributes:
@@ -199,7 +199,7 @@ class Seen:
     left: tuple[str, ...]
 
 
-def conditions(plan: Plan, step: PlanStep, seen: Seen) -> Iterator[Condition]:
+def conditions(plan: Plan, step: PlanStep, seen: ObservedGroup) -> Iterator[Condition]:
     """Compare a group with what is expected of it."""
     expected, group = step.expected, seen.group
     if expected.is_restarted:
@@ -226,22 +226,22 @@ def conditions(plan: Plan, step: PlanStep, seen: Seen) -> Iterator[Condition]:
         is_there = group.state is expected.state
         yield Condition(
             "The group is stable.",
-            Progress.DONE if is_there else Progress.HALF_DONE,
+            StepProgress.DONE if is_there else StepProgress.HALF_DONE,
             None if group.state is None else str(group.state),
         )
     yield from _owned(expected, group, seen.counts)
     yield from _unverified(plan, step)
 
 
-def _restarted(plan: Plan, seen: Seen) -> Condition:
+def _restarted(plan: Plan, seen: ObservedGroup) -> Condition:
     total, count = len(seen.turnover.before), len(seen.group.members)
-    progress, found = Progress.DONE, "every one has another id"
+    progress, found = StepProgress.DONE, "every one has another id"
     if seen.left:
         begun = len(seen.left) < total or count < len(plan.members)
-        progress = Progress.HALF_DONE if begun else Progress.NOT_BEGUN
+        progress = StepProgress.HALF_DONE if begun else StepProgress.NOT_BEGUN
         found = f"not yet: {', '.join(seen.left)}"
     elif not count:
-        progress, found = Progress.HALF_DONE, "nobody is there"
+        progress, found = StepProgress.HALF_DONE, "nobody is there"
     text = f"All {total} members were restarted." if total != 1 else "The member was restarted."
     return Condition(text, progress, found)
 
@@ -256,17 +256,17 @@ def _new(turnover: Turnover) -> Condition:
     return Condition("Members that came since were started as the step says.", _HALF, found)
 
 
-def _counted(expected: Expected, seen: Seen) -> Condition:
+def _counted(expected: Expected, seen: ObservedGroup) -> Condition:
     assert expected.members is not None
     count = len(seen.group.members)
     text = f"{expected.members} member" + ("" if expected.members == 1 else "s")
-    fewer = _HALF if count or expected.is_restarted else Progress.NOT_BEGUN
+    fewer = _HALF if count or expected.is_restarted else StepProgress.NOT_BEGUN
     found, turnover = str(count), seen.turnover
     if expected.is_restarted and count and turnover.gone_count:
         names = first_names([each.name for each in turnover.gone])
         of = "" if len(turnover.gone) == turnover.gone_count else f"{turnover.gone_count} of "
         found += f"; not back: {of}{names}; where that is for good, plan anew"
-    progress = Progress.DONE if count >= expected.members else fewer
+    progress = StepProgress.DONE if count >= expected.members else fewer
     return Condition(f"The group has {text} or more.", progress, found)
 
 
@@ -282,7 +282,7 @@ def _unverified(plan: Plan, step: PlanStep) -> Iterator[Condition]:
     if earlier and earlier[-1].seen is None:
         yield Condition(
             f"Step {earlier[-1].number} was verified when it was done.",
-            Progress.HALF_DONE,
+            StepProgress.HALF_DONE,
             f"no: members that were restarted for it cannot be told from those of step "
             f"{step.number}; plan anew to see what is left",
         )
@@ -292,10 +292,10 @@ def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> Condition:
     owned = len(group.stray_owners or ())
     text = "No member is there, and nobody owns a partition."
     if not missing:
-        progress = Progress.HALF_DONE if owned else Progress.DONE
+        progress = StepProgress.HALF_DONE if owned else StepProgress.DONE
         return Condition(text, progress, f"{owned} owned" if owned else "nobody")
     before = {each.name for each in plan.members}
-    progress = Progress.NOT_BEGUN if before <= set(missing) else Progress.HALF_DONE
+    progress = StepProgress.NOT_BEGUN if before <= set(missing) else StepProgress.HALF_DONE
     return Condition(text, progress, f"there: {first_names(missing)}")
 
 
@@ -305,7 +305,7 @@ def _subscribed(topics: Collection[str], group: Group) -> Condition:
     left = sorted(set(topics) - there)
     return Condition(
         f"Members subscribe to {first_names(sorted(topics))}.",
-        Progress.HALF_DONE if left else Progress.DONE,
+        StepProgress.HALF_DONE if left else StepProgress.DONE,
         f"nobody to {first_names(left)}" if left else "all of them",
     )
 
@@ -323,7 +323,7 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> Condi
         else "Commits go to Kafka alone, which is ahead of ZooKeeper."
     )
     if kafka is None:
-        return Condition(text, Progress.HALF_DONE, None)
+        return Condition(text, StepProgress.HALF_DONE, None)
     owned = {
         each.member_id: {(at.topic or "", at.partition) for at in each.assignment or ()}
         for each in group.members
@@ -349,9 +349,9 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> Condi
         is_done = False
         found += f"; no such commit yet of {first_names(silent)}"
     if is_done:
-        return Condition(text, Progress.DONE, found)
+        return Condition(text, StepProgress.DONE, found)
     is_begun = expected.is_restarted or not ats.isdisjoint(kafka)
-    return Condition(text, Progress.HALF_DONE if is_begun else Progress.NOT_BEGUN, found)
+    return Condition(text, StepProgress.HALF_DONE if is_begun else StepProgress.NOT_BEGUN, found)
 
 
 def _spoken(protocol: str, group: Group) -> Condition:
@@ -363,7 +363,7 @@ def _spoken(protocol: str, group: Group) -> Condition:
     names = ", ".join(each.instance_id or each.client_id or each.member_id for each in classic)
     is_known = all(each.uses_classic_protocol is not None for each in group.members)
     found = f"not yet: {names}" if classic else "every one does" if is_known else None
-    progress = Progress.DONE if is_known and not classic else Progress.HALF_DONE
+    progress = StepProgress.DONE if is_known and not classic else StepProgress.HALF_DONE
     return Condition(f"All members speak the {protocol} protocol.", progress, found)
 
 
@@ -372,26 +372,26 @@ def copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> C
     what = "the same in" if copy.is_last else "something in"
     text = f"Each partition that {copy.origin} has an offset of has {what} {copy.goal}."
     if open_stores is None:
-        return Condition(text, Progress.HALF_DONE, None)
+        return Condition(text, StepProgress.HALF_DONE, None)
     try:
         with open_stores(copy, (group_id,)) as (origin, goal):
             found = compare_copied(origin, goal, copy, group_id)
     except InputError as error:
-        return Condition(text, Progress.NOT_BEGUN, str(error))
+        return Condition(text, StepProgress.NOT_BEGUN, str(error))
     if found.problems:
-        return Condition(text, Progress.HALF_DONE, str(found.problems[0].reason))
+        return Condition(text, StepProgress.HALF_DONE, str(found.problems[0].reason))
     open_ = (*found.missing, *(found.different if copy.is_last else ()))
     if not open_:
-        return Condition(text, Progress.DONE, f"{found.partitions} partitions")
+        return Condition(text, StepProgress.DONE, f"{found.partitions} partitions")
     names = first_names([f"{topic}-{partition}" for topic, partition in sorted(open_)])
-    begun = Progress.HALF_DONE if len(open_) < found.partitions else Progress.NOT_BEGUN
+    begun = StepProgress.HALF_DONE if len(open_) < found.partitions else StepProgress.NOT_BEGUN
     return Condition(text, begun, f"not yet of {names}")
 
 
 def _same(what: str, expected: str, found: str | None) -> Condition:
-    progress = Progress.DONE if expected == found else Progress.WRONG
+    progress = StepProgress.DONE if expected == found else StepProgress.WRONG
     if found is None:  # as long as a rebalance goes on
-        progress = Progress.HALF_DONE
+        progress = StepProgress.HALF_DONE
     return Condition(f"The group's {what} is {expected}.", progress, found)
 
 
@@ -403,13 +403,13 @@ def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Itera
             is_done = counts[topic] >= count
             yield Condition(
                 f"{topic} has {count} partitions.",
-                Progress.DONE if is_done else Progress.NOT_BEGUN,
+                StepProgress.DONE if is_done else StepProgress.NOT_BEGUN,
                 str(counts[topic]),
             )
         free = [number for number in range(count) if (topic, number) not in owned]
         yield Condition(
             f"The group owns all partitions of {topic}.",
-            Progress.HALF_DONE if free else Progress.DONE,
+            StepProgress.HALF_DONE if free else StepProgress.DONE,
             f"not yet: {first_names(free)}" if free else str(count),
         )
 
@@ -421,7 +421,7 @@ def _instances(expected: Sequence[str], group: Group) -> Condition:
     if not expected:
         return Condition(
             "No member has an instance id.",
-            Progress.WRONG if there else Progress.DONE,
+            StepProgress.WRONG if there else StepProgress.DONE,
             first_names(sorted(there)) or "none",
         )
     missing = [each for each in expected if each not in there]
@@ -431,7 +431,7 @@ def _instances(expected: Sequence[str], group: Group) -> Condition:
     ]
     return Condition(
         "Every member has an instance id, as planned.",
-        Progress.WRONG if found else Progress.DONE,
+        StepProgress.WRONG if found else StepProgress.DONE,
         "; ".join(found) or first_names(sorted(there)),
     )
 
@@ -451,7 +451,7 @@ class StepCheck:
     group_id: str
     step: int
     title: str
-    progress: Progress
+    progress: StepProgress
     missing: tuple[str, ...]
     new: tuple[str, ...]
     conditions: tuple[Condition, ...]
@@ -506,7 +506,7 @@ def verify_step(
     )
     missing = tuple(each for each in missing if each.group_id not in gone)
     problems = (*missing, *reading.problems, *kafka.problems)
-    is_done = all(each.progress is Progress.DONE for each in checks)
+    is_done = all(each.progress is StepProgress.DONE for each in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
     return Report(checks, problems, (*reading.notes, *notes), verdict)
 
@@ -576,7 +576,7 @@ def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
     def noted(step: PlanStep) -> PlanStep:
         if step.number != check.step or step.seen is not None:
             return step
-        if check.progress is Progress.DONE:
+        if check.progress is StepProgress.DONE:
             return replace(step, seen=check.members)
         if came and not is_shown(plan, step):
             return replace(step, met=(*(step.met or ()), *came))
@@ -609,25 +609,25 @@ def _check(
     elif step.expected.state is GroupState.EMPTY:
         names = {each.member_id: each.name for each in plan.members}
         missing = tuple(sorted(names.get(each.member_id, each.member_id) for each in there))
-    found = tuple(conditions(plan, step, Seen(group, kafka, counts, members, missing)))
+    found = tuple(conditions(plan, step, ObservedGroup(group, kafka, counts, members, missing)))
     if step.copies is not None and step.expected.commits is None:  # which tells the same
         found += (copied(step.copies, plan.group_id, open_stores),)
     progress = _whole([each.progress for each in found], missing)
-    if progress is not Progress.WRONG:  # what is not so yet may still come
+    if progress is not StepProgress.WRONG:  # what is not so yet may still come
         found = tuple(
-            replace(each, progress=progress) if each.progress is Progress.WRONG else each
+            replace(each, progress=progress) if each.progress is StepProgress.WRONG else each
             for each in found
         )
     new = tuple(each.name for each in members.known_new) if step.expected.is_restarted else ()
     return StepCheck(plan.group_id, step.number, step.title, progress, missing, new, found, there)
 
 
-def _whole(found: Sequence[Progress], missing: Sequence[str]) -> Progress:
+def _whole(found: Sequence[StepProgress], missing: Sequence[str]) -> StepProgress:
     """Say how far a step is; what is wrong before it was taken by all may still come right."""
-    if all(each is Progress.DONE for each in found):
-        return Progress.DONE
-    if Progress.NOT_BEGUN in found:
-        return Progress.NOT_BEGUN
-    if missing or Progress.HALF_DONE in found:
-        return Progress.HALF_DONE
-    return Progress.WRONG
+    if all(each is StepProgress.DONE for each in found):
+        return StepProgress.DONE
+    if StepProgress.NOT_BEGUN in found:
+        return StepProgress.NOT_BEGUN
+    if missing or StepProgress.HALF_DONE in found:
+        return StepProgress.HALF_DONE
+    return StepProgress.WRONG

@@ -25,7 +25,7 @@ from kgroup.operation.plan.plan import (
     Plan,
     PlannedMember,
     Precondition,
-    Setting,
+    SettingChange,
     Verdict,
 )
 from kgroup.operation.plan.running import RunningGroup, plan_all, planned_members
@@ -144,7 +144,7 @@ def _value(name: str, text: str) -> Any:
 
 def java_settings(
     group_id: str, servers: str, strategy: str, settings: Mapping[str, str]
-) -> tuple[Setting, ...]:
+) -> tuple[SettingChange, ...]:
     """Tell how Java's consumers are configured in the place of those of 0.8.
 
     Args:
@@ -160,15 +160,17 @@ def java_settings(
         "auto.offset.reset": lambda text: RESETS.get(text, "none"),
     }
     found = [
-        Setting(None, "key.deserializer", None, "<what Decoder of keys did, as a Deserializer>"),
-        Setting(None, "value.deserializer", None, "<what Decoder of values did, likewise>"),
+        SettingChange(
+            None, "key.deserializer", None, "<what Decoder of keys did, as a Deserializer>"
+        ),
+        SettingChange(None, "value.deserializer", None, "<what Decoder of values did, likewise>"),
     ]
     for name, becomes in BECOMES.items():
         before = settings.get(name)
         is_certain = name in ("zookeeper.connect", "group.id", "partition.assignment.strategy")
         if becomes is None:
             if before is not None:
-                found.append(Setting(None, name, before, None))
+                found.append(SettingChange(None, name, before, None))
             continue
         if before is not None:
             after = made.get(name, str)(before)
@@ -181,8 +183,8 @@ def java_settings(
         else:
             after = _unknown(name)
         if becomes != name:
-            found.append(Setting(None, name, before, None))
-        found.append(Setting(None, becomes, before if becomes == name else None, after))
+            found.append(SettingChange(None, name, before, None))
+        found.append(SettingChange(None, becomes, before if becomes == name else None, after))
     return tuple(found)
 
 
@@ -201,7 +203,7 @@ _ENOUGH_BROKERS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class StoreAddresses:
     """How commands of a plan name both stores.
 
     Attributes:
@@ -286,13 +288,13 @@ class OldGroup:
         return planned_members(self.group.members)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> StoreAddresses:
         """Where both stores are."""
         hosts = [
             server_text(each.host, each.port) for each in self.brokers if each.host and each.port
         ]
         servers = ",".join(hosts[:_ENOUGH_BROKERS])
-        return Places(self.address or UNKNOWN_ADDRESS, servers or UNKNOWN_ADDRESS)
+        return StoreAddresses(self.address or UNKNOWN_ADDRESS, servers or UNKNOWN_ADDRESS)
 
     @property
     def storage(self) -> tuple[CommitStore, Precondition]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from kgroup.model.group import Broker, GroupState, GroupType
 from kgroup.operation.plan.advice import GroupAdvice, Proposal, advise, every_target
 from kgroup.operation.plan.assignor import plan_assignor
-from kgroup.operation.plan.forecast import Habits
-from kgroup.operation.plan.plan import Target
+from kgroup.operation.plan.forecast import ProgramBehavior
+from kgroup.operation.plan.plan import MigrationTarget
 from kgroup.source.base import GroupSource
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 from tests.operation.plan.groups import group_of, running
@@ -18,17 +18,19 @@ from tests.recorded_tree import recorded_tree
 
 
 def advised(found: GroupSource, group_id: str = "g", *options: str) -> GroupAdvice:
-    (row,) = advise(found, [group_id], Habits(), options=options, zookeeper="zk-1:2181").data
+    (row,) = advise(
+        found, [group_id], ProgramBehavior(), options=options, zookeeper="zk-1:2181"
+    ).data
     return row
 
 
-def proposed(row: GroupAdvice) -> dict[Target, Proposal]:
+def proposed(row: GroupAdvice) -> dict[MigrationTarget, Proposal]:
     return {each.target: each for each in row.proposals}
 
 
 def test_an_eager_group_stops_less_with_cooperative_sticky() -> None:
     row = advised(FakeSource(group_of("abcdefghijklmnopqrst", each=5)), "g", "--sample")
-    found = proposed(row)[Target.ASSIGNOR]
+    found = proposed(row)[MigrationTarget.ASSIGNOR]
     assert found.goal == "cooperative-sticky"
     assert found.command == "kgroup plan assignor cooperative-sticky g --sample"
     assert found.now is not None
@@ -46,7 +48,7 @@ def test_an_eager_group_stops_less_with_cooperative_sticky() -> None:
 def test_an_eager_group_that_would_stop_no_less() -> None:
     """Of few members the one that is away has most, and nobody takes it over at once."""
     row = advised(FakeSource(group_of("ab", each=1)))
-    assert Target.ASSIGNOR not in proposed(row)
+    assert MigrationTarget.ASSIGNOR not in proposed(row)
     (why,) = [each for each in row.reasons if each.startswith("assignor cooperative-sticky: ")]
     assert "would stop partitions for" in why
 
@@ -56,31 +58,31 @@ def test_what_is_compared_is_a_rolling_restart() -> None:
     (found, *_) = advised(FakeSource(group)).proposals
     assert found.now is not None
     told = {"": ("range", "sticky")}
-    (step,) = plan_assignor(running(group), "range", told, Habits()).steps
+    (step,) = plan_assignor(running(group), "range", told, ProgramBehavior()).steps
     assert found.now.forecast == step.forecast
 
 
 def test_a_cooperative_group_is_told_that_it_is_one() -> None:
     row = advised(FakeSource(group_of(strategy="cooperative-sticky")))
-    assert Target.ASSIGNOR not in proposed(row)
+    assert MigrationTarget.ASSIGNOR not in proposed(row)
     assert "assignor cooperative-sticky: the group uses it." in row.reasons
 
 
 def test_dynamic_members_move_nothing_when_they_are_static() -> None:
-    found = proposed(advised(FakeSource(group_of())))[Target.STATIC_MEMBERSHIP]
+    found = proposed(advised(FakeSource(group_of())))[MigrationTarget.STATIC_MEMBERSHIP]
     assert found.now is not None
     assert found.then is not None
     assert (found.now.forecast.rebalances, found.then.forecast.rebalances) == (6, 0)
     assert found.then.forecast.moved == 0
     static = advised(FakeSource(group_of(static=True)))
-    assert Target.STATIC_MEMBERSHIP not in proposed(static)
+    assert MigrationTarget.STATIC_MEMBERSHIP not in proposed(static)
     assert "static-membership: every member is static." in static.reasons
 
 
 def test_a_group_for_the_consumer_protocol() -> None:
     group = classic_group(*(member(n, partitions=[("orders", n)]) for n in range(3)))
     row = advised(FakeSource(group), "billing")
-    found = proposed(row)[Target.CONSUMER_PROTOCOL]
+    found = proposed(row)[MigrationTarget.CONSUMER_PROTOCOL]
     assert found.command == "kgroup plan consumer-protocol billing"
     assert "To be looked at first: broker-support, migration-policy" in found.why
 
@@ -90,7 +92,7 @@ def test_brokers_that_do_not_let_a_group_go() -> None:
     group = replace(group, coordinator=Broker(1, "kafka-1", 9092))
     cluster = FakeCluster(group, settings={1: {"group.consumer.migration.policy": "disabled"}})
     row = advised(cluster, "billing")
-    assert Target.CONSUMER_PROTOCOL not in proposed(row)
+    assert MigrationTarget.CONSUMER_PROTOCOL not in proposed(row)
     (why,) = [each for each in row.reasons if each.startswith("consumer-protocol: ")]
     assert "disabled" in why
 
@@ -98,7 +100,7 @@ def test_brokers_that_do_not_let_a_group_go() -> None:
 def test_a_group_of_the_consumer_protocol_speaks_it() -> None:
     members = [member(n, partitions=[("orders", n)]) for n in range(2)]
     row = advised(FakeSource(consumer_group(*members, assignor="uniform")), "billing")
-    assert Target.ASSIGNOR not in proposed(row)
+    assert MigrationTarget.ASSIGNOR not in proposed(row)
 
 
 def test_nothing_makes_sense() -> None:
@@ -114,17 +116,17 @@ def test_nothing_makes_sense() -> None:
 
 def test_groups_on_zookeeper_can_leave_it() -> None:
     row = advised(source(recorded_tree()), GROUP, "--zookeeper", "zk-1:2181")
-    found = proposed(row)[Target.KAFKA_OFFSETS]
+    found = proposed(row)[MigrationTarget.KAFKA_OFFSETS]
     assert found.command == f"kgroup plan kafka-offsets {GROUP} --zookeeper zk-1:2181"
     # The recorded brokers are of 0.8, where Java's consumer finds no coordinator.
     assert any(each.startswith("new-consumer: not now.") for each in row.reasons)
-    gone = proposed(advised(source(stopped(*IDS)), GROUP))[Target.KAFKA_OFFSETS]
+    gone = proposed(advised(source(stopped(*IDS)), GROUP))[MigrationTarget.KAFKA_OFFSETS]
     assert "no restart is needed" in gone.why
     assert gone.then is None
 
 
 def test_groups_that_are_not_there() -> None:
-    report = advise(FakeSource(group_of()), ["g", "nosuch"], Habits())
+    report = advise(FakeSource(group_of()), ["g", "nosuch"], ProgramBehavior())
     assert [each.group_id for each in report.data] == ["g"]
     assert [each.group_id for each in report.errors] == ["nosuch"]
 
@@ -136,14 +138,14 @@ def test_names_with_dashes_stand_behind_the_options() -> None:
 
 
 def test_every_target_is_listed() -> None:
-    assert [each.target for each in every_target().data] == list(Target)
+    assert [each.target for each in every_target().data] == list(MigrationTarget)
 
 
 def test_what_the_numbers_speak_against_does_not_make_sense() -> None:
     """Of two members the one that stays takes over at once; static, it waits for each restart."""
     group = group_of("ab", each=2)
     row = advised(FakeSource(group))
-    found = proposed(row)[Target.STATIC_MEMBERSHIP]
+    found = proposed(row)[MigrationTarget.STATIC_MEMBERSHIP]
     assert found.now is not None
     assert found.then is not None
     # A restart takes five seconds, and each of four partitions waits for its member once.

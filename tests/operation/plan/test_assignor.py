@@ -15,7 +15,7 @@ from kgroup.errors import InputError, NotFoundError, UsageError
 from kgroup.model.client_library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.operation.plan.assignor import CLASSES, plan_assignor, plan_assignors, strategy_named
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import Plan, Verdict
 from tests.operation.plan.groups import group_of, running
 from tests.operation.sources import FakeSource
@@ -28,10 +28,10 @@ def plan(
     strategy: str,
     told: Mapping[str, tuple[str, ...]] | None = None,
     library: str | None = None,
-    habits: Habits | None = None,
+    habits: ProgramBehavior | None = None,
 ) -> Plan:
     """Plan with the usual habits."""
-    return plan_assignor(running(group), strategy, told or {}, habits or Habits(), library)
+    return plan_assignor(running(group), strategy, told or {}, habits or ProgramBehavior(), library)
 
 
 def lists(found: Plan) -> list[list[str | None]]:
@@ -185,14 +185,14 @@ def test_static_members_do_not_leave_when_they_stop() -> None:
 
 
 def test_large_groups_are_restarted_some_at_a_time() -> None:
-    one = plan(group_of("abcd"), "sticky", habits=Habits(at_once=1))
-    two = plan(group_of("abcd"), "sticky", habits=Habits(at_once=2))
+    one = plan(group_of("abcd"), "sticky", habits=ProgramBehavior(at_once=1))
+    two = plan(group_of("abcd"), "sticky", habits=ProgramBehavior(at_once=2))
     assert one.forecast is not None
     assert two.forecast is not None
     assert two.forecast.rebalances == one.forecast.rebalances / 2
     assert two.steps[0].actions[0].startswith("Restart 2 members at a time")
-    assert Habits().restarted_at_once(20) == 1
-    assert Habits().restarted_at_once(100) == 5
+    assert ProgramBehavior().restarted_at_once(20) == 1
+    assert ProgramBehavior().restarted_at_once(100) == 5
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_strategies_have_names_and_classes() -> None:
 def test_what_is_said_of_members_is_for_the_groups_that_have_them() -> None:
     source = FakeSource(group_of("abc"), replace(group_of("de"), group_id="h"))
     told = {"a": ("sticky", "range"), "d": ("sticky", "range")}
-    report = plan_assignors(source, ["g", "h"], "sticky", told, Habits())
+    report = plan_assignors(source, ["g", "h"], "sticky", told, ProgramBehavior())
     assert report.errors == ()
     first, second = report.data
     # Who lists it first already needs one restart less.
@@ -246,7 +246,7 @@ def test_what_is_said_of_members_is_for_the_groups_that_have_them() -> None:
     assert [step.restarted for step in second.steps] == [("e",), ("d", "e")]
     assert report.notes[-2:] == ("--settings of a is of g", "--settings of d is of h")
     with pytest.raises(NotFoundError, match="members of g, h, found none that is called 'x'"):
-        plan_assignors(source, ["g", "h"], "sticky", {**told, "x": ("sticky",)}, Habits())
+        plan_assignors(source, ["g", "h"], "sticky", {**told, "x": ("sticky",)}, ProgramBehavior())
 
 
 def test_members_are_named_by_what_outlives_their_restart() -> None:

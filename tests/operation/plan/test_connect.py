@@ -15,9 +15,9 @@ from kgroup.operation.plan.advice import advise
 from kgroup.operation.plan.assignor import plan_assignors
 from kgroup.operation.plan.connect import sink_connectors
 from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.partitions import plan_partitions
-from kgroup.operation.plan.plan import Plan, Setting, Target, Verdict
+from kgroup.operation.plan.plan import MigrationTarget, Plan, SettingChange, Verdict
 from kgroup.operation.plan.running import plan_each, read_running
 from kgroup.operation.plan.static_membership import plan_static_membership
 from tests.operation.plan.groups import group_of
@@ -54,17 +54,17 @@ def test_other_members_are_no_tasks(client_id: str | None) -> None:
 
 def test_tasks_cannot_have_ids_of_their_own() -> None:
     source = FakeSource(tasks())
-    plan = plan_static_membership(read_running(source, "g"), Habits())
+    plan = plan_static_membership(read_running(source, "g"), ProgramBehavior())
     assert plan.steps == ()
     assert verdicts(plan)["own-settings"] is Verdict.REFUTED
-    (row,) = advise(source, ["g"], Habits()).data
-    assert Target.STATIC_MEMBERSHIP not in {each.target for each in row.proposals}
+    (row,) = advise(source, ["g"], ProgramBehavior()).data
+    assert MigrationTarget.STATIC_MEMBERSHIP not in {each.target for each in row.proposals}
     assert any(each.startswith("static-membership: not now.") for each in row.reasons)
 
 
 def test_another_strategy_is_set_for_the_connector_that_is_stopped_meanwhile() -> None:
     source = FakeSource(tasks())
-    (plan,) = plan_assignors(source, ["g"], "cooperative-sticky", {}, Habits()).data
+    (plan,) = plan_assignors(source, ["g"], "cooperative-sticky", {}, ProgramBehavior()).data
     (step,) = plan.steps
     assert [(each.member, each.name) for each in step.settings] == [(None, STRATEGY)]
     assert verdicts(plan)["connector"] is Verdict.UNKNOWN
@@ -79,16 +79,19 @@ def test_another_strategy_is_set_for_the_connector_that_is_stopped_meanwhile() -
 
 def test_what_is_said_of_single_tasks_becomes_one_setting() -> None:
     told = {"a-1": ("range", "sticky"), "": ("range",)}
-    (plan,) = plan_assignors(FakeSource(tasks()), ["g"], "sticky", told, Habits()).data
+    (plan,) = plan_assignors(FakeSource(tasks()), ["g"], "sticky", told, ProgramBehavior()).data
     assert [(each.member, each.name) for each in plan.steps[0].settings] == [(None, STRATEGY)]
 
 
 def test_the_consumer_protocol_is_set_for_the_connector() -> None:
     source = FakeSource(tasks("two words"))
-    make = partial(plan_consumer_protocol, habits=Habits())
+    make = partial(plan_consumer_protocol, habits=ProgramBehavior())
     (plan,) = plan_each(source, ["g"], make).data
     (step,) = plan.steps
-    assert Setting(None, "consumer.override.group.protocol", "classic", "consumer") in step.settings
+    assert (
+        SettingChange(None, "consumer.override.group.protocol", "classic", "consumer")
+        in step.settings
+    )
     assert all(each.name.startswith("consumer.override.") for each in step.settings)
     assert "PUT /connectors/two%20words/resume" in " ".join(step.actions)
     # An empty group may always change.
@@ -97,14 +100,14 @@ def test_the_consumer_protocol_is_set_for_the_connector() -> None:
 
 def test_new_partitions_begin_at_the_first_record_unless_somebody_says_otherwise() -> None:
     source = FakeSource(tasks())
-    (plan,) = plan_partitions(source, "t", 6, ("g",), Habits()).data
+    (plan,) = plan_partitions(source, "t", 6, ("g",), ProgramBehavior()).data
     assert len(plan.steps) == 1
     assert verdicts(plan)["auto-offset-reset"] is Verdict.UNKNOWN
     assert plan.forecast is not None
     assert plan.forecast.skipped == 0
-    (plan,) = plan_partitions(source, "t", 6, ("g",), Habits(), reset="latest").data
+    (plan,) = plan_partitions(source, "t", 6, ("g",), ProgramBehavior(), reset="latest").data
     assert len(plan.steps) == 2
-    expected = Setting(None, "consumer.override.auto.offset.reset", "latest", "earliest")
+    expected = SettingChange(None, "consumer.override.auto.offset.reset", "latest", "earliest")
     assert plan.steps[0].settings == (expected,)
     assert "PUT /connectors/to-db/stop" in " ".join(plan.steps[0].actions)
 
@@ -112,5 +115,5 @@ def test_new_partitions_begin_at_the_first_record_unless_somebody_says_otherwise
 def test_several_connectors_in_one_group_are_all_stopped() -> None:
     first, second = tasks("a").members[0], tasks("b").members[1]
     source = FakeSource(replace(tasks(), members=(first, second)))
-    (plan,) = plan_assignors(source, ["g"], "sticky", {}, Habits()).data
+    (plan,) = plan_assignors(source, ["g"], "sticky", {}, ProgramBehavior()).data
     assert "PUT /connectors/a/stop, PUT /connectors/b/stop" in plan.steps[0].actions[0]

@@ -25,10 +25,10 @@ from kgroup.model.group import (
 )
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.running import plan_each, read_running
-from kgroup.operation.plan.verify import Progress, verify_step, with_members_seen
+from kgroup.operation.plan.verify import StepProgress, verify_step, with_members_seen
 from kgroup.source.base import BrokerFeatures, SettingReading
 from tests.operation.sources import FakeSource
 
@@ -156,7 +156,7 @@ PAIR = (member("a", 0), member("b", 1))
 
 def plan(group: Group, features: Told | BrokerError | None = None, **options: Any) -> Plan:
     source = FakeSource(group) if features is None else LiveSource(group, features)
-    return plan_consumer_protocol(read_running(source, "g"), Habits(), **options)
+    return plan_consumer_protocol(read_running(source, "g"), ProgramBehavior(), **options)
 
 
 def verdict(found: Plan, code: str) -> Verdict:
@@ -455,7 +455,9 @@ def test_the_groups_own_settings_go_before_those_of_the_broker() -> None:
 
 def test_a_strategy_that_nobody_knows_is_a_problem() -> None:
     source = FakeSource(classic(*PAIR, strategy="own"))
-    report = plan_each(source, ["g"], lambda running: plan_consumer_protocol(running, Habits()))
+    report = plan_each(
+        source, ["g"], lambda running: plan_consumer_protocol(running, ProgramBehavior())
+    )
     assert report.exit_status is ExitStatus.FAILED
     assert "'own'" in report.errors[0].reason
 
@@ -467,7 +469,7 @@ def test_librdkafka_takes_the_name_of_a_strategy() -> None:
     ] == ["cooperative-sticky"]
 
 
-def _check(found: Plan, group: Group, number: int) -> Progress:
+def _check(found: Plan, group: Group, number: int) -> StepProgress:
     (check,) = verify_step(FakeSource(group), [found], number, ()).data
     return check.progress
 
@@ -477,23 +479,23 @@ def test_steps_are_verified() -> None:
     found = plan(classic(*PAIR), telling())
     first, second = found.steps
     assert (first.restarted, second.restarted) == (("a",), ("b",))
-    assert _check(found, classic(*PAIR), 1) is Progress.NOT_BEGUN
+    assert _check(found, classic(*PAIR), 1) is StepProgress.NOT_BEGUN
     half = modern({"a": False, "b": True})
     a, b = half.members
     half = replace(half, assignor="range", members=(replace(a, member_id="new"), b))
-    assert _check(found, half, 1) is Progress.DONE
-    assert _check(found, half, 2) is Progress.NOT_BEGUN
+    assert _check(found, half, 1) is StepProgress.DONE
+    assert _check(found, half, 2) is StepProgress.NOT_BEGUN
     (check,) = verify_step(FakeSource(half), [found], 1, ()).data
     seen = with_members_seen(found, check)
-    assert _check(seen, half, 2) is Progress.NOT_BEGUN
+    assert _check(seen, half, 2) is StepProgress.NOT_BEGUN
     both = replace(half, members=(half.members[0], replace(b, member_id="newer")))
-    assert _check(seen, both, 2) is Progress.HALF_DONE  # it came back as it was
+    assert _check(seen, both, 2) is StepProgress.HALF_DONE  # it came back as it was
     done = replace(
         both, members=(both.members[0], replace(both.members[1], uses_classic_protocol=False))
     )
-    assert _check(seen, done, 2) is Progress.DONE
-    assert _check(found, done, 2) is Progress.DONE
+    assert _check(seen, done, 2) is StepProgress.DONE
+    assert _check(found, done, 2) is StepProgress.DONE
     untold = replace(
         done, members=tuple(replace(each, uses_classic_protocol=None) for each in done.members)
     )
-    assert _check(seen, untold, 2) is Progress.HALF_DONE
+    assert _check(seen, untold, 2) is StepProgress.HALF_DONE

@@ -14,14 +14,14 @@ from kgroup.operation.offsets.plan import Result, carry_out
 from kgroup.operation.plan.offset_copy import copy_of_step, plan_copy
 from kgroup.operation.plan.plan import (
     Expected,
+    MigrationTarget,
     OffsetCopy,
     Plan,
     PlannedMember,
     PlanStep,
-    Target,
     chosen_steps,
 )
-from kgroup.operation.plan.verify import Progress, verify_step
+from kgroup.operation.plan.verify import StepProgress, verify_step
 from tests.operation.offset_stores import At, Cluster, Store
 
 COPY = OffsetCopy("kafka", "sql")
@@ -35,13 +35,21 @@ def plan_with(copies: OffsetCopy | None, group_id: str = "g") -> Plan:
     expected = Expected(state=GroupState.EMPTY if is_stopped else GroupState.STABLE)
     step = PlanStep(1, "A step", actions=("Stop it.",), copies=copies, expected=expected)
     return Plan(
-        group_id, Target.ASSIGNOR, None, "", GroupType.CLASSIC, "range", members, (), (step,)
+        group_id,
+        MigrationTarget.ASSIGNOR,
+        None,
+        "",
+        GroupType.CLASSIC,
+        "range",
+        members,
+        (),
+        (step,),
     )
 
 
 def check(
     members: int, stored: Mapping[At, int] | None, copies: OffsetCopy | None = COPY
-) -> tuple[Progress, list[Progress], ExitStatus]:
+) -> tuple[StepProgress, list[StepProgress], ExitStatus]:
     """Look at a group with so many members, beside a store with these offsets; None: there is none.
 
     The plan was made when the group had two members.

@@ -12,7 +12,7 @@ from kgroup.model.group import Group, GroupState
 from kgroup.model.log_range import LogRange
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.external_offsets import plan_external_offsets
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import OffsetCopy, Plan, Verdict
 from kgroup.operation.plan.running import read_running
 from kgroup.source.base import OffsetReading
@@ -69,7 +69,7 @@ def plan(
     source = FakeSource(group or group_with(), ranges=ENDS)
     running = read_running(source, "g")
     return plan_external_offsets(
-        running, source, table, copy, Habits(), to_kafka=to_kafka, rolling=rolling
+        running, source, table, copy, ProgramBehavior(), to_kafka=to_kafka, rolling=rolling
     )
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
-    Habits,
-    Move,
+    PlayedStep,
+    ProgramBehavior,
     forecast,
     rolling_restart,
     stopped_group,
@@ -22,14 +22,16 @@ SESSION_MS = 45_000
 HEARTBEAT_MS = 3_000
 
 
-def cost(move: Move, group: str = "abc", *, static: bool = False, brokers: int = 3) -> Forecast:
+def cost(
+    move: PlayedStep, group: str = "abc", *, static: bool = False, brokers: int = 3
+) -> Forecast:
     scenario = replace(running(group_of(group, static=static)).scenario, brokers=brokers)
-    return forecast(scenario, [move], Habits())[1]
+    return forecast(scenario, [move], ProgramBehavior())[1]
 
 
 def test_a_stop_is_played_to_its_end() -> None:
     """A static member does not leave: others take over when its session is over."""
-    found = cost(Move(NOT_PLANNED, (Step(0, Action.STOP, "i-a"),), 1_000), static=True)
+    found = cost(PlayedStep(NOT_PLANNED, (Step(0, Action.STOP, "i-a"),), 1_000), static=True)
     assert found.is_at_rest
     assert (found.rebalances, found.stopped >= 2) == (1, True)
     assert found.longest_stop_ms is not None
@@ -39,8 +41,8 @@ def test_a_stop_is_played_to_its_end() -> None:
 def test_a_group_that_does_not_come_to_rest() -> None:
     """It is said, and not played for ever."""
     away = Step(0, Action.STOP_BROKER, broker=1)
-    assert not cost(Move(NOT_PLANNED, (away,), 1_000), brokers=1).is_at_rest
-    assert cost(Move(NOT_PLANNED, (away,), 1_000)).is_at_rest
+    assert not cost(PlayedStep(NOT_PLANNED, (away,), 1_000), brokers=1).is_at_rest
+    assert cost(PlayedStep(NOT_PLANNED, (away,), 1_000)).is_at_rest
 
 
 def test_a_member_that_reads_nothing_is_not_busy() -> None:
@@ -49,14 +51,14 @@ def test_a_member_that_reads_nothing_is_not_busy() -> None:
     Who processes for longer than between two heartbeats joins with the next poll(): of three
     members that restart one after another each has others who are busy, or none.
     """
-    habits = Habits(poll_ms=20_000)
+    habits = ProgramBehavior(poll_ms=20_000)
     group = running(group_of("ab", each=1))
     scenario = replace(group.scenario, topics={"t": 1})
     assert scenario.start is not None
     first, second = scenario.start.members.values()
     alone = {"a": replace(first, owned=(("t", 0),)), "b": replace(second, owned=())}
     scenario = replace(scenario, start=replace(scenario.start, members=alone))
-    stop = Move(NOT_PLANNED, (Step(0, Action.STOP, "a"),), 1_000)
+    stop = PlayedStep(NOT_PLANNED, (Step(0, Action.STOP, "a"),), 1_000)
     _, found = forecast(scenario, [stop], habits)
     assert found.moved == 1
     assert found.longest_stop_ms is not None
@@ -77,7 +79,7 @@ def test_members_do_not_come_to_poll_as_one() -> None:
     scenario = running(group_of("abcdefghij", each=5)).scenario
 
     def stopped_ms(poll_ms: int) -> int:
-        habits = Habits(poll_ms=poll_ms)
+        habits = ProgramBehavior(poll_ms=poll_ms)
         restart = rolling_restart(NOT_PLANNED, scenario, scenario.members, habits)
         found = forecast(scenario, [restart], habits)[1]
         assert found.rebalances == 20
@@ -93,8 +95,11 @@ def test_what_is_read_again_is_the_most_of_several_courses() -> None:
     So what seeds between two that are eight apart tell, one of these tells too.
     """
     scenario = running(group_of("abc", each=4, strategy="cooperative-sticky")).scenario
-    move = rolling_restart(NOT_PLANNED, scenario, scenario.members, Habits())
-    told = [forecast(scenario, [move], Habits(seed=seed))[1].read_again for seed in range(9, 18)]
+    move = rolling_restart(NOT_PLANNED, scenario, scenario.members, ProgramBehavior())
+    told = [
+        forecast(scenario, [move], ProgramBehavior(seed=seed))[1].read_again
+        for seed in range(9, 18)
+    ]
     assert len(set(told)) > 1
     assert max(told) == max(told[0], told[-1])
 
@@ -103,9 +108,11 @@ def test_a_group_that_becomes_large_is_played_once() -> None:
     """Here a seed tells of its own course only: some between two tell more than these."""
     scenario = running(group_of("abc", each=4, strategy="cooperative-sticky")).scenario
     grow = Step(0, Action.ADD_PARTITIONS, topic="t", count=251)
-    restart = rolling_restart(NOT_PLANNED, scenario, scenario.members, Habits())
-    moves = [Move(NOT_PLANNED, (grow,), 1_000), restart]
-    told = [forecast(scenario, moves, Habits(seed=seed))[1].read_again for seed in range(9, 18)]
+    restart = rolling_restart(NOT_PLANNED, scenario, scenario.members, ProgramBehavior())
+    moves = [PlayedStep(NOT_PLANNED, (grow,), 1_000), restart]
+    told = [
+        forecast(scenario, moves, ProgramBehavior(seed=seed))[1].read_again for seed in range(9, 18)
+    ]
     assert max(told) > max(told[0], told[-1])
 
 
@@ -116,8 +123,8 @@ def test_a_group_that_starts_waits_as_long_as_its_coordinator_says() -> None:
         told = {} if delay_ms is None else {1: {"group.initial.rebalance.delay.ms": str(delay_ms)}}
         cluster = FakeCluster(group_of("ab"), topics={"t": 4}, settings=told)
         scenario = read_running(cluster, "g").scenario
-        move = stopped_group(NOT_PLANNED, scenario, scenario.members, Habits())
-        stop_ms = forecast(scenario, [move], Habits())[1].longest_stop_ms
+        move = stopped_group(NOT_PLANNED, scenario, scenario.members, ProgramBehavior())
+        stop_ms = forecast(scenario, [move], ProgramBehavior())[1].longest_stop_ms
         assert stop_ms is not None
         stops.append(stop_ms)
     by_default, at_once, long = stops

@@ -9,10 +9,10 @@ import pytest
 
 from kgroup.errors import ExitStatus, NotFoundError, ProblemKind, UsageError
 from kgroup.model.group import Broker, Group, GroupState, Subscription
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.partitions import changed_keys, plan_partitions, reset_duration_ms
 from kgroup.operation.plan.plan import Plan, Verdict
-from kgroup.operation.plan.verify import Progress, verify_step
+from kgroup.operation.plan.verify import StepProgress, verify_step
 from kgroup.operation.report import Report
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 from tests.operation.sources import FakeSource
@@ -29,7 +29,7 @@ def report(
     *groups: Group, count: int = 6, named: tuple[str, ...] = (), **more: Any
 ) -> Report[Plan]:
     source = FakeCluster(*groups, topics={"orders": 4, "payments": 4, "returns": 2})
-    return plan_partitions(source, "orders", count, named, Habits(), **more)
+    return plan_partitions(source, "orders", count, named, ProgramBehavior(), **more)
 
 
 def planned(group: Group, **more: Any) -> Plan:
@@ -164,7 +164,7 @@ def test_heartbeats_are_those_of_the_group(of_broker: str, of_group: str | None)
         settings={1: {"group.consumer.heartbeat.interval.ms": of_broker}},
         of_group=None if of_group is None else {"consumer.heartbeat.interval.ms": of_group},
     )
-    (plan,) = plan_partitions(source, "orders", 6, (), Habits(), reset="latest").data
+    (plan,) = plan_partitions(source, "orders", 6, (), ProgramBehavior(), reset="latest").data
     assert plan.naive is not None
     interval_s = int(of_group or of_broker) / 1000
     assert 2 * 10 * interval_s / 2 <= plan.naive.forecast.skipped <= 2 * 10 * (interval_s + 2)
@@ -220,39 +220,41 @@ def test_no_key_moves_where_no_partition_is_added(count: int) -> None:
 
 def test_a_source_without_topics_does_not_tell_that_nothing_is_to_be_done() -> None:
     """Members own four partitions; there may be more that nobody reads yet."""
-    (plan,) = plan_partitions(FakeSource(two()), "orders", 4, ("billing",), Habits()).data
+    (plan,) = plan_partitions(FakeSource(two()), "orders", 4, ("billing",), ProgramBehavior()).data
     assert verdict(plan, "more-partitions") is Verdict.UNKNOWN
     assert plan.summary.startswith("Nothing is to be done if orders has 4 partitions: ")
     stopped = replace(two(), members=(), state=GroupState.EMPTY)
-    (plan,) = plan_partitions(FakeSource(stopped), "orders", 4, ("billing",), Habits()).data
+    (plan,) = plan_partitions(
+        FakeSource(stopped), "orders", 4, ("billing",), ProgramBehavior()
+    ).data
     assert plan.summary.startswith("Nothing is to be done if orders has 4 partitions: ")
     cluster = FakeCluster(stopped, topics={"orders": 4})
-    (plan,) = plan_partitions(cluster, "orders", 4, ("billing",), Habits()).data
+    (plan,) = plan_partitions(cluster, "orders", 4, ("billing",), ProgramBehavior()).data
     assert plan.summary == "Nothing is to be done: orders has 4 partitions."
 
 
 def test_a_group_that_does_not_know_yet_of_new_partitions() -> None:
     """Somebody has added them, and its members own four of six."""
     cluster = FakeCluster(two(), topics={"orders": 6})
-    (plan,) = plan_partitions(cluster, "orders", 6, ("billing",), Habits()).data
+    (plan,) = plan_partitions(cluster, "orders", 6, ("billing",), ProgramBehavior()).data
     assert "owns 4 of them yet" in plan.summary
 
 
 @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state"])
 def test_kafkas_own_topics_are_refused(topic: str) -> None:
     with pytest.raises(UsageError, match="expected a topic of programs"):
-        plan_partitions(FakeCluster(two()), topic, 100, (), Habits())
+        plan_partitions(FakeCluster(two()), topic, 100, (), ProgramBehavior())
 
 
 def test_topics_that_are_not_there() -> None:
     with pytest.raises(NotFoundError, match="topic never: The topic does not exist"):
-        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "never", 8, (), Habits())
+        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "never", 8, (), ProgramBehavior())
     with pytest.raises(NotFoundError, match="topic never: expected groups that read it"):
-        plan_partitions(FakeSource(two()), "never", 8, (), Habits())
+        plan_partitions(FakeSource(two()), "never", 8, (), ProgramBehavior())
 
 
 def test_a_source_that_does_not_know_topics_counts_what_is_assigned() -> None:
-    (plan,) = plan_partitions(FakeSource(two()), "orders", 6, (), Habits()).data
+    (plan,) = plan_partitions(FakeSource(two()), "orders", 6, (), ProgramBehavior()).data
     assert verdict(plan, "more-partitions") is Verdict.UNKNOWN
     assert len(plan.steps) == 2
 
@@ -312,7 +314,7 @@ def test_groups_that_cannot_be_planned_for_are_problems() -> None:
     assert problem.kind is ProblemKind.NOT_FOUND
 
 
-def check(plan: Plan, group: Group, count: int | None) -> Progress:
+def check(plan: Plan, group: Group, count: int | None) -> StepProgress:
     topics = None if count is None else {"orders": count}
     source = FakeSource(group) if count is None else FakeCluster(group, topics=topics)
     (found,) = verify_step(source, [plan], plan.steps[-1].number).data
@@ -326,16 +328,16 @@ def test_the_step_is_done_when_all_partitions_have_owners() -> None:
         member(1, partitions=[("orders", 0), ("orders", 1), ("orders", 4)]),
         member(2, partitions=[("orders", 2), ("orders", 3), ("orders", 5)]),
     )
-    assert check(plan, group, 4) is Progress.NOT_BEGUN
-    assert check(plan, group, 6) is Progress.HALF_DONE
-    assert check(plan, group, None) is Progress.HALF_DONE
-    assert check(plan, grown, 6) is Progress.DONE
-    assert check(plan, grown, 8) is Progress.DONE  # somebody else has added more
-    assert check(plan, grown, None) is Progress.DONE
+    assert check(plan, group, 4) is StepProgress.NOT_BEGUN
+    assert check(plan, group, 6) is StepProgress.HALF_DONE
+    assert check(plan, group, None) is StepProgress.HALF_DONE
+    assert check(plan, grown, 6) is StepProgress.DONE
+    assert check(plan, grown, 8) is StepProgress.DONE  # somebody else has added more
+    assert check(plan, grown, None) is StepProgress.DONE
 
 
 def test_a_topic_that_a_cluster_does_not_have_may_be_one_that_groups_read() -> None:
     with pytest.raises(NotFoundError, match="does not exist; did you mean 'orders'"):
-        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "ordes", 6, (), Habits())
+        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "ordes", 6, (), ProgramBehavior())
     with pytest.raises(NotFoundError, match=r"does not exist\.$"):
-        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "xyz", 6, (), Habits())
+        plan_partitions(FakeCluster(two(), topics={"orders": 4}), "xyz", 6, (), ProgramBehavior())

@@ -9,11 +9,11 @@ import pytest
 
 from kgroup.errors import ExitStatus
 from kgroup.model.group import Group, GroupState
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import USUAL, ProgramBehavior
 from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.running import read_running
 from kgroup.operation.plan.static_membership import plan_dynamic_membership, plan_static_membership
-from kgroup.operation.plan.verify import Progress, verify_step
+from kgroup.operation.plan.verify import StepProgress, verify_step
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member
 
 BROKER = {
@@ -40,7 +40,9 @@ def two_of_consumer_protocol() -> Group:
     )
 
 
-def planned(group: Group, habits: Habits = Habits(), /, *, back: bool = False, **more: Any) -> Plan:  # noqa: B008
+def planned(
+    group: Group, habits: ProgramBehavior = USUAL, /, *, back: bool = False, **more: Any
+) -> Plan:
     source = FakeCluster(group, topics={"orders": 4}, **{"settings": {1: BROKER}, **more})
     running = read_running(source, group.group_id)
     if back:
@@ -91,13 +93,13 @@ def test_a_restart_moves_nothing_any_more() -> None:
 def test_a_session_is_twice_as_long_as_a_restart(
     session_ms: int | None, restart_ms: int, expected: tuple[str | None, str] | None
 ) -> None:
-    plan = planned(two(session_timeout_ms=session_ms), Habits(restart_ms=restart_ms))
+    plan = planned(two(session_timeout_ms=session_ms), ProgramBehavior(restart_ms=restart_ms))
     found = [each for each in settings(plan) if each[1] == "session.timeout.ms"]
     assert found == ([] if expected is None else [(None, "session.timeout.ms", *expected)])
 
 
 def test_who_misses_a_member_later_is_told_how_much() -> None:
-    plan = planned(two(session_timeout_ms=10_000), Habits(restart_ms=40_000))
+    plan = planned(two(session_timeout_ms=10_000), ProgramBehavior(restart_ms=40_000))
     (told,) = [each for each in plan.steps[1].see if "crashes" in each]
     assert "missed after 80 s, and not after 10 s as now" in told
 
@@ -114,7 +116,7 @@ def test_who_misses_a_member_later_is_told_how_much() -> None:
 )
 def test_brokers_bound_sessions(changes: dict[str, str] | None, expected: Verdict) -> None:
     told = None if changes is None else {1: BROKER, 2: BROKER | changes}
-    plan = planned(two(), Habits(restart_ms=40_000), settings=told)
+    plan = planned(two(), ProgramBehavior(restart_ms=40_000), settings=told)
     assert verdict(plan, "session-timeout") is expected
     assert plan.is_refuted is (expected is Verdict.REFUTED)
     assert bool(plan.steps) is not plan.is_refuted
@@ -164,7 +166,9 @@ def test_brokers_have_the_session_of_consumer_groups(
     restart_ms: int, of_group: str | None, expected: Verdict, session: str | None
 ) -> None:
     told = {} if of_group is None else {"consumer.session.timeout.ms": of_group}
-    plan = planned(two_of_consumer_protocol(), Habits(restart_ms=restart_ms), of_group=told)
+    plan = planned(
+        two_of_consumer_protocol(), ProgramBehavior(restart_ms=restart_ms), of_group=told
+    )
     assert verdict(plan, "group-session-timeout") is expected
     if not plan.is_refuted:
         assert settings(plan) == IDS
@@ -218,7 +222,7 @@ def test_what_is_reached_is_said() -> None:
 
 
 def test_static_members_with_short_sessions_get_longer_ones() -> None:
-    plan = planned(static(10_000), Habits(restart_ms=20_000))
+    plan = planned(static(10_000), ProgramBehavior(restart_ms=20_000))
     assert settings(plan) == [(None, "session.timeout.ms", "10000", "40000")]
     assert plan.naive is not None
     assert plan.naive.forecast.rebalances > 0  # they are missed
@@ -247,10 +251,10 @@ def test_the_way_back_of_dynamic_members_is_none() -> None:
     assert planned(two(), back=True).steps == ()
 
 
-def check(plan: Plan, step: int, group: Group) -> Progress:
+def check(plan: Plan, step: int, group: Group) -> StepProgress:
     report = verify_step(FakeCluster(group), [plan], step)
     (found,) = report.data
-    is_done = found.progress is Progress.DONE
+    is_done = found.progress is StepProgress.DONE
     assert report.exit_status is (ExitStatus.DONE if is_done else ExitStatus.PROBLEM)
     return found.progress
 
@@ -271,14 +275,16 @@ def test_a_step_is_done_when_every_member_has_its_instance_id() -> None:
     group = two()
     plan = planned(group)
     is_static = renamed(group, ("n1", "client-1"), ("n2", "client-2"))
-    assert check(plan, 1, group) is Progress.NOT_BEGUN
-    assert check(plan, 1, renamed(group, ("n1", "client-1"), ("m2", None))) is Progress.HALF_DONE
-    assert check(plan, 1, renamed(group, ("n1", "client-1"))) is Progress.HALF_DONE
-    assert check(plan, 1, renamed(group, ("n1", None), ("n2", None))) is Progress.WRONG
-    assert check(plan, 1, renamed(group, ("n1", "x"), ("n2", "client-2"))) is Progress.WRONG
-    assert check(plan, 1, is_static) is Progress.DONE
+    assert check(plan, 1, group) is StepProgress.NOT_BEGUN
+    assert (
+        check(plan, 1, renamed(group, ("n1", "client-1"), ("m2", None))) is StepProgress.HALF_DONE
+    )
+    assert check(plan, 1, renamed(group, ("n1", "client-1"))) is StepProgress.HALF_DONE
+    assert check(plan, 1, renamed(group, ("n1", None), ("n2", None))) is StepProgress.WRONG
+    assert check(plan, 1, renamed(group, ("n1", "x"), ("n2", "client-2"))) is StepProgress.WRONG
+    assert check(plan, 1, is_static) is StepProgress.DONE
     rebalancing = replace(is_static, state=GroupState.PREPARING_REBALANCE)
-    assert check(plan, 1, rebalancing) is Progress.HALF_DONE
+    assert check(plan, 1, rebalancing) is StepProgress.HALF_DONE
 
 
 def test_a_new_member_without_an_id_keeps_the_step_from_being_done() -> None:
@@ -290,16 +296,16 @@ def test_a_new_member_without_an_id_keeps_the_step_from_being_done() -> None:
             member(3, partitions=[]),
         ),
     )
-    assert check(planned(group), 1, grown) is Progress.WRONG
+    assert check(planned(group), 1, grown) is StepProgress.WRONG
 
 
 def test_the_way_back_is_done_when_nobody_has_one() -> None:
     group = static()
     plan = planned(group, back=True)
-    assert check(plan, 1, group) is Progress.NOT_BEGUN
-    assert check(plan, 1, renamed(group, ("n1", None), ("m2", "two"))) is Progress.HALF_DONE
-    assert check(plan, 1, renamed(group, ("n1", None), ("n2", None))) is Progress.DONE
-    assert check(plan, 1, renamed(group, ("n1", "one"), ("n2", None))) is Progress.WRONG
+    assert check(plan, 1, group) is StepProgress.NOT_BEGUN
+    assert check(plan, 1, renamed(group, ("n1", None), ("m2", "two"))) is StepProgress.HALF_DONE
+    assert check(plan, 1, renamed(group, ("n1", None), ("n2", None))) is StepProgress.DONE
+    assert check(plan, 1, renamed(group, ("n1", "one"), ("n2", None))) is StepProgress.WRONG
 
 
 def test_each_removal_stands_between_the_stop_and_the_start_of_its_member() -> None:

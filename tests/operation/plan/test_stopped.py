@@ -11,12 +11,12 @@ from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommittedOffset
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.partitions import plan_partitions
 from kgroup.operation.plan.plan import Plan, Verdict
 from kgroup.operation.plan.running import read_running
 from kgroup.operation.plan.static_membership import plan_dynamic_membership, plan_static_membership
-from kgroup.operation.plan.verify import Progress, verify_step
+from kgroup.operation.plan.verify import StepProgress, verify_step
 from tests.operation.plan.fake_cluster import FakeCluster
 from tests.operation.plan.groups import group_of, running
 from tests.operation.sources import FakeSource
@@ -32,41 +32,41 @@ def settings(plan: Plan) -> list[tuple[str, str | None, str | None]]:
     return [(each.name, each.before, each.after) for each in step.settings]
 
 
-def progress(plan: Plan, group: Group) -> Progress:
+def progress(plan: Plan, group: Group) -> StepProgress:
     (check,) = verify_step(FakeSource(group), [plan], 1, []).data
     return check.progress
 
 
 def test_a_strategy_is_what_members_come_with() -> None:
-    plan = plan_assignor(running(STOPPED), "sticky", {}, Habits())
+    plan = plan_assignor(running(STOPPED), "sticky", {}, ProgramBehavior())
     name = "org.apache.kafka.clients.consumer.StickyAssignor"
     assert settings(plan) == [("partition.assignment.strategy", None, name)]
     assert {each.verdict for each in plan.preconditions} == {Verdict.VERIFIED}
     assert plan.forecast is None
-    assert progress(plan, STOPPED) is Progress.NOT_BEGUN
-    assert progress(plan, group_of(strategy="sticky")) is Progress.DONE
-    assert progress(plan, group_of(strategy="range")) is Progress.WRONG
+    assert progress(plan, STOPPED) is StepProgress.NOT_BEGUN
+    assert progress(plan, group_of(strategy="sticky")) is StepProgress.DONE
+    assert progress(plan, group_of(strategy="range")) is StepProgress.WRONG
 
 
 def test_librdkafka_has_no_sticky() -> None:
-    plan = plan_assignor(running(STOPPED), "sticky", {}, Habits(), "librdkafka")
+    plan = plan_assignor(running(STOPPED), "sticky", {}, ProgramBehavior(), "librdkafka")
     assert plan.is_refuted
     assert plan.steps == ()
 
 
 def test_an_empty_group_may_always_change_its_protocol() -> None:
-    plan = plan_consumer_protocol(running(STOPPED), Habits())
+    plan = plan_consumer_protocol(running(STOPPED), ProgramBehavior())
     assert settings(plan)[0] == ("group.protocol", None, "consumer")
     assert "migration-policy" not in {each.code for each in plan.preconditions}
     assert "broker-support" in {each.code for each in plan.preconditions}
-    assert progress(plan, STOPPED) is Progress.NOT_BEGUN
-    back = plan_consumer_protocol(running(STOPPED), Habits(), back=True)
+    assert progress(plan, STOPPED) is StepProgress.NOT_BEGUN
+    back = plan_consumer_protocol(running(STOPPED), ProgramBehavior(), back=True)
     assert settings(back)[0] == ("group.protocol", None, "classic")
 
 
 def test_names_are_for_members_that_are_there() -> None:
-    plan = plan_static_membership(running(STOPPED), Habits())
-    back = plan_dynamic_membership(running(STOPPED), Habits())
+    plan = plan_static_membership(running(STOPPED), ProgramBehavior())
+    back = plan_dynamic_membership(running(STOPPED), ProgramBehavior())
     for each, told in ((plan, "group.instance.id of its own"), (back, "take group.instance.id")):
         assert not each.is_refuted
         assert each.steps == ()
@@ -75,19 +75,19 @@ def test_names_are_for_members_that_are_there() -> None:
 
 def test_new_partitions_begin_at_their_first_record() -> None:
     cluster = FakeCluster(STOPPED, topics={"t": 4})
-    (plan,) = plan_partitions(cluster, "t", 6, ("g",), Habits()).data
+    (plan,) = plan_partitions(cluster, "t", 6, ("g",), ProgramBehavior()).data
     (step,) = plan.steps
     assert [each.split()[0] for each in step.commands] == ["kafka-topics.sh", "kgroup"]
     assert "--topic t:4,5 --uncommitted --to-earliest --execute" in step.commands[1]
-    (plan,) = plan_partitions(cluster, "t", 6, ("g",), Habits(), reset="earliest").data
+    (plan,) = plan_partitions(cluster, "t", 6, ("g",), ProgramBehavior(), reset="earliest").data
     assert [each.split()[0] for each in plan.steps[0].commands] == ["kafka-topics.sh"]
-    (plan,) = plan_partitions(cluster, "t", 4, ("g",), Habits()).data
+    (plan,) = plan_partitions(cluster, "t", 4, ("g",), ProgramBehavior()).data
     assert "Nothing is to be done" in plan.summary
 
 
 def test_a_topic_that_a_stopped_group_has_not_read() -> None:
     cluster = FakeCluster(STOPPED, topics={"other": 4})
-    report = plan_partitions(cluster, "other", 6, ("g",), Habits())
+    report = plan_partitions(cluster, "other", 6, ("g",), ProgramBehavior())
     assert report.data == ()
     assert "or commits of it, found neither" in report.errors[0].reason
 

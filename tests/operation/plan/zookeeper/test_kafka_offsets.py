@@ -11,7 +11,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.group import Group, GroupType, Member
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import ZookeeperTree
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
 from kgroup.operation.plan.plan import Plan, Precondition, Verdict
 from kgroup.operation.plan.zookeeper_group import plan_old
@@ -27,7 +27,7 @@ READ = sum(COMMITTED.values())
 def _report(
     found: GroupSource, settings: Mapping[str, str] | None = None, group_id: str = GROUP
 ) -> Report[Plan]:
-    make = partial(plan_kafka_offsets, habits=Habits())
+    make = partial(plan_kafka_offsets, habits=ProgramBehavior())
     return plan_old(found, [group_id], settings or {}, "zk-1:2181/kafka", make)
 
 

@@ -12,7 +12,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import ZookeeperTree
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.new_consumer import plan_new_consumer
 from kgroup.operation.plan.plan import Plan, Precondition, Verdict
 from kgroup.operation.plan.zookeeper_group import plan_old
@@ -42,7 +42,7 @@ NEWER = changed(brokers=4)
 def _report(
     found: GroupSource, settings: Mapping[str, str] | None = None, group_id: str = GROUP
 ) -> Report[Plan]:
-    make = partial(plan_new_consumer, habits=Habits())
+    make = partial(plan_new_consumer, habits=ProgramBehavior())
     return plan_old(found, [group_id], settings or {}, "zk-1:2181/kafka", make)
 
 

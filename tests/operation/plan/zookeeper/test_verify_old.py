@@ -13,11 +13,11 @@ from kgroup.cli.option.plan_file import read_plan_file
 from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.zookeeper import ZookeeperTree
-from kgroup.operation.plan.forecast import Habits
+from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
 from kgroup.operation.plan.new_consumer import plan_new_consumer
 from kgroup.operation.plan.plan import Plan
-from kgroup.operation.plan.verify import Progress, StepCheck, verify_step
+from kgroup.operation.plan.verify import StepCheck, StepProgress, verify_step
 from kgroup.operation.plan.zookeeper_group import plan_old
 from kgroup.render.document import document, json_rows
 from kgroup.source.base import GroupSource
@@ -41,21 +41,21 @@ _RESTARTED = changed({**_HALF, IDS[1]: f"{GROUP}_vm-1795321669999-00000002"})
 @pytest.fixture(scope="module")
 def commits() -> Plan:
     """Plan how commits go to Kafka."""
-    make = partial(plan_kafka_offsets, habits=Habits())
+    make = partial(plan_kafka_offsets, habits=ProgramBehavior())
     return plan_old(source(changed()), [GROUP], {}, None, make).data[0]
 
 
 @pytest.fixture(scope="module")
 def consumers() -> Plan:
     """Plan how Java's consumers take over."""
-    make = partial(plan_new_consumer, habits=Habits())
+    make = partial(plan_new_consumer, habits=ProgramBehavior())
     return plan_old(source(changed(brokers=4)), [GROUP], {}, None, make).data[0]
 
 
 def _look(found: GroupSource, plan: Plan, step: int) -> StepCheck:
     report = verify_step(found, [plan], step)
     (check,) = report.data
-    is_done = check.progress is Progress.DONE
+    is_done = check.progress is StepProgress.DONE
     assert report.exit_status is (ExitStatus.DONE if is_done else ExitStatus.PROBLEM)
     return check
 
@@ -63,22 +63,22 @@ def _look(found: GroupSource, plan: Plan, step: int) -> StepCheck:
 @pytest.mark.parametrize(
     ("tree", "kafka", "progress"),
     [
-        (changed(), {}, Progress.NOT_BEGUN),
-        (changed(), COMMITTED, Progress.NOT_BEGUN),
-        (changed(_HALF), {}, Progress.HALF_DONE),
-        (changed(_HALF), COMMITTED, Progress.HALF_DONE),
-        (_RESTARTED, {}, Progress.HALF_DONE),
-        (_RESTARTED, COMMITTED | {_FIRST: 0}, Progress.HALF_DONE),
-        (_RESTARTED, _AHEAD, Progress.HALF_DONE),
-        (_RESTARTED, COMMITTED, Progress.DONE),
-        (_RESTARTED, COMMITTED | {(GROUP, "old", 0): 5}, Progress.DONE),
+        (changed(), {}, StepProgress.NOT_BEGUN),
+        (changed(), COMMITTED, StepProgress.NOT_BEGUN),
+        (changed(_HALF), {}, StepProgress.HALF_DONE),
+        (changed(_HALF), COMMITTED, StepProgress.HALF_DONE),
+        (_RESTARTED, {}, StepProgress.HALF_DONE),
+        (_RESTARTED, COMMITTED | {_FIRST: 0}, StepProgress.HALF_DONE),
+        (_RESTARTED, _AHEAD, StepProgress.HALF_DONE),
+        (_RESTARTED, COMMITTED, StepProgress.DONE),
+        (_RESTARTED, COMMITTED | {(GROUP, "old", 0): 5}, StepProgress.DONE),
     ],
 )
 def test_commits_to_both(
     commits: Plan,
     tree: ZookeeperTree,
     kafka: Mapping[tuple[str, str, int], int],
-    progress: Progress,
+    progress: StepProgress,
 ) -> None:
     assert _look(source(tree, kafka), commits, 1).progress is progress
 
@@ -86,15 +86,15 @@ def test_commits_to_both(
 @pytest.mark.parametrize(
     ("kafka", "progress"),
     [
-        (COMMITTED, Progress.HALF_DONE),
-        (_AHEAD, Progress.DONE),
-        (COMMITTED | {_FIRST: COMMITTED[_FIRST] + 1}, Progress.DONE),
-        (_AHEAD | {_FIRST: 0}, Progress.HALF_DONE),
-        ({}, Progress.HALF_DONE),
+        (COMMITTED, StepProgress.HALF_DONE),
+        (_AHEAD, StepProgress.DONE),
+        (COMMITTED | {_FIRST: COMMITTED[_FIRST] + 1}, StepProgress.DONE),
+        (_AHEAD | {_FIRST: 0}, StepProgress.HALF_DONE),
+        ({}, StepProgress.HALF_DONE),
     ],
 )
 def test_commits_to_kafka_alone(
-    commits: Plan, kafka: Mapping[tuple[str, str, int], int], progress: Progress
+    commits: Plan, kafka: Mapping[tuple[str, str, int], int], progress: StepProgress
 ) -> None:
     """Kafka is ahead as soon as something is committed; while both are the same nobody knows."""
     assert _look(source(_RESTARTED, kafka), commits, 2).progress is progress
@@ -106,18 +106,18 @@ _SET = changed({IDS[0]: f"{GROUP}_first", IDS[1]: f"{GROUP}_second"})
 @pytest.mark.parametrize(
     ("step", "ahead", "progress"),
     [
-        (1, frozenset(), Progress.DONE),
-        (1, frozenset({"first"}), Progress.HALF_DONE),
-        (2, frozenset(), Progress.HALF_DONE),
-        (2, frozenset({"first"}), Progress.HALF_DONE),
-        (2, frozenset({"first", "second"}), Progress.DONE),
+        (1, frozenset(), StepProgress.DONE),
+        (1, frozenset({"first"}), StepProgress.HALF_DONE),
+        (2, frozenset(), StepProgress.HALF_DONE),
+        (2, frozenset({"first"}), StepProgress.HALF_DONE),
+        (2, frozenset({"first", "second"}), StepProgress.DONE),
     ],
 )
 def test_of_consumers_whose_ids_are_set_each_has_to_commit(
-    step: int, ahead: frozenset[str], progress: Progress
+    step: int, ahead: frozenset[str], progress: StepProgress
 ) -> None:
     """Those that commit to both, and then to Kafka alone, are known by nothing else."""
-    make = partial(plan_kafka_offsets, habits=Habits())
+    make = partial(plan_kafka_offsets, habits=ProgramBehavior())
     (plan,) = plan_old(source(_SET), [GROUP], {}, None, make).data
     assert not plan.steps[0].expected.is_restarted
     (group,) = source(_SET).read([GROUP]).image.groups.values()
@@ -136,7 +136,7 @@ def test_where_commits_to_kafka_are_not_known_nothing_is_done(commits: Plan) -> 
         subtree = source(_RESTARTED).subtree
 
     check = _look(Silent(_RESTARTED), commits, 1)
-    assert check.progress is Progress.HALF_DONE
+    assert check.progress is StepProgress.HALF_DONE
     (told,) = [each for each in check.conditions if each.found is None]
     assert told.text == "Kafka has the commits that ZooKeeper has."
 
@@ -144,20 +144,20 @@ def test_where_commits_to_kafka_are_not_known_nothing_is_done(commits: Plan) -> 
 @pytest.mark.parametrize(
     ("tree", "progress", "missing"),
     [
-        (changed(), Progress.NOT_BEGUN, IDS),
-        (stopped(IDS[0]), Progress.HALF_DONE, IDS[1:]),
-        (_RESTARTED, Progress.HALF_DONE, None),
-        (empty(), Progress.DONE, ()),
+        (changed(), StepProgress.NOT_BEGUN, IDS),
+        (stopped(IDS[0]), StepProgress.HALF_DONE, IDS[1:]),
+        (_RESTARTED, StepProgress.HALF_DONE, None),
+        (empty(), StepProgress.DONE, ()),
         (
             changed(without=tuple(f"/consumers/{GROUP}/ids/{each}" for each in IDS)),
-            Progress.HALF_DONE,
+            StepProgress.HALF_DONE,
             (),
         ),
     ],
     ids=["all there", "one there", "others there", "nobody", "owners left"],
 )
 def test_old_consumers_are_stopped(
-    consumers: Plan, tree: ZookeeperTree, progress: Progress, missing: Sequence[str] | None
+    consumers: Plan, tree: ZookeeperTree, progress: StepProgress, missing: Sequence[str] | None
 ) -> None:
     check = _look(source(tree), consumers, 1)
     assert check.progress is progress
@@ -168,18 +168,18 @@ def test_old_consumers_are_stopped(
 @pytest.mark.parametrize(
     ("tree", "kafka", "progress"),
     [
-        (changed(), {}, Progress.NOT_BEGUN),
-        (empty(), {}, Progress.NOT_BEGUN),
-        (empty(), {_FIRST: COMMITTED[_FIRST]}, Progress.HALF_DONE),
-        (empty(), COMMITTED | {_FIRST: 0}, Progress.HALF_DONE),
-        (empty(), COMMITTED, Progress.DONE),
+        (changed(), {}, StepProgress.NOT_BEGUN),
+        (empty(), {}, StepProgress.NOT_BEGUN),
+        (empty(), {_FIRST: COMMITTED[_FIRST]}, StepProgress.HALF_DONE),
+        (empty(), COMMITTED | {_FIRST: 0}, StepProgress.HALF_DONE),
+        (empty(), COMMITTED, StepProgress.DONE),
     ],
 )
 def test_commits_are_copied(
     consumers: Plan,
     tree: ZookeeperTree,
     kafka: Mapping[tuple[str, str, int], int],
-    progress: Progress,
+    progress: StepProgress,
 ) -> None:
     assert _look(source(tree, kafka), consumers, 2).progress is progress
 
@@ -193,16 +193,16 @@ def _java(count: int, topics: tuple[str, ...] = ("orders", "payments")) -> Group
 @pytest.mark.parametrize(
     ("group", "progress"),
     [
-        (_java(0), Progress.NOT_BEGUN),
-        (_java(3), Progress.HALF_DONE),
-        (_java(4, ("orders",)), Progress.HALF_DONE),
-        (replace(_java(4), state=GroupState.PREPARING_REBALANCE), Progress.HALF_DONE),
-        (replace(_java(4), assignor="roundrobin"), Progress.WRONG),
-        (_java(4), Progress.DONE),
+        (_java(0), StepProgress.NOT_BEGUN),
+        (_java(3), StepProgress.HALF_DONE),
+        (_java(4, ("orders",)), StepProgress.HALF_DONE),
+        (replace(_java(4), state=GroupState.PREPARING_REBALANCE), StepProgress.HALF_DONE),
+        (replace(_java(4), assignor="roundrobin"), StepProgress.WRONG),
+        (_java(4), StepProgress.DONE),
     ],
     ids=["nobody", "fewer", "one topic", "rebalance", "strategy", "done"],
 )
-def test_new_consumers_are_there(consumers: Plan, group: Group, progress: Progress) -> None:
+def test_new_consumers_are_there(consumers: Plan, group: Group, progress: StepProgress) -> None:
     assert _look(FakeSource(group), consumers, 3).progress is progress
 
 

@@ -11,9 +11,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from bench.measure import KGROUP, measure, median, print_heads, print_row
-from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
-from kgroup.simulation.scenario.zookeeper_stage import ZookeeperStage
+from kgroup.simulation.scenario.play import CoordinatorStage, ZookeeperStage
 
 _SCENARIO = """
 {head}

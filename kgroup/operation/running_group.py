@@ -34,8 +34,7 @@ from kgroup.simulation.scenario.scenario import (
     StartMember,
     Step,
 )
-from kgroup.simulation.zookeeper.config import ZookeeperConfig
-from kgroup.simulation.zookeeper.registration import Registration
+from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 from kgroup.source.base import GroupSource, Reading
 
 _WATCHED_MS = 120_000

@@ -10,8 +10,14 @@ from typing import Any, TypeAlias
 from kgroup.operation.simulate import ShippedScenario
 from kgroup.render.cell import Column, Kind, age, mermaid_label, ranges, visible
 from kgroup.render.sheet import Sheet, prose_text, sheet_text, title_text
-from kgroup.simulation.owners import Ownership, Standstill
-from kgroup.simulation.timeline import Event, PartitionTotal, Rebalance, Simulation
+from kgroup.simulation.timeline import (
+    Event,
+    Ownership,
+    PartitionTotal,
+    Rebalance,
+    Simulation,
+    Standstill,
+)
 
 EVENT_COLUMNS = (
     Column("seed", Kind.NUMBER, "which run, by the seed of what chance decided"),

@@ -20,7 +20,6 @@ from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer, IdPartition
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
 from kgroup.simulation.group_coordinator import GroupCoordinator
@@ -35,7 +34,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     TopicPartition,
 )
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import ConsumerSettings, Settings
 from kgroup.simulation.subscription import decode_assignment
 from kgroup.simulation.world import OPERATOR, World
 

@@ -1,20 +1,37 @@
-"""The coordinator of one partition of `__consumer_offsets`: as long as its broker leads it.
+"""The coordinator of one partition of `__consumer_offsets`, for groups of both protocols.
 
-Source: `GroupCoordinator` of Kafka 1.1.1, 2.8.2 and 3.9.2; `GroupCoordinatorService` and
-`CoordinatorRuntime` of 4.3.1.
+A classic group of consumers is upgraded when a member joins it with the consumer protocol; a
+consumer group is downgraded when its last member that speaks that protocol leaves, or comes back
+with the classic one (KIP-848, `group.consumer.migration.policy`).
+
+Source: `GroupCoordinator` of Kafka 1.1.1, 2.8.2 and 3.9.2; `GroupCoordinatorService`,
+`CoordinatorRuntime` and `GroupMetadataManager` (`convertToConsumerGroup`, `convertToClassicGroup`,
+`validateOnlineUpgrade`, `validateOnlineDowngrade...`) of 4.3.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
+from typing import Protocol as Interface
 
+from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
 from kgroup.simulation.classic.coordinator import REQUESTS, ClassicCoordinator
-from kgroup.simulation.classic.group import ClassicGroup
+from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.classic.rebalance import ClassicRuntime
 from kgroup.simulation.clock import Timer
+from kgroup.simulation.consumer import record as record_of
+from kgroup.simulation.consumer.classic_member import (
+    ClassicMemberRuntime,
+    ClassicMembers,
+    as_classic_group,
+    as_consumer_group,
+)
+from kgroup.simulation.consumer.coordinator import Goal
 from kgroup.simulation.consumer.group import ConsumerGroup
+from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import (
     AnyAnswer,
     AnyRequest,
@@ -22,13 +39,14 @@ from kgroup.simulation.consumer.message import (
     ConsumerGroupHeartbeat,
     ConsumerHeartbeatAnswer,
     DescribeConsumerGroup,
+    IdPartition,
 )
 from kgroup.simulation.consumer.record import Record
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal, check_request
 from kgroup.simulation.coordinator_log import CoordinatorLog
 from kgroup.simulation.message import (
+    CONSUMER,
     CommitAnswer,
     DeleteAnswer,
     DeleteGroup,
@@ -47,12 +65,306 @@ from kgroup.simulation.message import (
     OffsetDelete,
     OffsetDeleteAnswer,
     OffsetFetch,
+    Request,
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.mixed_coordinator import MixedCoordinator, World
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy, Settings
 from kgroup.word import Word
+
+
+class CoordinatorRuntime(ClassicMemberRuntime, ClassicRuntime, Interface):
+    """Where answers and records go, and where ids come from."""
+
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
+        """Learn that a group has come to another state, or a consumer group to another epoch."""
+
+    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
+        """Learn that a member was, or is about to be, removed."""
+
+
+class MixedCoordinator(ClassicMembers):
+    """The groups of a broker of 4.0 or later.
+
+    Args:
+        settings: of the broker, for classic groups.
+        consumer: likewise for consumer groups.
+        runtime: where answers and records go.
+        topics: of the cluster.
+
+    Attributes:
+        classic: the classic groups; those of the consumer protocol are in `groups`.
+    """
+
+    _runtime: CoordinatorRuntime
+
+    def __init__(
+        self,
+        settings: Settings,
+        consumer: ConsumerSettings,
+        runtime: CoordinatorRuntime,
+        topics: TopicImage | None = None,
+    ) -> None:
+        super().__init__(consumer, runtime, topics)
+        self.classic = ClassicCoordinator(settings, runtime)
+        self._classic_settings = settings
+        self._made: dict[str, tuple[ClassicGroup, Cause | None]] = {}
+
+    def handle(self, request: AnyRequest) -> None:
+        """Take a request; it is answered now or later, through the runtime."""
+        if isinstance(request, ConsumerGroupHeartbeat):
+            self.heartbeat(request)
+        elif isinstance(request, DescribeConsumerGroup):
+            self.describe_group(request)
+        elif isinstance(request, ListGroups):
+            self.list_groups(request)
+        elif (group := self._group_for(request)) is None:
+            self.classic.handle(request)
+        else:
+            TABLE[type(request)][group.state](self, group, request)
+
+    def _group_for(self, request: Request) -> ConsumerGroup | None:
+        """Return the consumer group that a request is for; what no group takes is for none."""
+        if isinstance(request, DescribeGroup | ListGroups):
+            return None
+        if isinstance(request, JoinGroup) and not self.classic.has_fit_session(request):
+            return None
+        if isinstance(request, SyncGroup) and request.is_incomplete:
+            return None
+        return self.groups.get(request.group_id)
+
+    def replay(self, record: Record) -> None:
+        """Apply a record of a group of either protocol, or of an offset that is loaded."""
+        if record.type == "OffsetCommit":
+            self.classic.offsets.replay(record.key, record.value)
+            return
+        if record.type != "GroupMetadata":
+            super().replay(record)
+            return
+        group_id = record.key["group"]
+        if record.value is None:
+            self.classic.give_up(group_id)
+        elif group_id in self._made:
+            self.classic.take_over(*self._made.pop(group_id))
+        else:
+            self.classic.load(record.key, record.value)
+
+    def on_loaded(self) -> None:
+        """Begin to expect the members of groups of both protocols."""
+        super().on_loaded()
+        self.classic.loaded(self.groups)
+
+    def on_unloaded(self) -> None:
+        """Forget all groups; who waits is told to look for another coordinator."""
+        super().on_unloaded()
+        self.classic.unload()
+
+    # --- classic members ------------------------------------------------------------------------
+
+    def _join_empty(self, group: ConsumerGroup, request: JoinGroup) -> None:
+        """Make way for a classic group."""
+        if request.member_id:  # Kafka writes no tombstones where nobody joins
+            del self.groups[group.group_id]
+        else:
+            self._remove(group)
+        self.classic.join_group(request)
+
+    def _join_classic(self, group: ConsumerGroup, request: JoinGroup) -> None:
+        """Take a member in, or give it what it may have now, under a policy that lets it."""
+        if self._settings.migration_policy is MigrationPolicy.DISABLED:
+            self._runtime.answer(request, JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        else:
+            self.join_member(group, request)
+
+    # --- offsets --------------------------------------------------------------------------------
+
+    def _commit(self, group: ConsumerGroup, request: OffsetCommit) -> None:
+        """Keep what a member commits in its epoch, or for a partition that it has had since."""
+        offsets = self.classic.offsets
+        code = group.commit_error(
+            request.member_id,
+            request.generation_id,
+            [
+                (topic.topic_id if (topic := self.topics.get(name)) else "", number)
+                for (name, number), committed in request.offsets.items()
+                if not offsets.is_too_large(committed)
+            ],
+            request.version,
+        )
+        refused = None if code is None else dict.fromkeys(request.offsets, code)
+        self._runtime.answer(request, CommitAnswer(refused or offsets.commit(request)))
+
+    def _commit_empty(self, group: ConsumerGroup, request: OffsetCommit) -> None:
+        """Keep what is committed without an epoch."""
+        self._commit(group, request)
+
+    def _fetch(self, group: ConsumerGroup, request: OffsetFetch) -> None:
+        """Tell what is committed; who names a member must be it, in its epoch."""
+        code = group.fetch_error(request.member_id, request.member_epoch)
+        answer = FetchAnswer(code) if code else self.classic.offsets.fetch(request)
+        self._runtime.answer(request, answer)
+
+    def _delete_offsets(self, group: ConsumerGroup, request: OffsetDelete) -> None:
+        """Remove offsets of topics that no member reads."""
+        self._runtime.answer(request, self.classic.offsets.delete_unread(group, request))
+
+    # --- what anybody may ask -------------------------------------------------------------------
+
+    def describe_group(self, request: DescribeConsumerGroup) -> None:
+        """Tell a consumer group's state and members (`consumerGroupDescribe`)."""
+        if (group := self.groups.get(request.group_id)) is None:
+            answer = ConsumerDescribeAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
+        else:
+            answer = group.describe(self._settings.assignors[0], self.topics)
+        self._runtime.answer(request, answer)
+
+    def list_groups(self, request: ListGroups) -> None:
+        """Tell which groups there are, sorted (`listGroups`)."""
+        found = [(each.group_id, CONSUMER, each.state) for each in self.groups.values()]
+        groups = sorted([*found, *self.classic.listed()])
+        self._runtime.answer(request, ListAnswer(ErrorCode.NONE, tuple(groups)))
+
+    def _delete_empty(self, group: ConsumerGroup, request: DeleteGroup) -> None:
+        """Remove the group and its offsets."""
+        self.classic.offsets.delete_all(group.group_id)
+        self._remove(group)
+        self._runtime.answer(request, DeleteAnswer(ErrorCode.NONE))
+
+    def _delete(self, group: ConsumerGroup, request: DeleteGroup) -> None:
+        """Refuse it: the group has members."""
+        self._runtime.answer(request, DeleteAnswer(ErrorCode.NON_EMPTY_GROUP))
+
+    def _remove(self, group: ConsumerGroup) -> None:
+        self._apply(record_of.group_tombstones(group.group_id, (), group.regexes))
+
+    def expire_offsets(self) -> None:
+        """Remove offsets whose retention is over, and groups that have nothing left.
+
+        Kafka: `cleanupGroupMetadata`.
+        """
+        self.classic.expire_offsets()
+        for group in list(self.groups.values()):
+            self.classic.offsets.expire(group)
+            if not group.members and not self.classic.offsets.of(group.group_id):
+                self._remove(group)
+
+    # --- upgrade --------------------------------------------------------------------------------
+
+    def _group_to_join(self, group_id: str, records: list[Record]) -> ConsumerGroup:
+        group = self.classic.groups.get(group_id)
+        if group is None:
+            return super()._group_to_join(group_id, records)
+        if group.state is GroupState.EMPTY:
+            records.append(Record("GroupMetadata", {"group": group_id}, None))
+            return ConsumerGroup(group_id)
+        if (
+            not self._settings.migration_policy.upgrades
+            or group.protocol_type != CONSUMER
+            or len(group) > self._settings.max_size
+        ):
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        self.classic.interrupt(group)
+        made = as_consumer_group(group, self.topics, records)
+        for member in group.members:
+            self._expect(group_id, member.member_id, member.session_timeout_ms)
+        return made
+
+    # --- downgrade ------------------------------------------------------------------------------
+
+    def _fence(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: Cause
+    ) -> list[Record]:
+        leaving = {member.member_id for member in members}
+        staying = [each for name, each in group.members.items() if name not in leaving]
+        if not staying or not self._can_downgrade(staying):
+            return super()._fence(group, members, cause)
+        return self._downgrade(group, leaving, None, cause)
+
+    def _settle(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        instance_id: str | None,
+        owned: frozenset[IdPartition],
+        records: list[Record],
+    ) -> ConsumerMember:
+        static = group.members.get(group.statics.get(instance_id or "", ""))
+        others = [each for each in group.members.values() if each is not static]
+        if static is None or static.classic is not None or not self._can_downgrade(others, 1):
+            return super()._settle(group, member, updated, instance_id, owned, records)
+        subscribed, is_new = self._note_member(group, member, updated, records)
+        rebalances = group.assignment_epoch < subscribed.epoch
+        if not rebalances:
+            goal = Goal(group.assignment_epoch, group.target_of(updated))
+            updated = self._reconcile(group, updated, goal, is_new, owned, records)
+        cause = Cause.STATIC_MEMBER_CAME_BACK if rebalances else None
+        records += self._downgrade(group, (), updated, cause)
+        return updated
+
+    def _can_downgrade(self, others: Collection[ConsumerMember], more: int = 0) -> bool:
+        """Tell whether all others speak the classic protocol, and may be a classic group."""
+        return (
+            all(each.classic is not None for each in others)
+            and self._settings.migration_policy.downgrades
+            and len(others) + more <= self._classic_settings.max_size
+        )
+
+    def _downgrade(
+        self,
+        group: ConsumerGroup,
+        leaving: Collection[str],
+        joining: ConsumerMember | None,
+        cause: Cause | None,
+    ) -> list[Record]:
+        """Make a classic group in the place of a consumer group; it rebalances for a cause."""
+        made = as_classic_group(
+            group,
+            leaving,
+            joining,
+            self.topics,
+            self._classic_settings.version,
+            self._clock.now_ms,
+            self._runtime,
+        )
+        self._made[group.group_id] = made, cause
+        names = group.member_order
+        if joining is not None:
+            replaced = group.statics[joining.instance_id or ""]
+            names = [joining.member_id if name == replaced else name for name in names]
+        assignments = {each.member_id: each.assignment for each in made.members}
+        return [
+            *record_of.group_tombstones(group.group_id, names, group.regexes),
+            Record("GroupMetadata", {"group": group.group_id}, made.record(assignments)),
+        ]
+
+
+_WITH_MEMBERS = (GroupState.ASSIGNING, GroupState.RECONCILING, GroupState.STABLE)
+_ALL = (GroupState.EMPTY, *_WITH_MEMBERS)
+
+Handler = Callable[[MixedCoordinator, ConsumerGroup, Any], None]
+
+TABLE: Mapping[type, Mapping[GroupState, Handler]] = {
+    JoinGroup: {
+        GroupState.EMPTY: MixedCoordinator._join_empty,
+        **dict.fromkeys(_WITH_MEMBERS, MixedCoordinator._join_classic),
+    },
+    SyncGroup: dict.fromkeys(_ALL, MixedCoordinator.sync_member),
+    Heartbeat: dict.fromkeys(_ALL, MixedCoordinator.beat_member),
+    LeaveGroup: dict.fromkeys(_ALL, MixedCoordinator.leave_members),
+    OffsetCommit: {
+        GroupState.EMPTY: MixedCoordinator._commit_empty,
+        **dict.fromkeys(_WITH_MEMBERS, MixedCoordinator._commit),
+    },
+    OffsetFetch: dict.fromkeys(_ALL, MixedCoordinator._fetch),
+    OffsetDelete: dict.fromkeys(_ALL, MixedCoordinator._delete_offsets),
+    DeleteGroup: {
+        GroupState.EMPTY: MixedCoordinator._delete_empty,
+        **dict.fromkeys(_WITH_MEMBERS, MixedCoordinator._delete),
+    },
+}
+"""What a request does to a consumer group in each state; where there is none it is for a classic
+group. What a ConsumerGroupHeartbeat does hangs on its epoch: `consumer.coordinator`."""
 
 
 class CoordinatorState(Word):
@@ -68,7 +380,7 @@ class GroupCoordinator:
 
     Args:
         settings: of the broker.
-        world: what is around it.
+        runtime: where answers and records go.
         consumer: settings for consumer groups, which brokers of 4.0 and later have.
         topics: of the cluster, on which consumer groups depend.
 
@@ -80,14 +392,14 @@ class GroupCoordinator:
     def __init__(
         self,
         settings: Settings,
-        world: World,
+        runtime: CoordinatorRuntime,
         consumer: ConsumerSettings | None = None,
         topics: TopicImage | None = None,
     ) -> None:
         self.state = CoordinatorState.RESIGNED
         self._settings = settings
         self._consumer = consumer or ConsumerSettings()
-        self._world = world
+        self._runtime = runtime
         self._topics = topics or TopicImage()
         self._timer: Timer | None = None
         self._expiry: Timer | None = None
@@ -108,11 +420,11 @@ class GroupCoordinator:
         self._mixed: MixedCoordinator | None = None
         if self._settings.version >= rules.JAVA:
             self._mixed = MixedCoordinator(
-                self._settings, self._consumer, self._world, self._topics
+                self._settings, self._consumer, self._runtime, self._topics
             )
             self.classic = self._mixed.classic
         else:
-            self.classic = ClassicCoordinator(self._settings, self._world)
+            self.classic = ClassicCoordinator(self._settings, self._runtime)
 
     def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
         """Return a group, of either protocol, if it is there."""
@@ -131,7 +443,7 @@ class GroupCoordinator:
         Kafka: `loadGroupsForPartition`.
         """
         self.state = CoordinatorState.LOADING
-        self._timer = self._world.clock.after(load_ms, lambda: self._load(log))
+        self._timer = self._runtime.clock.after(load_ms, lambda: self._load(log))
 
     def _load(self, log: CoordinatorLog) -> None:
         for record in log:
@@ -152,7 +464,7 @@ class GroupCoordinator:
     def _expire_after(self, delay_ms: int) -> None:
         if self._expiry is not None:
             self._expiry.cancel()
-        self._expiry = self._world.clock.after(delay_ms, self._expire)
+        self._expiry = self._runtime.clock.after(delay_ms, self._expire)
 
     def _expire(self) -> None:
         if self.state is CoordinatorState.ACTIVE:
@@ -173,10 +485,10 @@ class GroupCoordinator:
         self._begin()
 
     def handle(self, request: AnyRequest) -> None:
-        """Take a request; it is answered now or later, through the world."""
+        """Take a request; it is answered now or later, through the runtime."""
         refusal = _REFUSALS[type(request)]
         if (code := self._refuse(request)) is not None:
-            self._world.answer(request, refusal(request, code))
+            self._runtime.answer(request, refusal(request, code))
         else:
             (self._mixed or self.classic).handle(request)
 

@@ -25,8 +25,8 @@ from kgroup.simulation.consumer.message import (
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
+from kgroup.simulation.rules import ConsumerSettings
 from tests.record.raw import create_topics
 from tests.record.wire import Wire
 from tests.simulation.consumer_world import ConsumerWorld

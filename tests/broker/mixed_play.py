@@ -22,7 +22,6 @@ from kgroup.protocol.record.consumer_protocol import (
     encode_subscription,
 )
 from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer
-from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.message import (
     CommitAnswer,
     DeleteAnswer,
@@ -44,7 +43,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy, Settings
 from tests.broker.consumer_play import (
     BROKER_SETTINGS,
     SETTINGS,

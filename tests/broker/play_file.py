@@ -18,8 +18,8 @@ from typing import Any
 
 from kgroup.simulation import message
 from kgroup.simulation.consumer import message as consumer_message
-from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
+from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.group_play import VERSIONS, Play, play_broker, settings
 from tests.broker.mixed_play import FAIL_OVER_SETTINGS, fail_over_plays, policy_broker
 

@@ -20,8 +20,7 @@ from kgroup.simulation.client.application import Consumer, Habits
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.cluster import Cluster
 from kgroup.simulation.consumer.message import AnyRequest, ConsumerGroupHeartbeat, IdPartition
-from kgroup.simulation.consumer.settings import ConsumerSettings
-from kgroup.simulation.rules import NEWEST, Settings
+from kgroup.simulation.rules import NEWEST, ConsumerSettings, Settings
 from tests.broker.proxy import RecordingProxy
 from tests.broker.servers import broker
 from tests.record.clients import join_java, settle

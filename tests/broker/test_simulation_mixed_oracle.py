@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.simulation.message import CommitAnswer, DeleteAnswer, FetchAnswer, OffsetDeleteAnswer
+from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.group_records import compare_records
 from tests.broker.mixed_play import FAIL_OVER_SETTINGS, MixedPlay, fail_over_plays, policy_broker
 

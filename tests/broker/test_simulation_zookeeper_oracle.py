@@ -22,9 +22,8 @@ from kazoo.exceptions import NoNodeError
 
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
-from kgroup.simulation.zookeeper.config import ZookeeperConfig
+from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 from kgroup.simulation.zookeeper.connector import Connector
-from kgroup.simulation.zookeeper.registration import Registration
 from tests.broker.old_consumers import (
     QUIET_S,
     SESSION_TIMEOUT_MS,

@@ -14,8 +14,8 @@ from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import Data
 from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, ConsumerHeartbeatAnswer
 from kgroup.simulation.consumer.record import Record
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
+from kgroup.simulation.rules import ConsumerSettings
 from tests.model.records import record
 
 GROUP = "g"

@@ -8,8 +8,8 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import encode_subscription
 from kgroup.simulation.classic.group import ClassicGroup
 from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import TopicImage
+from kgroup.simulation.group_coordinator import MixedCoordinator
 from kgroup.simulation.message import (
     Heartbeat,
     HeartbeatAnswer,
@@ -19,8 +19,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.mixed_coordinator import MixedCoordinator
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import ConsumerSettings, Settings
 from tests.simulation.consumer_world import GROUP, ConsumerWorld
 
 

@@ -6,8 +6,14 @@ from dataclasses import replace
 from random import Random
 
 from kgroup.simulation.client.config import ClientConfig
-from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
-from kgroup.simulation.rules import CONSUMER_PROTOCOL, COOPERATIVE, SKIPPED_ASSIGNMENT, Settings
+from kgroup.simulation.rules import (
+    CONSUMER_PROTOCOL,
+    COOPERATIVE,
+    SKIPPED_ASSIGNMENT,
+    ConsumerSettings,
+    MigrationPolicy,
+    Settings,
+)
 from kgroup.simulation.scenario.scenario import Action, KeptIn, MemberPlan, Paused, Scenario, Step
 
 _VERSIONS = ((1, 1, 1), (2, 8, 2), (3, 9, 2), (4, 3, 1), (4, 3, 1), (4, 3, 1))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from kgroup.simulation.consumer.settings import MigrationPolicy
+from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.mixed_play import CLASSIC, expected_mixed_state, mixed_settings, plain
 from tests.broker.play_file import encode, read_mixed_plays, request_of
 from tests.broker.raw_client import as_version_has_it

@@ -12,17 +12,17 @@ from kgroup.operation.simulate import shipped_scenarios
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.classic.coordinator import TABLE
 from kgroup.simulation.classic.group import Cause
-from kgroup.simulation.client import consumer_heartbeat, group_member, heartbeat, membership
+from kgroup.simulation.client import consumer_membership, group_member, membership
 from kgroup.simulation.client.config import ClientState
 from kgroup.simulation.client.consumer_membership import FOLLOWS
 from kgroup.simulation.consumer.coordinator import TABLE as HEARTBEATS
-from kgroup.simulation.consumer.reconciliation import TABLE as RECONCILE
+from kgroup.simulation.consumer.target_assignment import TABLE as RECONCILE
+from kgroup.simulation.group_coordinator import TABLE as MIXED
 from kgroup.simulation.group_coordinator import CoordinatorState
-from kgroup.simulation.mixed_coordinator import TABLE as MIXED
 from kgroup.simulation.scenario.file import FIELDS
 from kgroup.simulation.scenario.scenario import Action, KeptIn, Paused
-from kgroup.simulation.zookeeper.state import FOLLOWS as CONNECTOR_FOLLOWS
-from kgroup.simulation.zookeeper.state import Trigger
+from kgroup.simulation.zookeeper.connector import FOLLOWS as CONNECTOR_FOLLOWS
+from kgroup.simulation.zookeeper.connector import Trigger
 from kgroup.word import Word
 from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
 from tests.simulation.consumer_answers import FOLLOWS as GROUP_FOLLOWS
@@ -176,10 +176,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "member states": _member_states,
     "requests to consumer groups": _requests_to_consumer_groups,
     "consumer protocol states": lambda: _following(FOLLOWS),
-    "answers to ConsumerGroupHeartbeat": lambda: _errors(consumer_heartbeat.ON_CONSUMER_HEARTBEAT),
+    "answers to ConsumerGroupHeartbeat": lambda: _errors(consumer_membership.ON_CONSUMER_HEARTBEAT),
     "answers to JoinGroup": lambda: _errors(membership.ON_JOIN),
     "answers to SyncGroup": lambda: _errors(membership.ON_SYNC),
-    "answers to Heartbeat": lambda: _errors(heartbeat.ON_HEARTBEAT),
+    "answers to Heartbeat": lambda: _errors(group_member.ON_HEARTBEAT),
     "answers to OffsetCommit": lambda: _errors(group_member.ON_COMMIT),
 }
 """What is written behind each mark ``<!-- generated: name -->``, up to the next blank line."""

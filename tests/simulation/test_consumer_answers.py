@@ -19,7 +19,6 @@ from kgroup.simulation.consumer.message import (
     ConsumerGroupHeartbeat,
     DescribeConsumerGroup,
 )
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.message import (
     CommittedPartition,
     DeleteGroup,
@@ -31,7 +30,7 @@ from kgroup.simulation.message import (
     OffsetFetch,
     SyncGroup,
 )
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import ConsumerSettings, Settings
 from tests.simulation.consumer_answers import BEAT_EPOCH, FOLLOWS, REFUSALS
 from tests.simulation.consumer_world import GROUP, image
 from tests.simulation.mixed_world import MixedWorld, join_group

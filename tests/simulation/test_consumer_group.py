@@ -18,13 +18,12 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_value, encode_value
 from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
-from kgroup.simulation.consumer.member import ConsumerMember
+from kgroup.simulation.consumer.member import ConsumerMember, SubscriptionCount
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH, ConsumerHeartbeatAnswer
-from kgroup.simulation.consumer.reconciliation import TABLE
 from kgroup.simulation.consumer.record import Record
-from kgroup.simulation.consumer.settings import ConsumerSettings
-from kgroup.simulation.consumer.subscription_count import SubscriptionCount
+from kgroup.simulation.consumer.target_assignment import TABLE
 from kgroup.simulation.consumer.validation import Refusal
+from kgroup.simulation.rules import ConsumerSettings
 from tests.simulation.consumer_world import GROUP, ConsumerWorld, foo, image, topic_id
 
 SIX = image({"foo": 6})

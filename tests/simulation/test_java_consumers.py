@@ -14,9 +14,8 @@ from kgroup.protocol.record.coordinator_record import decode_members
 from kgroup.simulation.client.application import Consumer, Habits
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.cluster import Cluster
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.coordinator_log import Data
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import ConsumerSettings, Settings
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 

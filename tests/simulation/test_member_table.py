@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.simulation.classic.member_table import member_table
+from kgroup.simulation.classic.group import member_table
 from kgroup.simulation.rules import Version
 
 

@@ -8,9 +8,8 @@ from random import Random
 import pytest
 
 from kgroup.simulation.message import TopicPartition
-from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
-from kgroup.simulation.scenario.play import play
+from kgroup.simulation.scenario.play import CoordinatorStage, play
 from kgroup.simulation.scenario.scenario import Start
 
 MEMBER = """

@@ -14,7 +14,6 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_assignment
 from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH
-from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.message import (
     DeleteGroup,
     JoinAnswer,
@@ -24,7 +23,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy, Settings
 from tests.simulation.consumer_world import GROUP, foo, image
 from tests.simulation.mixed_world import MixedWorld
 

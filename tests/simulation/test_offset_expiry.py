@@ -17,8 +17,8 @@ from kgroup.simulation.message import (
     Protocol,
 )
 from kgroup.simulation.rules import Version
-from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
 from kgroup.simulation.scenario.file import read_scenario
+from kgroup.simulation.scenario.play import CoordinatorStage
 from kgroup.simulation.subscription import encode_subscription
 from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, make_join, stable
 

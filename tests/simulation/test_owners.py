@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kgroup.simulation.clock import Clock
-from kgroup.simulation.owners import Owners, Ownership, Standstill
+from kgroup.simulation.timeline import Owners, Ownership, Standstill
 
 PARTITION = ("t", 0)
 

@@ -14,7 +14,7 @@ import pytest
 from kgroup.simulation.client.application import Consumer
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.message import TopicPartition
-from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
+from kgroup.simulation.scenario.play import CoordinatorStage
 from tests.simulation.random_scenario import random_scenario
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.record import Record
-from kgroup.simulation.consumer.settings import MigrationPolicy
 from kgroup.simulation.coordinator_log import CoordinatorLog
+from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.mixed_play import CLASSIC, mixed_settings
 from tests.broker.play_file import encode
 from tests.simulation.mixed_world import MixedWorld

@@ -7,10 +7,10 @@ import pytest
 from kgroup.errors import InputError
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.simulation.client.config import ClientConfig
-from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
+from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.file import FIELDS, read_scenario
 from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, KeptIn, MemberPlan, Scenario
-from kgroup.simulation.zookeeper.registration import Registration
+from kgroup.simulation.zookeeper.config import Registration
 
 MEMBER = '[topics]\norders = 6\n[[member]]\nname = "a"\ntopics = "orders"\n'
 """Five lines; what a test adds begins in the sixth."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from random import Random
 
-from kgroup.simulation.consumer.timeline_table import TimelineTable
+from kgroup.simulation.consumer.group import TimelineTable
 
 # Slots of a table of so many names: it grows before the one of which three quarters are more.
 SLOTS = [2] * 3 + [4] * 3 + [8] * 5 + [16] * 11 + [32] * 5

@@ -28,7 +28,7 @@ from kgroup.operation.assign.zookeeper import (
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import with_kafka_commits
-from kgroup.simulation.consumer.timeline_table import TimelineTable
+from kgroup.simulation.consumer.group import TimelineTable
 from kgroup.source.base import ClusterSource, GroupSource, Question, Reading
 
 

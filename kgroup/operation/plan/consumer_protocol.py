@@ -52,7 +52,7 @@ from kgroup.operation.plan.protocol_change import ProtocolChange
 from kgroup.operation.plan.running import RunningGroup, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop, removal, started_with
 from kgroup.operation.report import first_names
-from kgroup.simulation.consumer.settings import MigrationPolicy
+from kgroup.simulation.rules import MigrationPolicy
 
 _FEATURE = "group.version"
 _SINCE = {"java": (4, 0), LIBRDKAFKA: (2, 12)}

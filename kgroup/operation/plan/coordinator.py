@@ -16,7 +16,7 @@ from kgroup.operation.printed_command import (
     kgroup_command,
     reaching,
 )
-from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
+from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, FeatureSource, GroupSource, SettingSource
 

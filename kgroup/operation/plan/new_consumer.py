@@ -37,7 +37,6 @@ from kgroup.operation.report import first_names
 from kgroup.operation.running_group import assumptions
 from kgroup.protocol.zookeeper.topic_filter import filter_regex
 from kgroup.simulation.client.config import ClientConfig
-from kgroup.simulation.owners import Ownership, Standstill
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.scenario.scenario import (
     Action,
@@ -47,8 +46,8 @@ from kgroup.simulation.scenario.scenario import (
     Start,
     Step,
 )
-from kgroup.simulation.timeline import Simulation
-from kgroup.simulation.zookeeper.registration import Registration
+from kgroup.simulation.timeline import Ownership, Simulation, Standstill
+from kgroup.simulation.zookeeper.config import Registration
 
 _Span = TypeVar("_Span", Ownership, Standstill)
 

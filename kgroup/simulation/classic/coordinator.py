@@ -5,24 +5,32 @@ before stands in the handlers' callers, by the names of Kafka. A handler changes
 requests (also earlier ones, whose members have waited), and has the group's record written. What
 goes on between requests is in `rebalance`.
 
-Source: `GroupCoordinator` of Kafka 1.1.1, 2.8.2 and 3.9.2, and the methods `classicGroup...` of
-`GroupMetadataManager` of 4.3.1. Where they differ, `rules` says since when.
+Source: `GroupCoordinator` and `GroupMetadataManager` of Kafka 1.1.1, 2.8.2 and 3.9.2;
+`GroupCoordinatorShard` and the methods `classicGroup...` of `GroupMetadataManager` of 4.3.1. Where
+they differ, `rules` says since when.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
 from kgroup.simulation.classic.group import Cause, ClassicGroup, ClassicMember
-from kgroup.simulation.classic.groups import ClassicGroups
-from kgroup.simulation.classic.rebalance import NEW_MEMBER_TIMEOUT_MS
+from kgroup.simulation.classic.rebalance import (
+    NEW_MEMBER_TIMEOUT_MS,
+    ClassicRebalance,
+    ClassicRuntime,
+)
+from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import (
+    CONSUMER,
     CommitAnswer,
+    DeleteAnswer,
     DeleteGroup,
+    DescribeAnswer,
     DescribeGroup,
     Heartbeat,
     HeartbeatAnswer,
@@ -30,20 +38,164 @@ from kgroup.simulation.message import (
     LeaveAnswer,
     LeaveGroup,
     LeavingMember,
+    ListAnswer,
     ListGroups,
     OffsetCommit,
     OffsetDelete,
+    OffsetDeleteAnswer,
     OffsetFetch,
     SyncAnswer,
     SyncGroup,
 )
+from kgroup.simulation.offset_manager import OffsetManager
+from kgroup.simulation.rules import Settings
+
+
+class ClassicGroups:
+    """The classic groups of a broker.
+
+    Args:
+        settings: of the broker.
+        runtime: where answers and records go.
+
+    Attributes:
+        groups: by id; a group that is gone is not there.
+        offsets: that they have committed.
+    """
+
+    def __init__(self, settings: Settings, runtime: ClassicRuntime) -> None:
+        self.groups: dict[str, ClassicGroup] = {}
+        self.offsets = OffsetManager(settings, runtime.clock, runtime.append)
+        self._settings = settings
+        self._version = settings.version
+        self._runtime = runtime
+        self._clock = runtime.clock
+        self._rebalance = ClassicRebalance(settings, runtime)
+
+    def describe_group(self, request: DescribeGroup) -> None:
+        """Tell a group's state and members; one that is not there is Dead."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            answer = group.describe()
+        else:
+            answer = DescribeAnswer(ErrorCode.NONE, GroupState.DEAD)
+        self._runtime.answer(request, answer)
+
+    def list_groups(self, request: ListGroups) -> None:
+        """Tell which groups there are, sorted."""
+        self._runtime.answer(request, ListAnswer(ErrorCode.NONE, tuple(sorted(self.listed()))))
+
+    def listed(self) -> list[tuple[str, str, GroupState]]:
+        """Return id, protocol type and state of all groups."""
+        found = self.groups.values()
+        return [(each.group_id, each.protocol_type or "", each.state) for each in found]
+
+    def delete_group(self, request: DeleteGroup) -> None:
+        """Remove a group that has no members."""
+        group = self.groups.get(request.group_id)
+        code = ErrorCode.NONE
+        if group is None:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+        elif group.state is not GroupState.EMPTY:
+            code = ErrorCode.NON_EMPTY_GROUP
+        else:
+            self.offsets.delete_all(group.group_id)
+            self._remove_group(group)
+        self._runtime.answer(request, DeleteAnswer(code))
+
+    def add_group(self, group_id: str) -> ClassicGroup:
+        """Make a group that is not there."""
+        group = ClassicGroup(group_id, self._version, self._clock.now_ms, self._runtime)
+        self.groups[group_id] = group
+        return group
+
+    def _remove_group(self, group: ClassicGroup) -> None:
+        """Remove an empty group; before 4.0 only one that had a generation has a record."""
+        group.become(GroupState.DEAD, self._clock.now_ms)
+        del self.groups[group.group_id]
+        if group.generation_id > 0 or self._version >= rules.JAVA:
+            self._runtime.append("GroupMetadata", {"group": group.group_id}, None)
+
+    def load(self, key: Data, value: Data) -> None:
+        """Take a group from its record; what its members were about to do is lost."""
+        group_id = key["group"]
+        self.groups[group_id] = ClassicGroup.load(
+            group_id, self._version, value, self._clock.now_ms, self._runtime
+        )
+
+    def loaded(self, others: Collection[str] = ()) -> None:
+        """Begin: members have a whole session to be heard of (Kafka: `onGroupLoaded`).
+
+        Args:
+            others: ids of groups that speak another protocol.
+        """
+        for group_id in self.offsets.group_ids():
+            if group_id not in self.groups and group_id not in others:
+                self.add_group(group_id)
+        for group in self.groups.values():
+            self._runtime.moved(group, None)
+            for member in group.members:
+                self._rebalance.expect(group, member)
+            if self._version >= rules.MEMBER_ID_REQUIRED and len(group) > self._settings.max_size:
+                self._rebalance.maybe_prepare(group, Cause.TOO_MANY_MEMBERS)
+
+    def unload(self) -> None:
+        """End: who waits is told to look for another coordinator (Kafka: `onGroupUnloaded`)."""
+        for group in self.groups.values():
+            self._rebalance.abandon(group)
+            group.become(GroupState.DEAD, self._clock.now_ms)
+        self.groups.clear()
+
+    def interrupt(self, group: ClassicGroup) -> None:
+        """Have members that wait for others join again: the group is to speak another protocol."""
+        self._rebalance.interrupt(group, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def give_up(self, group_id: str) -> None:
+        """Forget a group: it speaks another protocol now."""
+        if (group := self.groups.pop(group_id, None)) is not None:
+            self._rebalance.abandon(group)
+
+    def take_over(self, group: ClassicGroup, cause: Cause | None) -> None:
+        """Take a group that has spoken another protocol; it rebalances if there is a cause."""
+        self.groups[group.group_id] = group
+        for member in group.members:
+            self._rebalance.expect(group, member)
+        if cause is not None:
+            self._rebalance.prepare(group, cause)
+
+    def offset_fetch(self, request: OffsetFetch) -> None:
+        """Tell what is committed, whatever the group's state."""
+        self._runtime.answer(request, self.offsets.fetch(request))
+
+    def offset_delete(self, request: OffsetDelete) -> None:
+        """Remove offsets of topics that nobody reads."""
+        group = self.groups.get(request.group_id)
+        if group is None:
+            self._runtime.answer(request, OffsetDeleteAnswer(ErrorCode.GROUP_ID_NOT_FOUND))
+        elif group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER:
+            self._runtime.answer(request, OffsetDeleteAnswer(ErrorCode.NON_EMPTY_GROUP))
+        else:
+            answer = self.offsets.delete_unread(group, request)
+            if self._version < rules.JAVA:
+                self._remove_if_idle(group)
+            self._runtime.answer(request, answer)
+
+    def expire_offsets(self) -> None:
+        """Remove offsets whose retention is over, and groups that have nothing left."""
+        for group in list(self.groups.values()):
+            self.offsets.expire(group)
+            self._remove_if_idle(group)
+
+    def _remove_if_idle(self, group: ClassicGroup) -> None:
+        if group.state is GroupState.EMPTY and not self.offsets.of(group.group_id):
+            self._remove_group(group)
 
 
 class ClassicCoordinator(ClassicGroups):
     """What members of classic groups ask of a broker, and commits."""
 
     def handle(self, request: Any) -> None:
-        """Take a request; it is answered now or later, through the world."""
+        """Take a request; it is answered now or later, through the runtime."""
         REQUESTS[type(request)](self, request)
 
     # --- what every request is checked for ------------------------------------------------------
@@ -94,7 +246,7 @@ class ClassicCoordinator(ClassicGroups):
     def sync_group(self, request: SyncGroup) -> None:
         """Give a member its assignment, when the leader has brought it."""
         if (code := self._cannot_sync(request)) is not None:
-            self._world.answer(request, SyncAnswer(code))
+            self._runtime.answer(request, SyncAnswer(code))
             return
         group = self.groups[request.group_id]
         TABLE[SyncGroup][group.state](self, group, group[request.member_id], request)
@@ -129,19 +281,19 @@ class ClassicCoordinator(ClassicGroups):
                 code = ErrorCode.ILLEGAL_GENERATION
             if code is None:
                 code = TABLE[Heartbeat][group.state](self, group, group[request.member_id])
-        self._world.answer(request, HeartbeatAnswer(code))
+        self._runtime.answer(request, HeartbeatAnswer(code))
 
     def leave_group(self, request: LeaveGroup) -> None:
         """Remove members."""
         if not request.group_id and self._version >= rules.MEMBER_ID_REQUIRED:
-            self._world.answer(request, LeaveAnswer(ErrorCode.INVALID_GROUP_ID))
+            self._runtime.answer(request, LeaveAnswer(ErrorCode.INVALID_GROUP_ID))
             return
         group = self.groups.get(request.group_id)
         found = [(each, self._leave(group, each)) for each in request.members]
         has_left = any(code is ErrorCode.NONE for _, code in found)
         if group is not None and has_left and self._version >= rules.JAVA:
             TABLE[LeaveGroup][group.state](self, group)
-        self._world.answer(request, LeaveAnswer(ErrorCode.NONE, tuple(found)))
+        self._runtime.answer(request, LeaveAnswer(ErrorCode.NONE, tuple(found)))
 
     def _leave(self, group: ClassicGroup | None, leaving: LeavingMember) -> ErrorCode:
         """Remove one member, or say why not."""
@@ -203,7 +355,7 @@ class ClassicCoordinator(ClassicGroups):
 
     def _join_new(self, group: ClassicGroup, request: JoinGroup) -> None:
         """Kafka: `doUnknownJoinGroup`, `classicGroupJoinNewMember`."""
-        member_id = self._world.new_member_id(request.instance_id or request.client_id)
+        member_id = self._runtime.new_member_id(request.instance_id or request.client_id)
         if (old_id := group.static_id(request.instance_id)) is not None:
             self._replace(group, group[old_id], request, member_id)
         elif (
@@ -304,7 +456,7 @@ class ClassicCoordinator(ClassicGroups):
             self._rebalance.refuse_join(join, member.member_id, code)
         if (sync := member.awaiting_sync) is not None:
             member.awaiting_sync = None
-            self._world.answer(sync, SyncAnswer(code))
+            self._runtime.answer(sync, SyncAnswer(code))
 
     # --- SyncGroup, Heartbeat, LeaveGroup -------------------------------------------------------
 
@@ -312,7 +464,7 @@ class ClassicCoordinator(ClassicGroups):
         self, group: ClassicGroup, member: ClassicMember, request: SyncGroup
     ) -> None:
         """Tell the member to join again."""
-        self._world.answer(request, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+        self._runtime.answer(request, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _sync(self, group: ClassicGroup, member: ClassicMember, request: SyncGroup) -> None:
         """Let the member wait for the leader; the leader's assignments make the group stable."""
@@ -331,7 +483,7 @@ class ClassicCoordinator(ClassicGroups):
         """Give the member what the leader has brought before."""
         self._rebalance.note_sync(group, member)
         answer = SyncAnswer(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
-        self._world.answer(request, answer)
+        self._runtime.answer(request, answer)
         if self._version < rules.JAVA:
             self._rebalance.expect(group, member)
 
@@ -379,7 +531,7 @@ class ClassicCoordinator(ClassicGroups):
             errors = self.offsets.commit(request)
         else:
             errors = dict.fromkeys(request.offsets, code)
-        self._world.answer(request, CommitAnswer(errors))
+        self._runtime.answer(request, CommitAnswer(errors))
 
     def _commit_empty(self, group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
         """Keep what is committed without a generation."""

@@ -22,7 +22,7 @@ NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member waits for the others (`NewMemberJoinTimeoutMs`)."""
 
 
-class World(Watch, Interface):
+class ClassicRuntime(Watch, Interface):
     """Where answers and records go, and where ids come from."""
 
     @property
@@ -46,14 +46,14 @@ class ClassicRebalance:
 
     Args:
         settings: of the broker.
-        world: what is around it.
+        runtime: where answers and records go.
     """
 
-    def __init__(self, settings: Settings, world: World) -> None:
+    def __init__(self, settings: Settings, runtime: ClassicRuntime) -> None:
         self._settings = settings
         self._version = settings.version
-        self._world = world
-        self._clock = world.clock
+        self._runtime = runtime
+        self._clock = runtime.clock
 
     # --- the rebalance --------------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class ClassicRebalance:
                     group.protocol_type if is_sound else None,
                     group.protocol if is_sound else None,
                 )
-                self._world.answer(sync, answer)
+                self._runtime.answer(sync, answer)
                 self.expect(group, member)
 
     def note_sync(self, group: ClassicGroup, member: ClassicMember) -> None:
@@ -210,7 +210,7 @@ class ClassicRebalance:
 
     def write(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         """Write a group's record."""
-        self._world.append("GroupMetadata", {"group": group.group_id}, group.record(assignments))
+        self._runtime.append("GroupMetadata", {"group": group.group_id}, group.record(assignments))
 
     def interrupt(self, group: ClassicGroup, code: ErrorCode) -> None:
         """Answer those who wait for others with an error."""
@@ -219,7 +219,7 @@ class ClassicRebalance:
                 self.refuse_join(join, member.member_id, code)
             if (sync := member.awaiting_sync) is not None:
                 member.awaiting_sync = None
-                self._world.answer(sync, SyncAnswer(code))
+                self._runtime.answer(sync, SyncAnswer(code))
 
     def abandon(self, group: ClassicGroup) -> None:
         """Expect nobody any more; who waits is told to look for another coordinator."""
@@ -254,12 +254,12 @@ class ClassicRebalance:
             group.joined_members() if leads else (),
             skips,
         )
-        self._world.answer(request, answer)
+        self._runtime.answer(request, answer)
 
     def refuse_join(self, request: JoinGroup, member_id: str, code: ErrorCode) -> None:
         """Answer a JoinGroup with an error."""
         first = 0 if self._version < rules.MEMBER_ID_REQUIRED else -1
-        self._world.answer(request, JoinAnswer(code, member_id, first))
+        self._runtime.answer(request, JoinAnswer(code, member_id, first))
 
     def remove(self, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
         """Remove a member, whose JoinGroup is answered with an error."""

@@ -22,11 +22,11 @@ from kgroup.simulation.client.config import (
 )
 from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.membership import ClassicClient
+from kgroup.simulation.clock import Process
 from kgroup.simulation.cluster import Cluster
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch, TopicPartition
-from kgroup.simulation.process import Process
 
 _CLOSE_MS = 30_000
 """How long close() may take (`CloseOptions`)."""

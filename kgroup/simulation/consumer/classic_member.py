@@ -1,33 +1,39 @@
-"""Members of consumer groups that speak the classic protocol, while a group is upgraded (KIP-848).
+"""Groups that change their protocol online, and their members that still speak the classic one.
 
-They join when heartbeats tell them to, and every JoinGroup is answered at once: the coordinator
-assigns, and a member has what it may have when it syncs. It is reconciled like any other, only that
-it gives up partitions by joining again without them.
+A classic group of consumers becomes a consumer group (KIP-848), or the other way round. Members
+that speak the classic protocol in a consumer group join when heartbeats tell them to. Every
+JoinGroup is answered at once: the coordinator assigns, and a member has what it may have when it
+syncs. It is reconciled like any other member, but it gives up partitions by joining again without
+them.
 
-Source: the methods `classicGroup...ToConsumerGroup` of `GroupMetadataManager` of 4.3.1.
+Source: the methods `classicGroup...ToConsumerGroup` of `GroupMetadataManager`,
+`ConsumerGroup.fromClassicGroup` and `ClassicGroup.fromConsumerGroup` of 4.3.1.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from struct import unpack_from
 from typing import Protocol as Interface
 
-from kgroup.model.group import MemberState
+from kgroup.model.group import GroupState, MemberState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import base64_bytes, base64_text
-from kgroup.protocol.record.consumer_protocol import decode_subscription, encode_assignment
-from kgroup.simulation.classic.group import Cause
-from kgroup.simulation.consumer import coordinator, validation
-from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
+from kgroup.protocol.record.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+)
+from kgroup.simulation.classic.group import Cause, ClassicGroup, ClassicMember, Watch
+from kgroup.simulation.consumer import record as record_of
+from kgroup.simulation.consumer import validation
+from kgroup.simulation.consumer.coordinator import ConsumerCoordinator, ConsumerRuntime, TimerKind
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import ConsumerMember, Data
-from kgroup.simulation.consumer.member_timers import TimerKind
 from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest, IdPartition
 from kgroup.simulation.consumer.record import Record
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal
 from kgroup.simulation.message import (
@@ -43,11 +49,150 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
+from kgroup.simulation.rules import ConsumerSettings, Version
+
+
+def as_consumer_group(
+    group: ClassicGroup, topics: TopicImage, records: list[Record]
+) -> ConsumerGroup:
+    """Make a consumer group: every member has what it has, at an epoch that is the generation.
+
+    Args:
+        group: whose protocol type is "consumer".
+        topics: that exist.
+        records: to which those are added that remove the one and make the other.
+
+    Raises:
+        Refusal: a member says or has what is not understood, or would be lost.
+    """
+    group_id, epoch = group.group_id, group.generation_id
+    records.append(Record("GroupMetadata", {"group": group_id}, None))
+    members = [_consumer_member(group, each, topics) for each in group.members]
+    made = ConsumerGroup(group_id)
+    for member in members:
+        made.update_member(member)
+    members = [made.members[name] for name in made.member_order]
+    metadata_hash = topics.hash_of(made.subscriptions.topics)
+    begun = record_of.group_epoch(group_id, epoch, metadata_hash)
+    targets = [
+        record_of.target_assignment(group_id, each.member_id, each.assigned) for each in members
+    ]
+    assigned = record_of.assignment_epoch(group_id, epoch, 0)
+    for record in (begun, *targets, assigned):
+        made.replay(record)
+    records += [record_of.member_metadata(group_id, each) for each in members]
+    records += [begun, *targets, assigned]
+    records += [record_of.current_assignment(group_id, each) for each in members]
+    return made
+
+
+def _consumer_member(
+    group: ClassicGroup, member: ClassicMember, topics: TopicImage
+) -> ConsumerMember:
+    said = [each.metadata for each in member.protocols if each.name == group.protocol]
+    if not said:
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
+    subscription = decode_subscription(said[0])
+    if "topics" not in subscription:
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+    return ConsumerMember(
+        member.member_id,
+        group.generation_id,
+        group.generation_id,
+        instance_id=member.instance_id,
+        rack_id=subscription.get("rackId") or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=frozenset(subscription["topics"]),
+        topic_order=tuple(subscription["topics"]),
+        assigned=dict.fromkeys(_assigned(member.assignment, topics), group.generation_id),
+        classic=classic_metadata(member.session_timeout_ms, member.protocols),
+    )
+
+
+def _assigned(assignment: bytes, topics: TopicImage) -> list[IdPartition]:
+    """Read what a leader gave; user data would be lost, so there must be none."""
+    if not assignment:
+        return []
+    decoded = decode_assignment(assignment)
+    if "assignedPartitions" not in decoded or decoded["userData"]:
+        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+    return [
+        (topic.topic_id, number)
+        for each in decoded["assignedPartitions"]
+        if (topic := topics.get(each["topic"])) is not None
+        for number in each["partitions"]
+    ]
+
+
+def as_classic_group(
+    group: ConsumerGroup,
+    leaving: Collection[str],
+    joining: ConsumerMember | None,
+    topics: TopicImage,
+    version: Version,
+    now_ms: int,
+    watch: Watch,
+) -> ClassicGroup:
+    """Make a stable classic group: every member has what it shall have, the first one leads.
+
+    Args:
+        group: that is to be a classic one.
+        leaving: ids of members that go.
+        joining: a static member that takes the place of itself, which spoke the other protocol.
+        topics: that exist.
+        version: of the broker.
+        now_ms: the present.
+        watch: who is told what becomes of the group.
+
+    Raises:
+        Refusal: members have no protocol in common, or are no longer who they were: Kafka throws.
+    """
+    made = ClassicGroup(group.group_id, version, now_ms, watch)
+    made.state = GroupState.STABLE
+    made.generation_id = group.epoch
+    staying = [group.members[name] for name in group.member_order if name not in leaving]
+    replaced = None
+    if joining is not None:
+        replaced = group.statics[joining.instance_id or ""]
+        staying = [each for each in staying if each.instance_id != joining.instance_id]
+        staying.append(joining)
+    counts: Counter[str] = Counter()
+    for member in staying:
+        if member.classic is None:  # one that has taken another instance
+            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+        protocols = tuple(protocols_of(member.classic))
+        counts.update(each.name for each in protocols)
+        made.add(
+            ClassicMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.classic["sessionTimeoutMs"],
+                member.rebalance_timeout_ms,
+                CONSUMER,
+                protocols,
+            )
+        )
+    common = frozenset(name for name, count in counts.items() if count == len(made))
+    if any(common.isdisjoint(each.name for each in member.protocols) for member in made.members):
+        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+    made.protocol = made.select_protocol()
+    made.subscribed_topics = frozenset(topic for each in staying for topic in each.topics)
+    for each in made.members:
+        is_joining = joining is not None and each.member_id == joining.member_id
+        member_id = replaced if is_joining and replaced is not None else each.member_id
+        target = group.targets.get(member_id, ())
+        each.assignment = encoded_assignment(target, topics, each.metadata(made.protocol))
+    return made
+
 
 _NEWEST_ASSIGNMENT = 3
 
 
-class World(coordinator.World, Interface):
+class ClassicMemberRuntime(ConsumerRuntime, Interface):
     """Where answers and records go, and where ids come from."""
 
     def answer(self, request: AnyRequest, answer: AnyAnswer) -> None:
@@ -59,30 +204,33 @@ class ClassicMembers(ConsumerCoordinator):
 
     Args:
         settings: of the broker.
-        world: what is around it.
+        runtime: where answers and records go.
         topics: of the cluster.
     """
 
-    _world: World
+    _runtime: ClassicMemberRuntime
 
     def __init__(
-        self, settings: ConsumerSettings, world: World, topics: TopicImage | None = None
+        self,
+        settings: ConsumerSettings,
+        runtime: ClassicMemberRuntime,
+        topics: TopicImage | None = None,
     ) -> None:
-        super().__init__(settings, world, topics)
+        super().__init__(settings, runtime, topics)
 
     def join_member(self, group: ConsumerGroup, request: JoinGroup) -> None:
         """Take a member in, or give it what it may have now (`classicGroupJoinToConsumerGroup`)."""
         try:
             records, answer = self._join_member(group, request)
         except Refusal as refusal:
-            self._world.answer(request, JoinAnswer(refusal.code))
+            self._runtime.answer(request, JoinAnswer(refusal.code))
             return
         self._apply(records)
         self._timers.cancel(TimerKind.JOIN, group.group_id, answer.member_id)
         if group.group_id in self.groups and answer.error is ErrorCode.NONE:
             self._expect(group.group_id, answer.member_id, request.session_timeout_ms)
             self._expect_step(TimerKind.SYNC, group, answer.member_id, request.rebalance_timeout_ms)
-        self._world.answer(request, answer)
+        self._runtime.answer(request, answer)
 
     def sync_member(self, group: ConsumerGroup, request: SyncGroup) -> None:
         """Tell a member what it has (`classicGroupSyncToConsumerGroup`)."""
@@ -94,14 +242,14 @@ class ClassicMembers(ConsumerCoordinator):
                 self._expect_join(group, member)
                 raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
         except Refusal as refusal:
-            self._world.answer(request, SyncAnswer(refusal.code))
+            self._runtime.answer(request, SyncAnswer(refusal.code))
             return
         assert member.classic is not None
         self._timers.cancel(TimerKind.SYNC, group.group_id, member.member_id)
         self._expect(group.group_id, member.member_id, member.classic["sessionTimeoutMs"])
         metadata = protocols_of(member.classic)[0].metadata
         assignment = encoded_assignment(member.assigned, self.topics, metadata)
-        self._world.answer(
+        self._runtime.answer(
             request, SyncAnswer(ErrorCode.NONE, assignment, request.protocol_type, request.protocol)
         )
 
@@ -114,7 +262,7 @@ class ClassicMembers(ConsumerCoordinator):
         try:
             member = _own_member(group, request)
         except Refusal as refusal:
-            self._world.answer(request, HeartbeatAnswer(refusal.code))
+            self._runtime.answer(request, HeartbeatAnswer(refusal.code))
             return
         assert member.classic is not None
         self._expect(group.group_id, member.member_id, member.classic["sessionTimeoutMs"])
@@ -128,7 +276,7 @@ class ClassicMembers(ConsumerCoordinator):
         ):
             code = ErrorCode.REBALANCE_IN_PROGRESS
             self._expect_join(group, member)
-        self._world.answer(request, HeartbeatAnswer(code))
+        self._runtime.answer(request, HeartbeatAnswer(code))
 
     def leave_members(self, group: ConsumerGroup, request: LeaveGroup) -> None:
         """Remove members, whatever they speak (`classicGroupLeaveToConsumerGroup`)."""
@@ -148,14 +296,14 @@ class ClassicMembers(ConsumerCoordinator):
                 self._apply(self._let_go(group, list(leaving.values()), Cause.MEMBER_LEFT))
         except Refusal as refusal:
             code, found = refusal.code, []
-        self._world.answer(request, LeaveAnswer(code, tuple(found)))
+        self._runtime.answer(request, LeaveAnswer(code, tuple(found)))
 
     # --- join -----------------------------------------------------------------------------------
 
     def _join_member(
         self, group: ConsumerGroup, request: JoinGroup
     ) -> tuple[list[Record], JoinAnswer]:
-        member_id = request.member_id or self._world.new_uuid()
+        member_id = request.member_id or self._runtime.new_uuid()
         validation.check_size(group, member_id, self._settings.max_size)
         _check_protocols(group, request.protocol_type, request.protocols)
         if not request.member_id and request.instance_id is None and request.version >= 4:

@@ -1,11 +1,12 @@
 """The coordinator of consumer groups (KIP-848): what each heartbeat does.
 
 `TABLE` says what a heartbeat does by the epoch that it names; what it does to a member that has
-partitions to give up or to get stands in `reconciliation`, and what is refused in `validation`.
+partitions to give up or to get stands in `target_assignment`, and what is refused in `validation`.
 A handler looks at the group as it is and returns records; they are appended and replayed, and only
 that changes the group. One that refuses a heartbeat has changed nothing.
 
-Source: the methods `consumerGroup...` of `GroupMetadataManager` of 4.3.1.
+Source: the methods `consumerGroup...`, `maybeUpdateRegularExpressions` and
+`handleRegularExpressionsResult` of `GroupMetadataManager`, and `TopicRegexResolver`, of 4.3.1.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Protocol as Interface
 
 from kgroup.assignor.base import AssignorError
 from kgroup.model.group import MemberState
+from kgroup.model.pattern import parse_regex
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.classic.group import Cause
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer import record as record_of
-from kgroup.simulation.consumer import regex, validation
-from kgroup.simulation.consumer.group import ConsumerGroup
+from kgroup.simulation.consumer import validation
+from kgroup.simulation.consumer.group import ConsumerGroup, ResolvedRegex
 from kgroup.simulation.consumer.member import ConsumerMember, Data
-from kgroup.simulation.consumer.member_timers import MemberTimers, TimerKind
 from kgroup.simulation.consumer.message import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -34,13 +35,142 @@ from kgroup.simulation.consumer.message import (
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
-from kgroup.simulation.consumer.reconciliation import TABLE as RECONCILE
-from kgroup.simulation.consumer.reconciliation import Way
 from kgroup.simulation.consumer.record import Record
-from kgroup.simulation.consumer.settings import ConsumerSettings
-from kgroup.simulation.consumer.target_assignment import target_assignments
+from kgroup.simulation.consumer.target_assignment import TABLE as RECONCILE
+from kgroup.simulation.consumer.target_assignment import Way, target_assignments
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.consumer.validation import Refusal
+from kgroup.simulation.rules import ConsumerSettings
+
+
+class TimerKind(Enum):
+    """What a member is to do in time."""
+
+    SESSION = "be heard of"
+    REBALANCE = "give up partitions"
+    JOIN = "join again (of those that speak the classic protocol)"
+    SYNC = "sync (likewise)"
+
+
+class MemberTimers:
+    """One timer of each kind for each member, by their ids: they outlive the members."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._timers: dict[tuple[TimerKind, str, str], Timer] = {}
+
+    def start(
+        self,
+        kind: TimerKind,
+        group_id: str,
+        member_id: str,
+        delay_ms: int,
+        action: Callable[[], None],
+        *,
+        anew: bool = True,
+    ) -> None:
+        """Have something happen; what was to happen does not, unless it is not to begin anew."""
+        key = (kind, group_id, member_id)
+        if key in self._timers:
+            if not anew:
+                return
+            self._timers[key].cancel()
+
+        def end() -> None:
+            del self._timers[key]
+            action()
+
+        self._timers[key] = self._clock.after(delay_ms, end)
+
+    def cancel(self, kind: TimerKind, group_id: str, member_id: str) -> None:
+        """See that it does not happen."""
+        if (timer := self._timers.pop((kind, group_id, member_id), None)) is not None:
+            timer.cancel()
+
+    def cancel_all(self, group_id: str, member_id: str) -> None:
+        """See that nothing happens to a member that is removed (`cancelTimers`)."""
+        for kind in TimerKind:
+            self.cancel(kind, group_id, member_id)
+
+    def clear(self) -> None:
+        """See that nothing happens at all."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+
+_MIN_INTERVAL_MS = 10_000
+"""How long expressions are not looked at again (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
+
+
+def is_regex_recent(group: ConsumerGroup, now_ms: int) -> bool:
+    """Tell whether the expressions of a group were looked at just now."""
+    last = _last(group)
+    return last is not None and now_ms <= last.timestamp_ms + _MIN_INTERVAL_MS
+
+
+def is_regex_stale(
+    group: ConsumerGroup,
+    regexes: frozenset[str],
+    new_topics_version: int,
+    now_ms: int,
+    refresh_interval_ms: int,
+) -> bool:
+    """Tell whether the expressions of a group are to be looked at again.
+
+    Args:
+        group: as it was before a member's heartbeat.
+        regexes: that its members subscribe to now.
+        new_topics_version: of the topics of the cluster when one was made last.
+        now_ms: the present.
+        refresh_interval_ms: `group.consumer.regex.refresh.interval.ms`.
+    """
+    last = _last(group)
+    return (
+        last is None
+        or len(regexes) != len(group.regexes)
+        or last.version < new_topics_version
+        or now_ms > last.timestamp_ms + refresh_interval_ms
+    )
+
+
+def resolved_regex(
+    group: ConsumerGroup, regexes: frozenset[str], topics: TopicImage, version: int, now_ms: int
+) -> list[Record]:
+    """Record the topics of expressions, and a new epoch if there are others than before.
+
+    Args:
+        group: whose members may have left their expressions meanwhile.
+        regexes: to look for.
+        topics: that exist.
+        version: of these.
+        now_ms: the present.
+    """
+    group_id = group.group_id
+    records: list[Record] = []
+    rises = False
+    counts = group.subscriptions.copy()
+    for regex in sorted(regexes & group.subscriptions.regexes.keys()):
+        matches = parse_regex(regex).fullmatch
+        found = frozenset(each.name for each in topics if matches(each.name))
+        before = group.regexes.get(regex)
+        known = frozenset[str]() if before is None else before.topics
+        if found != known:
+            rises = True
+            counts.match(known, -1)
+            counts.match(found, 1)
+        resolved_now = ResolvedRegex(found, version, now_ms)
+        records.append(record_of.regular_expression(group_id, regex, resolved_now))
+    metadata_hash = topics.hash_of(counts.topics)
+    if rises or metadata_hash != group.metadata_hash:
+        records.append(record_of.group_epoch(group_id, group.epoch + 1, metadata_hash))
+    return records
+
+
+def _last(group: ConsumerGroup) -> ResolvedRegex | None:
+    """Return any expression that was looked at: they are looked at together."""
+    return next(iter(group.regexes.values()), None)
+
 
 METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
 RETRY_MS = 500
@@ -57,7 +187,7 @@ Outcome = tuple[list[Record], ConsumerHeartbeatAnswer]
 Owned = frozenset[IdPartition] | None
 
 
-class World(Interface):
+class ConsumerRuntime(Interface):
     """Where answers and records go, and where ids come from."""
 
     @property
@@ -109,7 +239,7 @@ class ConsumerCoordinator:
 
     Args:
         settings: of the broker.
-        world: what is around it.
+        runtime: where answers and records go.
         topics: of the cluster.
 
     Attributes:
@@ -118,16 +248,16 @@ class ConsumerCoordinator:
     """
 
     def __init__(
-        self, settings: ConsumerSettings, world: World, topics: TopicImage | None = None
+        self, settings: ConsumerSettings, runtime: ConsumerRuntime, topics: TopicImage | None = None
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
         self._settings = settings
-        self._world = world
-        self._clock = world.clock
+        self._runtime = runtime
+        self._clock = runtime.clock
         self.topics = topics or TopicImage()
         self._topics_version = 0
         self._new_topics_version = 0
-        self._timers = MemberTimers(world.clock)
+        self._timers = MemberTimers(runtime.clock)
         self._resolving: dict[str, Timer] = {}
 
     def heartbeat(self, request: ConsumerGroupHeartbeat) -> None:
@@ -138,7 +268,7 @@ class ConsumerCoordinator:
         except Refusal as refusal:
             records, answer = [], ConsumerHeartbeatAnswer(refusal.code)
         self._apply(records)
-        self._world.answer(request, answer)
+        self._runtime.answer(request, answer)
 
     def update_topics(self, topics: TopicImage) -> None:
         """Take note of topics that were made, changed or deleted (`onMetadataUpdate`)."""
@@ -173,7 +303,7 @@ class ConsumerCoordinator:
         found = (each.version for group in self.groups.values() for each in group.regexes.values())
         self._topics_version = self._new_topics_version = 1 + max(found, default=0)
         for group in self.groups.values():
-            self._world.moved(group, None)
+            self._runtime.moved(group, None)
             for member in group.members.values():
                 self._expect(group.group_id, member.member_id)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -196,12 +326,12 @@ class ConsumerCoordinator:
         before = None if group is None else (group.state, group.epoch)
         cause = _cause(group, records) if expired is None else expired
         for record in records:
-            self._world.append(*record)
+            self._runtime.append(*record)
             self.replay(record)
         group = self.groups.get(group_id)
         if group is not None and (group.state, group.epoch) != before:
             has_risen = before is None or before[1] != group.epoch
-            self._world.moved(group, cause if has_risen else None)
+            self._runtime.moved(group, cause if has_risen else None)
 
     # --- join and beat --------------------------------------------------------------------------
 
@@ -210,7 +340,7 @@ class ConsumerCoordinator:
         records: list[Record] = []
         group = self._group_to_join(request.group_id, records)
         validation.check_size(group, request.member_id, self._settings.max_size)
-        member_id = request.member_id or self._world.new_uuid()
+        member_id = request.member_id or self._runtime.new_uuid()
         member = group.members.get(member_id) or ConsumerMember(member_id)
         if request.instance_id is not None:
             static = validation.static_member(group, request.instance_id)
@@ -411,10 +541,10 @@ class ConsumerCoordinator:
         if not regexes or group.group_id in self._resolving:
             return
         interval_ms = self._settings.regex_refresh_interval_ms
-        is_stale = is_new or regex.is_stale(
+        is_stale = is_new or is_regex_stale(
             group, regexes, self._new_topics_version, self._clock.now_ms, interval_ms
         )
-        if is_stale and not regex.is_recent(group, self._clock.now_ms):
+        if is_stale and not is_regex_recent(group, self._clock.now_ms):
             group_id = group.group_id
             self._resolving[group_id] = self._clock.after(
                 0, lambda: self._resolve(group_id, regexes)
@@ -426,7 +556,7 @@ class ConsumerCoordinator:
         if (group := self.groups.get(group_id)) is None:
             return
         now_ms = self._clock.now_ms
-        records = regex.resolved(group, regexes, self.topics, self._topics_version, now_ms)
+        records = resolved_regex(group, regexes, self.topics, self._topics_version, now_ms)
         if any(record.type == "ConsumerGroupMetadata" for record in records):
             group.refresh_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
         self._apply(records)
@@ -456,7 +586,7 @@ class ConsumerCoordinator:
         """Remove members, if that may be, and tell why."""
         records = self._fence(group, members, cause)
         for member in members:
-            self._world.removed(group, member.member_id, cause)
+            self._runtime.removed(group, member.member_id, cause)
         return records
 
     def _fence(

@@ -2,20 +2,22 @@
 
 It changes only by records, in `replay`: those that `coordinator` writes, or loads.
 
-Source: `ConsumerGroup`, `ModernGroup` and the methods `replay` of `GroupMetadataManager` of 4.3.1.
+Source: `ConsumerGroup`, `ModernGroup` and the methods `replay` of `GroupMetadataManager` of 4.3.1;
+`TimelineHashMap`, `SnapshottableHashTable` and `BaseHashTable` of kafka-server-common 4.3.1.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from kgroup.model.group import GroupState, MemberState
 from kgroup.model.offset import CommittedOffset
+from kgroup.model.offsets_partition import string_hash
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.consumer.member import ConsumerMember, Data, Held
+from kgroup.simulation.consumer.member import ConsumerMember, Data, Held, SubscriptionCount
 from kgroup.simulation.consumer.message import (
     LEAVE_EPOCH,
     ConsumerDescribeAnswer,
@@ -23,9 +25,58 @@ from kgroup.simulation.consumer.message import (
     IdPartition,
 )
 from kgroup.simulation.consumer.record import MEMBER_STATES, Record, held_partitions, partitions
-from kgroup.simulation.consumer.subscription_count import SubscriptionCount
-from kgroup.simulation.consumer.timeline_table import TimelineTable
 from kgroup.simulation.consumer.topic_image import TopicImage
+
+_FACTOR = -7046029254386353131
+_MOST_NAMES = 0.75
+
+
+class TimelineTable:
+    """Names in the order of a `TimelineHashMap`, in which coordinators since 4.0 keep members.
+
+    The order decides ties between members when the coordinator assigns, as it puts them into a
+    `HashMap` so. Slots are chosen by Fibonacci hashing; there are twice as many when three quarters
+    of what is to come would be more than there are; what came into a slot last is met first.
+    """
+
+    def __init__(self) -> None:
+        self._size = 2
+        self._slots: dict[int, list[str]] = {}
+        self._count = 0
+
+    def put(self, name: str) -> None:
+        """Put a name; one that is there stays where it is, but may make the table grow."""
+        if (self._count + 1) * _MOST_NAMES > self._size:
+            self._grow()
+        slot = self._slots.setdefault(self._slot(name), [])
+        if name not in slot:
+            slot.append(name)
+            self._count += 1
+
+    def remove(self, name: str) -> None:
+        """Remove a name that is there."""
+        index = self._slot(name)
+        self._slots[index].remove(name)
+        if not self._slots[index]:
+            del self._slots[index]
+        self._count -= 1
+
+    def __iter__(self) -> Iterator[str]:
+        for _, slot in sorted(self._slots.items()):
+            yield from reversed(slot)
+
+    def _grow(self) -> None:
+        slots = [slot for _, slot in sorted(self._slots.items())]
+        self._size *= 2
+        self._slots = {}
+        for slot in slots:
+            for name in slot:
+                self._slots.setdefault(self._slot(name), []).append(name)
+
+    def _slot(self, name: str) -> int:
+        bits = self._size.bit_length() - 1
+        return (string_hash(name) * _FACTOR & (1 << 64) - 1) >> 64 - bits
+
 
 ID_IN_COMMIT = 9
 """The first version of OffsetCommit that members of consumer groups may use."""

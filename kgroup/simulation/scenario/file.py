@@ -10,17 +10,26 @@ from typing import Any
 from kgroup.errors import shown_id
 from kgroup.simulation.client.config import COOPERATIVE_STICKY
 from kgroup.simulation.cluster import COORDINATOR
-from kgroup.simulation.consumer.settings import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.rules import (
     CONSUMER_PROTOCOL,
     COOPERATIVE,
     NEWEST,
     STATIC_MEMBERS,
+    ConsumerSettings,
+    MigrationPolicy,
     Settings,
     Version,
 )
-from kgroup.simulation.scenario.java_member import MEMBER_FIELDS, TOO_OLD, JavaMembers
-from kgroup.simulation.scenario.member_reader import MemberReader, P, read_version
+from kgroup.simulation.scenario.member_reader import (
+    MEMBER_FIELDS,
+    TOO_OLD,
+    ZOOKEEPER_MEMBER_FIELDS,
+    JavaMembers,
+    MemberReader,
+    P,
+    ZookeeperMembers,
+    read_version,
+)
 from kgroup.simulation.scenario.scenario import (
     QUIET_MS,
     Action,
@@ -31,7 +40,6 @@ from kgroup.simulation.scenario.scenario import (
     last_ms,
 )
 from kgroup.simulation.scenario.toml_table import Table, read_toml
-from kgroup.simulation.scenario.zookeeper_member import ZOOKEEPER_MEMBER_FIELDS, ZookeeperMembers
 from kgroup.simulation.world import OPERATOR
 from kgroup.simulation.zookeeper.cluster import ZOOKEEPER
 

@@ -1,14 +1,20 @@
-"""What reads the members of a scenario's file."""
+"""Members in a scenario's file: Java consumers, and consumers that live on ZooKeeper."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from typing import Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
 
-from kgroup.simulation.rules import NEWEST, Version
-from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, MemberPlan, Paused
+from kgroup.model.pattern import parse_regex
+from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.protocol.zookeeper.topic_filter import parse_filter
+from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.rules import CONSUMER_PROTOCOL, COOPERATIVE, NEWEST, STATIC_MEMBERS, Version
+from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, KeptIn, MemberPlan, Paused
 from kgroup.simulation.scenario.toml_table import Table
+from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 
 P = TypeVar("P", bound=MemberPlan | ConnectorPlan)
 
@@ -66,3 +72,352 @@ def read_version(table: Table, default: Version) -> Version:
     if not (1, 1) <= version <= NEWEST:
         raise table.error("version", "a version from 1.1 to 4.3.1", text)
     return version
+
+
+TOO_OLD = "version 4.3 or later, for the consumer protocol"
+_SESSION_45_S: Version = (3, 0)
+_STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
+_CLASSES = {
+    f"org.apache.kafka.clients.consumer.{name}Assignor": word
+    for name, word in zip(
+        ("Range", "RoundRobin", "Sticky", "CooperativeSticky"), _STRATEGIES, strict=True
+    )
+}
+
+_CONSUMER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
+    "session.timeout.ms": ("session_timeout_ms", Table.interval),
+    "heartbeat.interval.ms": ("heartbeat_interval_ms", Table.interval),
+    "max.poll.interval.ms": ("max_poll_interval_ms", Table.interval),
+    "auto.commit.interval.ms": ("auto_commit_interval_ms", Table.interval),
+    "metadata.max.age.ms": ("metadata_max_age_ms", Table.interval),
+    "retry.backoff.ms": ("retry_backoff_ms", Table.interval),
+    "client.rack": ("rack", Table.text),
+    "client.id": ("client_id", Table.text),
+    "group.remote.assignor": ("remote_assignor", Table.text),
+}
+"""Settings of consumers: the field, and how it is read."""
+
+_OTHER = (
+    "group.protocol",
+    "enable.auto.commit",
+    "partition.assignment.strategy",
+    "auto.offset.reset",
+)
+_ONLY: Mapping[str, tuple[str, ...]] = {
+    "classic": ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"),
+    "consumer": ("group.remote.assignor", "regex"),
+}
+"""What a consumer may say with one `group.protocol` only (`ConsumerConfig`)."""
+
+MEMBER_FIELDS: Mapping[str, str] = {
+    "name": "How it is called; with count it is followed by a number.",
+    "count": "How many there are of it; 1 by default.",
+    "start": "When it starts; not at all without, unless a step starts it.",
+    "every": "With count: how long after one the next starts; 0 by default.",
+    "topics": "What it subscribes to.",
+    "pattern": "In place of topics: a regular expression (RE2) that their names match.",
+    "regex": "Likewise, but the broker looks for the topics (group.protocol consumer).",
+    "processing": "From one poll() to the next; 500 ms by default.",
+    "offsets": "Where they are kept: kafka, external or both; kafka by default.",
+    "version": "Of its client; by default that of the brokers.",
+    "group.instance.id": "Makes it a static member; with count followed by a number.",
+    **dict.fromkeys((*_CONSUMER, *_OTHER), "As in Kafka."),
+}
+"""Every field of a member, with a sentence."""
+
+
+class JavaMembers(MemberReader[MemberPlan]):
+    """Reads consumers of the classic and of the consumer protocol.
+
+    Args:
+        group_id: of their group.
+        version: of the brokers.
+    """
+
+    fields = tuple(MEMBER_FIELDS)
+    has_generations = True
+    pauses = (Paused.PROCESS, Paused.PROCESSING)
+    actions = tuple(Action)
+
+    def __init__(self, group_id: str, version: Version) -> None:
+        self._group_id = group_id
+        self._version = version
+
+    def read(self, table: Table, name: str) -> MemberPlan:
+        """Read how a member starts."""
+        version = read_version(table, self._version)
+        given = {
+            field: read(table, key) for key, (field, read) in _CONSUMER.items() if key in table
+        }
+        strategies = _strategies(table, version)
+        given["group_protocol"] = _protocol(table, table, min(version, self._version), "classic")
+        told = [name for name in ("topics", "pattern", "regex") if name in table.data]
+        if len(told) > 1:
+            raise table.error(told[-1], "one of topics, pattern and regex", " and ".join(told))
+        if "pattern" in table:
+            given["pattern"] = _pattern(table, "pattern")
+        elif "regex" in table:
+            _pattern(table, "regex")
+            given["regex"] = table.text("regex")
+        else:
+            given["topics"] = tuple(dict.fromkeys(table.texts("topics")))
+        if "group.instance.id" in table:
+            if min(version, self._version) < STATIC_MEMBERS:
+                older = ".".join(map(str, min(version, self._version)))
+                raise table.error("group.instance.id", "version 2.3 or later", older)
+            given["instance_id"] = table.text("group.instance.id")
+        given.setdefault("client_id", name)
+        if version < _SESSION_45_S:
+            given.setdefault("session_timeout_ms", 10_000)
+        config = ClientConfig(
+            group_id=self._group_id,
+            strategies=strategies,
+            enable_auto_commit=table.flag("enable.auto.commit", default=True),
+            version=version,
+            **given,
+        )
+        if config.heartbeat_interval_ms >= config.session_timeout_ms:
+            raise table.error(
+                "heartbeat.interval.ms"
+                if "heartbeat.interval.ms" in table
+                else "session.timeout.ms",
+                "a heartbeat interval below the session timeout",
+                f"{config.heartbeat_interval_ms} and {config.session_timeout_ms} ms",
+            )
+        return MemberPlan(
+            config,
+            table.duration("processing", 500) or 1,
+            table.choice("auto.offset.reset", ("latest", "earliest"), "latest"),
+            KeptIn(table.choice("offsets", list(KeptIn), KeptIn.KAFKA)),
+        )
+
+    def numbered(self, table: Table, plan: MemberPlan, name: str, number: str) -> MemberPlan:
+        """Make one of several alike of a plan."""
+        instance_id = plan.config.instance_id
+        config = replace(
+            plan.config,
+            client_id=plan.config.client_id if "client.id" in table else name,
+            instance_id=None if instance_id is None else instance_id + number,
+        )
+        return replace(plan, config=config)
+
+    def topics(self, plan: MemberPlan) -> tuple[str, ...]:
+        """Return the topics that a member names."""
+        return plan.config.topics
+
+    def changed(self, table: Table, plan: MemberPlan) -> MemberPlan:
+        """Configure a member anew; what is not named stays."""
+        changes = table.table("set")
+        known = {*_CONSUMER, *_OTHER, "topics", "processing", "offsets"}
+        changes.only(known)
+        config = plan.config
+        protocol = _protocol(changes, changes, config.version, config.group_protocol)
+        given = {
+            field: read(changes, key) for key, (field, read) in _CONSUMER.items() if key in changes
+        }
+        if "partition.assignment.strategy" in changes:
+            given["strategies"] = _strategies(changes, config.version)
+        if "topics" in changes:
+            given |= {"topics": changes.texts("topics"), "pattern": None, "regex": None}
+        elif protocol == "classic" and config.regex is not None:
+            raise changes.error(None, "topics, as only the consumer protocol has a regex", "none")
+        given["group_protocol"] = protocol
+        given["enable_auto_commit"] = changes.flag(
+            "enable.auto.commit", default=config.enable_auto_commit
+        )
+        return replace(
+            plan,
+            config=replace(config, **given),
+            processing_ms=changes.duration("processing", plan.processing_ms) or 1,
+            auto_offset_reset=changes.choice(
+                "auto.offset.reset", ("latest", "earliest"), plan.auto_offset_reset
+            ),
+            offsets=KeptIn(changes.choice("offsets", list(KeptIn), plan.offsets)),
+        )
+
+    def completed(self, common: Table, table: Table) -> Table:
+        """Give a member the fields of all members that it does not have itself."""
+        own = table.data
+        named = {name: value for name, value in common.data.items() if name not in own}
+        if "pattern" in own or "regex" in own:
+            named.pop("topics", None)
+        for other in set(_ONLY) - {own.get("group.protocol", common.data.get("group.protocol"))}:
+            if "group.protocol" in own:
+                for name in _ONLY[other]:
+                    named.pop(name, None)
+        return table.with_others(common, named)
+
+
+def _strategies(table: Table, version: Version) -> tuple[str, ...]:
+    name = "partition.assignment.strategy"
+    default = ("range", "cooperative-sticky") if version >= _SESSION_45_S else ("range",)
+    found = table.texts(name, default)
+    words = tuple(
+        _CLASSES.get(word.strip(), word.strip()) for each in found for word in each.split(",")
+    )
+    for word in words:
+        if word not in _STRATEGIES:
+            raise table.error(name, " or ".join(_STRATEGIES), word)
+    if "cooperative-sticky" in words and version < COOPERATIVE:
+        older = ".".join(map(str, version))
+        raise table.error(name, "version 2.4 or later for cooperative-sticky", older)
+    return words
+
+
+def _protocol(table: Table, member: Table, version: Version, default: str) -> str:
+    """Read `group.protocol`, and see that nothing is said that the other one has only."""
+    protocol = table.choice("group.protocol", tuple(_ONLY), default)
+    if protocol == "consumer" and version < CONSUMER_PROTOCOL:
+        raise table.error("group.protocol", TOO_OLD, ".".join(map(str, version)))
+    for other in set(_ONLY) - {protocol}:
+        for name in _ONLY[other]:
+            if name in member:
+                raise member.error(name, f"none, as group.protocol is {protocol}", name)
+    return protocol
+
+
+def _pattern(table: Table, name: str) -> Callable[[str], bool]:
+    text = table.text(name)
+    try:
+        pattern = parse_regex(text)
+    except ValueError as error:
+        raise table.wrong(name, str(error)) from None
+    return lambda topic: pattern.fullmatch(topic) is not None
+
+
+_MOST_STREAMS = 1_000
+
+_SETTINGS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
+    "zookeeper.session.timeout.ms": ("session_timeout_ms", Table.interval),
+    "rebalance.backoff.ms": ("rebalance_backoff_ms", Table.interval),
+    "rebalance.max.retries": ("rebalance_max_retries", Table.number),
+    "auto.commit.enable": ("auto_commit", lambda table, name: table.flag(name, default=True)),
+    "auto.commit.interval.ms": ("auto_commit_interval_ms", Table.interval),
+    "auto.offset.reset": ("reset", lambda table, name: table.choice(name, ("largest", "smallest"))),
+    "partition.assignment.strategy": (
+        "strategy",
+        lambda table, name: table.choice(name, ("range", "roundrobin")),
+    ),
+    "num.consumer.fetchers": ("fetchers", lambda table, name: table.number(name, least=1)),
+    "queued.max.message.chunks": ("queued_chunks", lambda table, name: table.number(name, least=1)),
+    "fetch.wait.max.ms": ("fetch_wait_max_ms", Table.interval),
+    "refresh.leader.backoff.ms": ("refresh_leader_backoff_ms", Table.interval),
+    "offsets.storage": ("storage", lambda table, name: table.choice(name, ("zookeeper", "kafka"))),
+    "dual.commit.enabled": ("dual_commit", lambda table, name: table.flag(name, default=True)),
+    "offsets.channel.backoff.ms": ("offsets_channel_backoff_ms", Table.interval),
+    "offsets.commit.max.retries": ("offsets_commit_max_retries", Table.number),
+}
+"""Settings of consumers: the field, and how it is read."""
+
+ZOOKEEPER_MEMBER_FIELDS: Mapping[str, str] = {
+    "name": "How it is called; with count it is followed by a number.",
+    "count": "How many there are of it; 1 by default.",
+    "start": "When it starts; not at all without, unless a step starts it.",
+    "every": "With count: how long after one the next starts; 0 by default.",
+    "topics": 'What it subscribes to; "orders:4" with four streams.',
+    "whitelist": "In place of topics: a regular expression (Java's) that their names match.",
+    "blacklist": "Likewise, one that they do not match.",
+    "streams": "How many it has for each topic, or for all that a list allows; 1 by default.",
+    "processing": "How long its program takes for the records of a fetch; 50 ms by default.",
+    "consumer.id": "By which it is registered; with count followed by a number.",
+    **dict.fromkeys(_SETTINGS, "As in Kafka."),
+}
+"""Every field of such a member, with a sentence."""
+
+_LISTS = {"whitelist": SubscriptionPattern.WHITE_LIST, "blacklist": SubscriptionPattern.BLACK_LIST}
+
+
+class ZookeeperMembers(MemberReader[ConnectorPlan]):
+    """Reads consumers of Kafka 0.8.2.
+
+    Args:
+        group_id: of their group.
+    """
+
+    fields = tuple(ZOOKEEPER_MEMBER_FIELDS)
+    has_generations = False
+    pauses = tuple(Paused)
+    actions = tuple(
+        each
+        for each in Action
+        if each not in (Action.MOVE_COORDINATOR, Action.REMOVE, Action.COPY_OFFSETS)
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+
+    def read(self, table: Table, name: str) -> ConnectorPlan:
+        """Read how a member starts."""
+        del name
+        told = [each for each in ("topics", *_LISTS) if each in table]
+        if len(told) != 1:
+            found = " and ".join(told) or "none"
+            raise table.error(
+                told[-1] if told else None, "one of topics, whitelist and blacklist", found
+            )
+        config = ZookeeperConfig(self._group_id, _registration(table), **_settings(table))
+        if "consumer.id" in table:
+            config = replace(
+                config, consumer_id=table.legal_name("consumer.id", table.text("consumer.id"))
+            )
+        return ConnectorPlan(config, table.duration("processing", 50))
+
+    def numbered(self, table: Table, plan: ConnectorPlan, name: str, number: str) -> ConnectorPlan:
+        """Make one of several alike of a plan."""
+        del table, name
+        consumer_id = plan.config.consumer_id
+        if consumer_id is None:
+            return plan
+        return replace(plan, config=replace(plan.config, consumer_id=consumer_id + number))
+
+    def topics(self, plan: ConnectorPlan) -> tuple[str, ...]:
+        """Return the topics that a member names."""
+        registration = plan.config.registration
+        return tuple(registration.subscription) if registration.is_static else ()
+
+    def changed(self, table: Table, plan: ConnectorPlan) -> ConnectorPlan:
+        """Configure a member anew; what is not named stays."""
+        changes = table.table("set")
+        changes.only([*_SETTINGS, "topics", *_LISTS, "streams", "processing"])
+        given = _settings(changes)
+        if any(each in changes for each in ("topics", *_LISTS)):
+            given["registration"] = _registration(changes)
+        elif "streams" in changes:
+            raise changes.error("streams", "topics, whitelist or blacklist beside it", "none")
+        config = replace(plan.config, **given)
+        return replace(
+            plan, config=config, processing_ms=changes.duration("processing", plan.processing_ms)
+        )
+
+    def completed(self, common: Table, table: Table) -> Table:
+        """Give a member the fields of all members that it does not have itself."""
+        own = table.data
+        named = {name: value for name, value in common.data.items() if name not in own}
+        if any(each in own for each in ("topics", *_LISTS)):
+            for each in ("topics", *_LISTS):
+                named.pop(each, None)
+        return table.with_others(common, named)
+
+
+def _settings(table: Table) -> dict[str, Any]:
+    return {field: read(table, name) for name, (field, read) in _SETTINGS.items() if name in table}
+
+
+def _registration(table: Table) -> Registration:
+    count = table.number("streams", 1, 1, _MOST_STREAMS)
+    for name, pattern in _LISTS.items():
+        if name in table:
+            text = table.text(name)
+            try:
+                parse_filter(text)
+            except ValueError as error:
+                raise table.wrong(name, str(error)) from None
+            return Registration({text: count}, pattern)
+    streams = {}
+    for text in table.texts("topics"):
+        topic, _, number = text.partition(":")
+        is_number = number.isascii() and number.isdigit()
+        if number and not (is_number and 1 <= int(number[:5]) <= _MOST_STREAMS):
+            raise table.error("topics", f"a topic, or one with streams: {topic}:4", text)
+        streams[topic] = int(number) if number else count
+    return Registration(streams)

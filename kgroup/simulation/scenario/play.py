@@ -1,15 +1,481 @@
-"""Play a scenario: from its steps to what happened."""
+"""Play a scenario: what happens to members and brokers step by step, and the `Simulation` it makes.
+
+A `Stage` has a scenario's members on it: Java consumers and the brokers that coordinate their group
+(`CoordinatorStage`), or consumers that live on ZooKeeper (`ZookeeperStage`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from kgroup.simulation.scenario.coordinator_stage import CoordinatorStage
-from kgroup.simulation.scenario.scenario import Scenario, Step, last_ms
-from kgroup.simulation.scenario.zookeeper_stage import ZookeeperStage
+from kgroup.assignor.base import AssignorError
+from kgroup.model.group import GroupState
+from kgroup.simulation.client.application import Consumer, Habits
+from kgroup.simulation.client.config import Joined
+from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.message import (
+    CommittedPartition,
+    FetchAnswer,
+    LeaveGroup,
+    LeavingMember,
+    OffsetCommit,
+    OffsetFetch,
+    TopicPartition,
+)
+from kgroup.simulation.scenario.scenario import (
+    Action,
+    ConnectorPlan,
+    KeptIn,
+    MemberPlan,
+    Paused,
+    Scenario,
+    Step,
+    last_ms,
+)
+from kgroup.simulation.scenario.start import joined, write_offsets, write_start
 from kgroup.simulation.timeline import Simulation
+from kgroup.simulation.world import OPERATOR, World
+from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
+from kgroup.simulation.zookeeper.config import Registered
+from kgroup.simulation.zookeeper.connector import Connector
+
+
+class _Member(Protocol):
+    """A running program with a consumer."""
+
+    name: str
+    is_running: bool
+    is_paused: bool
+    paused_until_ms: int
+
+    def stop(self) -> None:
+        """End in order."""
+
+    def crash(self) -> None:
+        """End without a word."""
+
+    def when_ended(self, action: Callable[[], None]) -> None:
+        """Do something as soon as it has ended."""
+
+    def run(self, action: Callable[[], None]) -> None:
+        """Do something now, or when it goes on."""
+
+    def pause(self, duration_ms: int | None) -> None:
+        """Stand still, at least for so long."""
+
+    def resume(self) -> None:
+        """Go on."""
+
+    def process(self, duration_ms: int) -> None:
+        """Be busy for so long."""
+
+
+_M = TypeVar("_M", bound=_Member)
+
+
+class Stage(ABC, Generic[_M]):
+    """A cluster and the members that run on it.
+
+    Args:
+        scenario: what happens.
+        random: what chance decides.
+        world: the cluster.
+    """
+
+    def __init__(self, scenario: Scenario, random: Random, world: World) -> None:
+        self.clock = world.clock
+        self.timeline = world.timeline
+        self._world = world
+        self._scenario = scenario
+        self._running: dict[str, _M] = {}
+        self._poison: dict[TopicPartition, tuple[int, int]] = {}
+        self._awaited: dict[TopicPartition, int] = {}
+        """Offsets that readers must have come to before all has happened that will."""
+        self._random = random
+
+    def schedule(self, steps: Iterable[Step]) -> None:
+        """See that steps happen, so long from now as they say; each may be late."""
+        jitter_ms = self._scenario.jitter_ms
+        for step in steps:
+            late_ms = self._random.randint(0, jitter_ms) if jitter_ms else 0
+            self.clock.after(step.at_ms + late_ms, self._do(step))
+
+    @property
+    def consumers(self) -> list[_M]:
+        """Those that run."""
+        return [each for each in self._running.values() if each.is_running]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the group rests.
+
+        Everybody reads what is theirs and is not late with it, nothing is asked that has no answer
+        yet, and whatever a step has done to partitions has been read. Who stands still for ever is
+        out of the group.
+        """
+        awake = [each for each in self.consumers if not each.is_paused]
+        return self._rests(awake) and all(
+            self._world.logs.is_read_to(*awaited) for awaited in self._awaited.items()
+        )
+
+    @abstractmethod
+    def _rests(self, members: list[_M]) -> bool:
+        """Tell whether these are the group, and each reads what is theirs."""
+
+    @abstractmethod
+    def _run(self, name: str) -> None:
+        """Start a member's program."""
+
+    @abstractmethod
+    def _configure(self, step: Step) -> None:
+        """Let a member start with another configuration next time."""
+
+    @abstractmethod
+    def _commit(self, member: _M, step: Step) -> None:
+        """Let a member commit."""
+
+    @abstractmethod
+    def _set_partitions(self, topic: str, count: int) -> None:
+        """Create a topic, or give it more partitions."""
+
+    @abstractmethod
+    def _is_up(self, broker: int) -> bool:
+        """Tell whether a broker runs."""
+
+    @abstractmethod
+    def _stop_broker(self, broker: int) -> None:
+        """Let a broker crash."""
+
+    @abstractmethod
+    def _start_broker(self, broker: int) -> None:
+        """Let it come back."""
+
+    def _move_coordinator(self, step: Step) -> None:
+        raise NotImplementedError
+
+    def _remove(self, step: Step) -> None:
+        raise NotImplementedError
+
+    def _copy_offsets(self, step: Step) -> None:
+        raise NotImplementedError
+
+    def _disconnect(self, member: _M, duration_ms: int) -> None:
+        raise NotImplementedError
+
+    def _do(self, step: Step) -> Callable[[], None]:
+        return lambda: self._act(step)
+
+    def _act(self, step: Step) -> None:
+        match step.action:
+            case Action.START:
+                self._configure(step)
+                self._start(step)
+            case Action.RESTART:
+                self._restart(step)
+            case Action.ADD_PARTITIONS | Action.ADD_TOPIC:
+                assert step.topic is not None
+                self._world.note(OPERATOR, str(step.action), f"{step.topic}: {step.count}")
+                self._set_partitions(step.topic, step.count)
+            case Action.POISON | Action.DELETE_RECORDS:
+                self._change_log(step)
+            case Action.REMOVE:
+                self._remove(step)
+            case Action.MOVE_COORDINATOR:
+                self._move_coordinator(step)
+            case Action.COPY_OFFSETS:
+                self._copy_offsets(step)
+            case Action.STOP_BROKER | Action.START_BROKER:
+                self._act_on_broker(step)
+            case _:
+                self._act_on_member(step)
+
+    def _act_on_broker(self, step: Step) -> None:
+        """Let a broker stop that runs, or start one that does not."""
+        assert step.broker is not None
+        is_end = step.action is Action.STOP_BROKER
+        if self._is_up(step.broker) is is_end:
+            (self._stop_broker if is_end else self._start_broker)(step.broker)
+        else:
+            remark = "does not run" if is_end else "runs already"
+            self._world.note(f"broker {step.broker}", str(step.action), remark)
+
+    def _act_on_member(self, step: Step) -> None:
+        """Let something happen to a member that runs."""
+        member = self._running.get(step.member or "")
+        if member is None or not member.is_running:
+            self._world.note(step.member or "", str(step.action), "does not run")
+            return
+        self._world.note(member.name, str(step.action), step.told)
+        match step.action:
+            case Action.STOP:
+                member.run(member.stop)
+            case Action.CRASH:
+                member.crash()
+            case Action.PAUSE:
+                self._pause(member, step)
+            case Action.RESUME:
+                member.resume()
+            case Action.COMMIT:
+                member.run(lambda: self._commit(member, step))
+
+    def _start(self, step: Step) -> None:
+        assert step.member is not None
+        running = self._running.get(step.member)
+        if running is not None and running.is_running:
+            self._world.note(step.member, "start", "runs already")
+            return
+        self._world.note(step.member, "start", step.told)
+        self._run(step.member)
+
+    def _restart(self, step: Step) -> None:
+        self._act_on_member(replace(step, action=Action.STOP, told=None))
+        self._configure(step)
+        assert step.member is not None
+        member = self._running.get(step.member)
+
+        def start() -> None:
+            if member is None:
+                self._start(step)
+            else:
+                member.when_ended(lambda: self._start(step))
+
+        self.clock.after(step.for_ms or 0, start)
+
+    def _pause(self, member: _M, step: Step) -> None:
+        if step.paused is Paused.PROCESSING:
+            member.process(step.for_ms or 0)
+        elif step.paused is Paused.ZOOKEEPER:
+            self._disconnect(member, step.for_ms or 0)
+        else:
+            member.pause(step.for_ms)
+            if step.for_ms is not None:
+                resume = replace(step, action=Action.RESUME, for_ms=None, told=None)
+                self.clock.after(step.for_ms, lambda: self._end_pause(member, resume))
+
+    def _end_pause(self, member: _M, resume: Step) -> None:
+        """Let a member go on, unless another pause holds it for longer."""
+        is_over = self.clock.now_ms >= member.paused_until_ms
+        if member.is_running and member.is_paused and is_over:
+            self._act(resume)
+
+    def _change_log(self, step: Step) -> None:
+        assert step.topic is not None
+        partition = (step.topic, step.count)
+        if step.action is Action.POISON:
+            offset = self._world.logs.end_offset(partition)
+            self._poison[partition] = (offset, step.for_ms or 0)
+            self._awaited[partition] = offset + 1
+        else:
+            offset = self._world.logs.delete_records(partition)
+            self._awaited[partition] = max(offset, self._awaited.get(partition, 0))
+        self._world.note(OPERATOR, str(step.action), f"offset {offset}", None, (partition,))
+
+
+class CoordinatorStage(Stage[Consumer]):
+    """Brokers, one of which coordinates the group, and its members.
+
+    Args:
+        scenario: what happens.
+        random: what chance decides.
+
+    Attributes:
+        cluster: has the clock, on which it all happens.
+    """
+
+    def __init__(self, scenario: Scenario, random: Random) -> None:
+        self.cluster = Cluster(
+            scenario.group_id,
+            scenario.settings,
+            scenario.consumer_settings,
+            tuple(range(1, scenario.brokers + 1)),
+            scenario.topics,
+            scenario.rate,
+            scenario.delay_ms,
+            scenario.load_ms,
+            random,
+            {} if scenario.start is None else scenario.start.topic_ids,
+        )
+        self._plans: dict[str, MemberPlan] = dict(scenario.members)
+        self._store: dict[TopicPartition, int] = {}
+        if (start := scenario.start) is not None:
+            self._store.update(start.stored)
+            write_start(self.cluster, scenario, start)
+        self.cluster.begin()
+        super().__init__(scenario, random, self.cluster)
+        if start is not None:
+            for name, member in start.members.items():
+                if not member.is_away:
+                    self._run(name, joined(self.cluster, scenario, start, name))
+        self.schedule(scenario.steps)
+
+    def _rests(self, members: list[Consumer]) -> bool:
+        """Tell whether they are a stable group that owns all it subscribes to, or it is empty."""
+        group = self.cluster.group
+        if self.cluster.logs.is_held:
+            return False
+        if group is None or group.state is GroupState.EMPTY:
+            return not members
+        is_stable = group.state is GroupState.STABLE and len(group) == len(members)
+        if not is_stable or not all(each.is_settled for each in members):
+            return False
+        wanted = {
+            (topic.name, number)
+            for topic in self.cluster.topics
+            if any(each.client.config.subscribes_to(topic.name) for each in members)
+            for number in range(topic.partitions)
+        }
+        owned = [partition for each in members for partition in each.client.owned]
+        return len(owned) == len(wanted) and wanted.issuperset(owned)
+
+    def _run(self, name: str, stands: Joined | None = None) -> None:
+        plan = self._plans[name]
+        store = None if plan.offsets is KeptIn.KAFKA else self._store
+        takes_later = plan.offsets is KeptIn.BOTH
+        habits = Habits(plan.processing_ms, plan.auto_offset_reset, store, takes_later)
+        self._running[name] = Consumer(
+            name, plan.config, habits, self.cluster, self._poison, stands
+        )
+
+    def _configure(self, step: Step) -> None:
+        assert step.member is not None
+        if isinstance(step.plan, MemberPlan):
+            self._plans[step.member] = step.plan
+
+    def _commit(self, member: Consumer, step: Step) -> None:
+        member.commit(step.generation_id)
+
+    def _remove(self, step: Step) -> None:
+        """Ask the coordinator to remove a member, which need not run: a static one by its instance.
+
+        Who restarts configured anew is removed as what it was.
+        """
+        assert step.member is not None
+        running = self._running.get(step.member)
+        config = self._plans[step.member].config if running is None else running.client.config
+        if config.instance_id is not None:
+            leaving = LeavingMember("", config.instance_id)
+        else:
+            leaving = LeavingMember("" if running is None else running.client.member_id)
+        self.cluster.note(step.member, str(step.action))
+        if (broker := self.cluster.coordinator) is not None:
+            request = LeaveGroup(config.group_id, (leaving,))
+            self.cluster.send(OPERATOR, broker, request, lambda _: None)
+
+    def _set_partitions(self, topic: str, count: int) -> None:
+        self.cluster.set_partitions({topic: count})
+
+    def _move_coordinator(self, step: Step) -> None:
+        broker = step.broker or self.cluster.another_broker()
+        if broker is None:
+            self.cluster.note(OPERATOR, str(step.action), "there is no other broker")
+        elif broker == self.cluster.coordinator:
+            self.cluster.note(f"broker {broker}", str(step.action), "coordinates already")
+        elif not self._is_up(broker):
+            self.cluster.note(f"broker {broker}", str(step.action), "does not run")
+        else:
+            self.cluster.move_coordinator(broker)
+
+    def _copy_offsets(self, step: Step) -> None:
+        broker, group_id = self.cluster.coordinator, self._scenario.group_id
+        if broker is None:
+            self.cluster.note(OPERATOR, str(step.action), "there is no coordinator")
+            return
+        self.cluster.note(OPERATOR, str(step.action), f"to {step.to}")
+        if step.to is KeptIn.KAFKA:
+            offsets = {each: CommittedPartition(offset) for each, offset in self._store.items()}
+            self.cluster.send(OPERATOR, broker, OffsetCommit(group_id, offsets), lambda _: None)
+        else:
+            self.cluster.send(OPERATOR, broker, OffsetFetch(group_id), self._take)
+
+    def _take(self, answer: FetchAnswer | None) -> None:
+        """Have in the external store what is committed."""
+        if answer is not None:
+            offsets = answer.offsets.items()
+            self._store.update({each: at.committed_offset for each, at in offsets})
+
+    def _is_up(self, broker: int) -> bool:
+        return self.cluster.is_up(broker)
+
+    def _stop_broker(self, broker: int) -> None:
+        self.cluster.stop_broker(broker, self._scenario.failover_ms)
+
+    def _start_broker(self, broker: int) -> None:
+        self.cluster.start_broker(broker)
+
+
+class ZookeeperStage(Stage[Connector]):
+    """Brokers, ZooKeeper, and consumers that find each other there.
+
+    Args:
+        scenario: what happens.
+        random: what chance decides.
+
+    Attributes:
+        cluster: has the clock, on which it all happens.
+    """
+
+    def __init__(self, scenario: Scenario, random: Random) -> None:
+        self.cluster = ZookeeperCluster(
+            scenario.group_id,
+            tuple(range(1, scenario.brokers + 1)),
+            scenario.topics,
+            scenario.tick_ms,
+            scenario.rate,
+            scenario.delay_ms,
+            random,
+        )
+        self._plans: dict[str, ConnectorPlan] = dict(scenario.connectors)
+        super().__init__(scenario, random, self.cluster)
+        if (start := scenario.start) is not None:
+            there = [scenario.connectors[name].config for name in start.members]
+            write_offsets(self.cluster, start, there)
+            for name, member in start.members.items():
+                self._run(name, Registered(member.member_id, member.threads, start.offsets))
+        self.schedule(scenario.steps)
+
+    def _rests(self, members: list[Connector]) -> bool:
+        """Tell whether they are registered, and each has what is theirs and fetches it."""
+        registered = self.cluster.registered()
+        if not self.cluster.is_resting or registered.keys() != {e.consumer_id for e in members}:
+            return False
+        try:
+            return all(each.is_settled(registered) for each in members)
+        except AssignorError:
+            return False
+
+    def _run(self, name: str, registered: Registered | None = None) -> None:
+        plan = self._plans[name]
+        self._running[name] = Connector(
+            name, plan.config, plan.processing_ms, self.cluster, self._poison, registered
+        )
+
+    def _configure(self, step: Step) -> None:
+        assert step.member is not None
+        if isinstance(step.plan, ConnectorPlan):
+            self._plans[step.member] = step.plan
+
+    def _commit(self, member: Connector, step: Step) -> None:
+        member.commit()
+
+    def _set_partitions(self, topic: str, count: int) -> None:
+        self.cluster.set_partitions({topic: count})
+
+    def _disconnect(self, member: Connector, duration_ms: int) -> None:
+        member.cut(duration_ms)
+
+    def _is_up(self, broker: int) -> bool:
+        return self.cluster.is_up(broker)
+
+    def _stop_broker(self, broker: int) -> None:
+        self.cluster.stop_broker(broker, self._scenario.failover_ms)
+
+    def _start_broker(self, broker: int) -> None:
+        self.cluster.start_broker(broker, self._scenario.failover_ms)
+
 
 _LOOK_MS = 10
 """How often it is looked whether the group rests."""

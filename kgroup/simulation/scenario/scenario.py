@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from kgroup.model.group import MemberState
 from kgroup.simulation.client.config import ClientConfig
-from kgroup.simulation.consumer.settings import ConsumerSettings
 from kgroup.simulation.message import TopicPartition
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import ConsumerSettings, Settings
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.word import Word
 

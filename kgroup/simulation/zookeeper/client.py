@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kgroup.simulation.process import Process
+from kgroup.simulation.clock import Process
 from kgroup.simulation.zookeeper.cluster import BROKERS, ZookeeperCluster
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Session, Watched
 from kgroup.simulation.zookeeper.thread import Condition, Routine, Thread

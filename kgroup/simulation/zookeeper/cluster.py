@@ -10,7 +10,7 @@ from typing import Any
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.world import World
-from kgroup.simulation.zookeeper.registration import read_registration
+from kgroup.simulation.zookeeper.config import read_registration
 from kgroup.simulation.zookeeper.server import Server, Session
 from kgroup.simulation.zookeeper.thread import Wait
 

@@ -3,7 +3,8 @@
 There is no coordinator: each consumer sees in ZooKeeper who is there, assigns for itself, and takes
 its partitions as soon as nobody owns them any more.
 
-Source: `ZookeeperConsumerConnector` of Kafka 0.8.2.2.
+Source: `ZookeeperConsumerConnector`, `AssignmentContext`, `TopicCount` and `ZkUtils` of Kafka
+0.8.2.2.
 """
 
 from __future__ import annotations
@@ -14,22 +15,120 @@ from dataclasses import dataclass, field
 from kgroup.assignor.base import AssignorError, Topic
 from kgroup.assignor.strategy import assignor_of
 from kgroup.assignor.zookeeper import Consumers, ThreadAssignment
+from kgroup.simulation.clock import Process
 from kgroup.simulation.message import TopicPartition
-from kgroup.simulation.process import Process
-from kgroup.simulation.zookeeper.assignment_context import (
-    assignment_context,
-    read_cluster,
-    streams_of,
-)
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import BROKERS, TOPICS, ZookeeperCluster
-from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig
-from kgroup.simulation.zookeeper.fetcher import FetcherManager
+from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig, read_registration
+from kgroup.simulation.zookeeper.fetcher import FetcherManager, PartitionTopicInfo, Stream
 from kgroup.simulation.zookeeper.offset_store import OffsetStore
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Watched
-from kgroup.simulation.zookeeper.state import FOLLOWS, ConnectorState, Trigger
-from kgroup.simulation.zookeeper.stream import PartitionTopicInfo, Stream
 from kgroup.simulation.zookeeper.thread import Condition, Lock, Routine, Thread, sleep
+from kgroup.word import Word
+
+
+def read_cluster(zookeeper: Client) -> Routine[None]:
+    """Read all brokers (`getCluster`).
+
+    Raises:
+        NoNodeError: one went meanwhile.
+    """
+    for name in (yield from zookeeper.children(BROKERS)):
+        if (yield from zookeeper.read(f"{BROKERS}/{name}")) is None:
+            raise NoNodeError(name)
+
+
+def streams_of(
+    zookeeper: Client, cluster: ZookeeperCluster, consumer_id: str
+) -> Routine[Mapping[str, int]]:
+    """Return how many streams a consumer has for each topic (`constructTopicCount`).
+
+    Raises:
+        NoNodeError: it is not registered.
+    """
+    data = yield from zookeeper.read(cluster.path("ids", consumer_id))
+    if data is None:
+        raise NoNodeError(consumer_id)
+    registration = read_registration(data)
+    if registration.is_static:
+        return registration.subscription
+    return registration.streams((yield from zookeeper.children(TOPICS)))
+
+
+def assignment_context(
+    zookeeper: Client, cluster: ZookeeperCluster, consumer_id: str
+) -> Routine[tuple[Consumers, dict[str, Topic]]]:
+    """Read which topics a consumer has, their partitions, and then who else is there.
+
+    Raises:
+        NoNodeError: a consumer went meanwhile.
+    """
+    topics = {}
+    for topic in (yield from streams_of(zookeeper, cluster, consumer_id)):
+        data = yield from zookeeper.read(f"{TOPICS}/{topic}")
+        if data is not None:
+            topics[topic] = Topic(int(data))
+    consumers = {}
+    for each in (yield from zookeeper.children(cluster.path("ids"))):
+        consumers[each] = yield from streams_of(zookeeper, cluster, each)
+    yield from zookeeper.children(cluster.path("ids"))
+    return consumers, topics
+
+
+class Trigger(Word):
+    """Why a consumer rebalances."""
+
+    STARTED = ("consumer started", "The consumer has registered itself.")
+    CONSUMERS = (
+        "consumers changed",
+        "A consumer of the group came or went, or may have before a new session.",
+    )
+    PARTITIONS = (
+        "partitions changed",
+        "A topic that it reads was made, or has more partitions, or may have before a new session.",
+    )
+    TOPICS = ("topics changed", "A topic came that its filter allows, or one went.")
+    SESSION = ("session expired", "ZooKeeper has missed the consumer, which registers again.")
+    BROKERS = (
+        "brokers changed",
+        "A broker came or went; who has found none once looks at that from then on.",
+    )
+
+
+class ConnectorState(Word):
+    """Where a consumer stands between two rebalances, or in one."""
+
+    NEW = ("new", "It has not rebalanced yet.")
+    LOOKING = ("looking", "It reads its registration, and which brokers there are.")
+    CLOSING = ("closing", "It stops its fetchers, drops what was fetched, and commits.")
+    RELEASING = ("releasing", "It deletes its owner nodes.")
+    ASSIGNING = ("assigning", "It reads who is there and which partitions, and assigns.")
+    READING_OFFSETS = ("reading offsets", "It reads the offsets of its own part.")
+    OWNING = ("owning", "It writes its owner nodes.")
+    BACKING_OFF = ("backing off", "It could not go on, waits, and will try again.")
+    FETCHING = ("fetching", "It owns its partitions and fetches.")
+    WAITING = ("waiting", "There is no broker: it waits for one.")
+    FAILED = ("failed", "It has tried often enough, and reads nothing.")
+    CLOSED = ("closed", "It has ended in order.")
+
+
+_S = ConnectorState
+_BETWEEN = frozenset({_S.LOOKING, _S.CLOSED})
+FOLLOWS: Mapping[ConnectorState, frozenset[ConnectorState]] = {
+    _S.NEW: _BETWEEN | {_S.FAILED},
+    _S.LOOKING: frozenset({_S.CLOSING, _S.WAITING, _S.BACKING_OFF}),
+    _S.CLOSING: frozenset({_S.RELEASING}),
+    _S.RELEASING: frozenset({_S.ASSIGNING}),
+    _S.ASSIGNING: frozenset({_S.READING_OFFSETS, _S.BACKING_OFF}),
+    _S.READING_OFFSETS: frozenset({_S.OWNING, _S.BACKING_OFF}),
+    _S.OWNING: frozenset({_S.FETCHING, _S.BACKING_OFF}),
+    _S.BACKING_OFF: frozenset({_S.LOOKING, _S.FAILED}),
+    _S.FETCHING: _BETWEEN | {_S.FAILED},
+    _S.WAITING: _BETWEEN | {_S.FAILED},
+    _S.FAILED: _BETWEEN | {_S.FAILED},
+    _S.CLOSED: frozenset(),
+}
+"""From each state to those that may follow."""
 
 
 @dataclass(slots=True)

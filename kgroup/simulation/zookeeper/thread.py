@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from kgroup.simulation.process import Process
+from kgroup.simulation.clock import Process
 
 _T = TypeVar("_T")
 

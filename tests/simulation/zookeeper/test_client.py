@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kgroup.simulation.process import Process
+from kgroup.simulation.clock import Process
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.server import Watched
 from kgroup.simulation.zookeeper.thread import Routine, Thread

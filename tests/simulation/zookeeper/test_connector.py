@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kgroup.model.zookeeper import SubscriptionPattern
-from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig
+from kgroup.simulation.zookeeper.config import Registered, Registration, ZookeeperConfig
 from kgroup.simulation.zookeeper.connector import Connector
-from kgroup.simulation.zookeeper.registration import Registration
 from tests.simulation.zookeeper.world import BASE, World, orders
 
 

@@ -6,10 +6,9 @@ from random import Random
 
 import pytest
 
+from kgroup.simulation.scenario.play import ZookeeperStage
 from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, Paused, Scenario, Step
-from kgroup.simulation.scenario.zookeeper_stage import ZookeeperStage
-from kgroup.simulation.zookeeper.config import ZookeeperConfig
-from kgroup.simulation.zookeeper.registration import Registration
+from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 
 _QUIET_MS = 200_000
 """Longer than all retries, and any session."""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kgroup.model.zookeeper import SubscriptionPattern
-from kgroup.simulation.zookeeper.registration import Registration
-from kgroup.simulation.zookeeper.state import ConnectorState
+from kgroup.simulation.zookeeper.config import Registration
+from kgroup.simulation.zookeeper.connector import ConnectorState
 from tests.simulation.zookeeper.world import World, orders
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from kgroup.simulation.clock import Clock
-from kgroup.simulation.process import Process
-from kgroup.simulation.zookeeper.stream import Chunk, PartitionTopicInfo, Stream
+from kgroup.simulation.clock import Clock, Process
+from kgroup.simulation.zookeeper.fetcher import Chunk, PartitionTopicInfo, Stream
 
 
 def read(begin: int) -> tuple[Clock, Stream, PartitionTopicInfo]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kgroup.simulation.clock import Clock
-from kgroup.simulation.process import Process
+from kgroup.simulation.clock import Clock, Process
 from kgroup.simulation.zookeeper.thread import Lock, Routine, Thread, sleep
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.timeline import Event
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
-from kgroup.simulation.zookeeper.config import ZookeeperConfig
+from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 from kgroup.simulation.zookeeper.connector import Connector
-from kgroup.simulation.zookeeper.registration import Registration
 
 BASE = ZookeeperConfig("g", Registration({"orders": 1}), reset="smallest")
 

@@ -6,8 +6,7 @@ import pytest
 
 from kgroup.errors import UsageError
 from kgroup.operation.plan.zookeeper_group import BECOMES, configured, java_settings
-from kgroup.simulation.zookeeper.config import ZookeeperConfig
-from kgroup.simulation.zookeeper.registration import Registration
+from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 
 OLD_NAMES = """
 group.id consumer.id socket.timeout.ms socket.receive.buffer.bytes fetch.message.max.bytes

@@ -20,7 +20,7 @@ import click
 
 from kgroup import __version__
 from kgroup.atomic_file import INPUTS
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from kgroup.cli.command_group import CommandTable, LazyGroup
 from kgroup.cli.output.context import discard, flush, warn, write
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError

@@ -273,7 +273,7 @@ def test_what_is_asked_only_reads(live: Live, cli: Cli, tmp_path: Path) -> None:
         ["plan", "kafka-offsets", "orders"],
         ["plan", "new-consumer", "orders"],
     )
-    assert {line[1] for line in lines if line[0] == "zk"} == set(zk.COMMANDS)
+    assert {line[1] for line in lines if line[0] == "zk"} == set(zk.command.commands)
 
     def has_closed(proxy: ZookeeperProxy) -> bool:
         return proxy.opcodes[-1] == -11

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable
-from importlib import import_module
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from kgroup.cli.command.history import COMMANDS
+from kgroup.cli.command import history
 from kgroup.history.sql.engine import DuckEngine, Engine
 from kgroup.spark.engine import SparkEngine
 from tests.cli.command_line import Cli
@@ -38,7 +37,7 @@ END = "2100-01-01T00:00:00Z"
 
 WRITING = ("build", "stream")
 """Commands that ask nothing."""
-QUESTIONS = [name for name in COMMANDS if name not in WRITING]
+QUESTIONS = [name for name in history.command.commands if name not in WRITING]
 
 QUERIES = (
     "SELECT group_id, COUNT(*) AS commits, COUNT(DISTINCT topic) AS topics FROM offset_commits "
@@ -98,7 +97,7 @@ def lines_of(name: str, folder: Path) -> Lines:
         "topic": lambda group: "orders",
         "partition": lambda group: "0",
     }
-    command: click.Command = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command
+    command = history.command.commands[name]
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     options = {option: each for each in command.params for option in each.opts}
     extra: list[tuple[str, ...]] = [("--at", END)] if "--at" in options else [()]

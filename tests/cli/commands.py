@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from kgroup.cli.lazy_group import LazyGroup
+from kgroup.cli.command_group import CommandGroup, DefaultGroup
 from kgroup.cli.main import kgroup
 
 
-def _below(group: LazyGroup, words: tuple[str, ...] = ()) -> dict[str, click.Command]:
+def _below(group: CommandGroup, words: tuple[str, ...] = ()) -> dict[str, click.Command]:
     found: dict[str, click.Command] = {}
-    for name in group.table:
+    for name in group.help_lines():
         command = group.get_command(click.Context(group), name)
         assert command is not None
-        if isinstance(command, LazyGroup):
-            if (default := command.default_command()) is not None:
-                found[" ".join((*words, name))] = default
+        if isinstance(command, CommandGroup):
+            if isinstance(command, DefaultGroup):
+                found[" ".join((*words, name))] = command.default
             found |= _below(command, (*words, name))
         else:
             found[" ".join((*words, name))] = command
     return found
 
 
-assert isinstance(kgroup, LazyGroup)
+assert isinstance(kgroup, CommandGroup)
 EVERY_COMMAND: Mapping[str, click.Command] = _below(kgroup)
 """Without the groups of commands themselves."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from kgroup import __version__
-from kgroup.cli.lazy_group import LazyGroup
+from kgroup.cli.command_group import CommandGroup, DefaultGroup
 from kgroup.cli.main import kgroup
 from tests.cli.command_pages import write_folder
 
@@ -39,8 +39,8 @@ def _pages(ctx: click.Context) -> Iterator[tuple[str, str]]:
 def _below(ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
     """Yield the commands of a group, with their names."""
     group = ctx.command
-    if isinstance(group, LazyGroup):
-        for name in group.table:
+    if isinstance(group, CommandGroup):
+        for name in group.help_lines():
             command = group.get_command(ctx, name)
             assert command is not None
             yield name, command
@@ -50,7 +50,7 @@ def _page(ctx: click.Context, name: str) -> Iterator[str]:
     command = ctx.command
     line, _, rest = (command.help or "").partition("\n")
     # what a line takes that names none of the group's commands
-    default = command.default_command() if isinstance(command, LazyGroup) else None
+    default = command.default if isinstance(command, DefaultGroup) else None
     yield f'.TH "{_text(name.upper())}" 1 "" "kgroup {__version__}"'
     yield from (".SH NAME", _text(f"{name} - {line.rstrip('.')}"))
     yield ".SH SYNOPSIS"

@@ -76,7 +76,7 @@ def test_a_spec_of_many_levels(cli: Cli, tmp_path: Path, spec: str, message: str
 def test_a_spec_that_is_too_large(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgroup.cli.option.input_file.LARGEST", 1 << 20)
+    monkeypatch.setattr("kgroup.cli.option.file.LARGEST", 1 << 20)
     file = tmp_path / "spec.json"
     file.write_bytes(b" " * ((1 << 20) + 1))
     result = cli("assign", "--dry-run", "--spec", file)

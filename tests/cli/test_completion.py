@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from kgroup.cli.command.completion import SHELLS, read_bash, read_fish_word, script
 from kgroup.cli.main import COMMANDS
 from kgroup.cli.option import suggestion
-from kgroup.cli.shell.command_line import read_bash, read_fish_word
-from kgroup.cli.shell.script import SHELLS, script
 from kgroup.model.group import Group, GroupState
 from kgroup.render.group import LIST_COLUMNS, STATE_COLUMNS
 from kgroup.sample import sample_log_dir

@@ -6,12 +6,11 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from kgroup.cli.command.history import COMMANDS
+from kgroup.cli.command import history
 from kgroup.cli.main import status_of
 from kgroup.history.query.commit_summary import CommitSummary, Jump, Pause
 from kgroup.history.query.inventory import ClusterInventory, GroupInventory, PartitionInventory
@@ -53,7 +52,7 @@ QUESTIONS = (
 
 def help_lines() -> Iterator[str]:
     for name in QUESTIONS:
-        epilog = import_module(f"kgroup.cli.{COMMANDS[name][0]}").command.epilog
+        epilog = history.command.commands[name].epilog or ""
         yield from (line.strip() for line in epilog.splitlines() if "kgroup " in line)
 
 

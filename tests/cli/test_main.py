@@ -16,8 +16,7 @@ import pytest
 import kgroup.__main__
 import kgroup.cli.main
 from kgroup import __version__
-from kgroup.cli.command import members, offsets, zk
-from kgroup.cli.lazy_group import CommandTable
+from kgroup.cli.command import zk
 from kgroup.cli.main import COMMANDS
 from kgroup.errors import InputError, KgroupError, NotFoundError, UsageError
 from tests.cli.command_line import Cli
@@ -53,15 +52,14 @@ def test_help_of_a_group_of_commands(cli: Cli) -> None:
     result = cli("zk", "--help")
     assert result.status == 0
     listed = result.out.partition("Commands:")[2].partition("Run 'kgroup")[0]
-    assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == list(zk.COMMANDS)
+    assert re.findall(r"^  (\S+)", listed, re.MULTILINE) == list(zk.command.commands)
     result = cli("zk", "owner")
     assert (result.status, result.out) == (2, "")
     assert "No such command 'owner'. Did you mean owners?" in result.err
 
 
-@pytest.mark.parametrize("table", [COMMANDS, zk.COMMANDS, offsets.COMMANDS, members.COMMANDS])
-def test_the_line_in_the_list_is_the_first_of_the_command_s_own_help(table: CommandTable) -> None:
-    for name, (module, text) in table.items():
+def test_the_line_in_the_list_is_the_first_of_the_command_s_own_help() -> None:
+    for name, (module, text) in COMMANDS.items():
         command = import_module(f"kgroup.cli.{module}").command
         assert isinstance(command, click.Command)
         assert command.name == name

@@ -18,7 +18,7 @@ import pytest
 
 from kgroup.cli.option.execution import Execution
 from kgroup.cli.option.store import Store as ChosenStore
-from kgroup.cli.output.form import Output
+from kgroup.cli.output.context import Output
 from kgroup.errors import InputError, ProblemKind
 from kgroup.model.log_range import LogRange, NextReading, Position
 from kgroup.model.offset import OffsetChange

@@ -361,13 +361,14 @@ def test_a_folder_that_is_no_warehouse_is_left_alone(cli: Cli, tmp_path: Path, n
 
 WRITERS = {
     "kgroup/atomic_file.py": {"open", "os.open", "os.link", "os.replace"},
-    "kgroup/cli/command/completion.py": {"open"},  # /dev/null
+    "kgroup/cli/command/completion.py": {
+        "open",  # /dev/null
+        *("path.open", "os.truncate"),  # a line at the end of ~/.bashrc
+    },
     "kgroup/cli/main.py": {"open", "os.open"},  # likewise, for streams that are closed
     "kgroup/cli/output/context.py": {"os.open"},  # likewise
-    "kgroup/cli/option/input_file.py": {"copy.open", "TemporaryDirectory"},
-    "kgroup/cli/option/record_source.py": {"TemporaryDirectory"},
-    "kgroup/cli/option/plan_file.py": {"os.open"},  # a folder, to lock it
-    "kgroup/cli/shell/install.py": {"path.open", "os.truncate"},  # a line at the end of ~/.bashrc
+    "kgroup/cli/command/decode_offsets.py": {"TemporaryDirectory"},
+    "kgroup/cli/option/file.py": {"copy.open", "TemporaryDirectory"},
     "kgroup/columnar/small_segment.py": {"TemporaryDirectory", "path.write_bytes"},
     "kgroup/history/build/derivation.py": {"pq.write_table"},  # in a warehouse
     "kgroup/history/input/split.py": {"TemporaryDirectory"},
@@ -380,6 +381,7 @@ WRITERS = {
         "unfinished.touch",
     },
     "kgroup/kernel/compiled.py": {"tempfile.mkstemp", "open"},  # the user's cache
+    "kgroup/operation/plan/plan_file.py": {"os.open"},  # a folder, to lock it
     "kgroup/render/parquet.py": {"pq.ParquetWriter"},  # to a file that is open
     "kgroup/source/broker/live_log.py": {"path.open"},  # in a folder for temporary files
     "kgroup/source/config/tls.py": {"NamedTemporaryFile"},

@@ -10,13 +10,13 @@ from typing import NoReturn
 
 import pytest
 
-from kgroup.cli.option.plan_file import PlanFile, read_plan_file
-from kgroup.cli.plan import verify
+from kgroup.cli.command import plan_step
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import OffsetCopy
+from kgroup.operation.plan.plan_file import PlanFile, read_plan_file
 from kgroup.operation.plan.verify import verify_step
 from kgroup.render.document import document, json_rows
 from kgroup.source.base import EVERYTHING, Question, Reading
@@ -55,7 +55,7 @@ def look(source: FakeSource, wait_s: float) -> ExitStatus:
     file = PlanFile(
         1, "plan assignor", [plan_assignor(running(BEFORE), "sticky", {}, ProgramBehavior())]
     )
-    return verify.look(source, file, 1, (), no_stores, wait_s, 0).exit_status
+    return plan_step.look(source, file, 1, (), no_stores, wait_s, 0).exit_status
 
 
 def test_a_broker_that_goes_away_is_waited_for() -> None:
@@ -83,7 +83,7 @@ def test_several_may_wait_for_groups_of_a_plan(tmp_path: Path) -> None:
     files = [read_plan_file(path) for _ in "xy"]
     there = FakeSource(*(replace(AFTER, group_id=name) for name in "xy"))
     for name, file in zip("xy", files, strict=True):
-        verify.note_members(path, file, verify_step(there, file.data, 1, [name]))
+        plan_step.note_members(path, file, verify_step(there, file.data, 1, [name]))
     assert all(plan.steps[0].seen for plan in read_plan_file(path).data)
 
 
@@ -96,7 +96,7 @@ def test_a_plan_that_another_one_has_replaced(
     file = read_plan_file(path)
     other = plan_assignor(running(AFTER), "range", {}, ProgramBehavior())
     path.write_bytes(b"".join(document("plan assignor", json_rows([other]), [])))
-    verify.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
+    plan_step.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
     assert read_plan_file(path).data == [other]
     assert "found another one" in capsys.readouterr().err
 
@@ -112,7 +112,7 @@ def test_a_note_changes_nothing_else_in_the_file(tmp_path: Path) -> None:
     before["data"][0]["steps"][1]["remark"] = {"by": ["us", None, 2**63]}
     path.write_text(json.dumps(before))
     file = read_plan_file(path)
-    verify.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
+    plan_step.note_members(path, file, verify_step(FakeSource(AFTER), file.data, 1))
     after = json.loads(path.read_bytes())
     seen = after["data"][0]["steps"][0].pop("seen")
     assert [each["member_id"] for each in seen] == ["a-2", "b-2", "c-2"]

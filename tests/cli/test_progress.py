@@ -7,7 +7,7 @@ import pytest
 
 from kgroup.cli.command import decode_offsets
 from kgroup.cli.main import status_of
-from kgroup.cli.output import progress, watch
+from kgroup.cli.output import described, progress
 from kgroup.cli.output.progress import Progress
 from kgroup.columnar.log_reader import FileLogs, LogReader
 
@@ -98,7 +98,7 @@ def test_nothing_between_the_rounds_of_a_watch(
     def wait(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch._Lines, "wait", wait)
+    monkeypatch.setattr(described._Lines, "wait", wait)
     status_of(["describe", "--sample", "order-service", *words])
     assert ("KiB" in terminal.getvalue()) is is_shown
 

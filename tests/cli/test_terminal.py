@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.cli.output.form import FORMS
+from kgroup.cli.output.context import FORMS
 from kgroup.model.instant import rfc3339
 from kgroup.render.cell import HARMFUL
 from kgroup.sample import sample_log_dir

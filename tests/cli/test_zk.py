@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.cli.command.zk import COMMANDS
+from kgroup.cli.command import zk as zk_commands
 from kgroup.model.snapshot import Snapshot, SnapshotNode
 from kgroup.render.zookeeper import FETCH_COLUMNS
 from kgroup.sample import sample_zookeeper
@@ -284,7 +284,7 @@ def test_a_node_that_is_not_there(cli: Cli, path: str, text: str) -> None:
     assert (result.status, result.err) == (3, f"kgroup: {path}: not-found: {text}\n")
 
 
-@pytest.mark.parametrize("command", list(COMMANDS))
+@pytest.mark.parametrize("command", list(zk_commands.command.commands))
 def test_the_help_offers_only_sources_that_have_nodes(cli: Cli, command: str) -> None:
     text = cli("zk", command, "--help").out
     assert all(option in text for option in ("--zookeeper ", "--snapshot ", "--sample ", "-X KEY"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cli.command.history import COMMANDS
+from kgroup.cli.command import history
 from kgroup.errors import InputError
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.history.warehouse.table_file import OWN
@@ -20,7 +20,7 @@ from tests.history.warehouse_files import write_rows
 
 
 def test_every_question_is_asked() -> None:
-    assert set(QUESTIONS) == set(COMMANDS) - {"build", "stream"}
+    assert set(QUESTIONS) == set(history.command.commands) - {"build", "stream"}
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

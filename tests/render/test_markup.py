@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from kgroup.cli.output.form import FORMS
+from kgroup.cli.output.context import FORMS
 from kgroup.render.cell import Column, Kind, cell
 from kgroup.render.markup import MARKUPS
 from kgroup.render.sheet import Sheet, sheet_text, title_text

@@ -23,12 +23,20 @@ from kgroup.cli.option.common import (
     parsed,
     regex_option,
 )
-from kgroup.cli.option.input_file import read_whole
+from kgroup.cli.option.file import read_whole
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import groups_argument
-from kgroup.cli.output.context import discard, documented, flush, show, warn, warn_report, write
-from kgroup.cli.output.form import Output
+from kgroup.cli.output.context import (
+    Output,
+    discard,
+    documented,
+    flush,
+    show,
+    warn,
+    warn_report,
+    write,
+)
 from kgroup.cli.shell.suggestion import suggest_rules
 from kgroup.cli.usage import usage_message
 from kgroup.errors import ExitStatus, KgroupError, UsageError, near_names
@@ -294,8 +302,7 @@ def _past(
     if root is None:
         yield None
         return
-    from kgroup.cli.option.spark import SparkChoice
-    from kgroup.cli.option.warehouse import WarehouseChoice
+    from kgroup.cli.option.warehouse import SparkChoice, WarehouseChoice
     from kgroup.history.query.look_back import look_back
     from kgroup.operation.printed_command import connected_by
 

@@ -1,19 +1,205 @@
-"""`kgroup completion`."""
+"""`kgroup completion`.
+
+The scripts in `kgroup/cli/shell` contain no words of kgroup's own: on every tab key they run
+``kgroup completion SHELL -- …`` with what was typed so far. It prints the kind of the suggestions,
+then one suggestion a line:
+
+    file, dir   paths, which the shell knows best; no more lines follow
+    plain       whole words
+    part        words that may continue, so that no space follows them
+
+bash receives quoted text. zsh and fish quote by themselves; they receive the plain words, each with
+a tab and its explanation if there is one.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
+from kgroup.atomic_file import FileKind, check_output, output_file
 from kgroup.cli.option.common import examples
 from kgroup.cli.output.context import warn, write
-from kgroup.cli.shell.command_line import TypedLine, read_bash, read_fish_word
-from kgroup.cli.shell.script import SHELLS, script
 from kgroup.cli.shell.suggestion import PART
-from kgroup.errors import ExitStatus
+from kgroup.errors import ExitStatus, InputError
+
+_NEEDS_BACKSLASH = re.compile(r"[^\w@%+=:,./-]")
+_NEEDS_BACKSLASH_IN_QUOTES = re.compile(r'["$`\\]')
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLine:
+    """What was typed, without quotes and backslashes.
+
+    Attributes:
+        words: before the one with the cursor; the first is the program.
+        current: the word with the cursor, as far as the cursor; may be empty.
+        kept: the beginning of `current` that bash leaves as it is: it takes characters like : and =
+            for ends of words, and replaces only what follows the last of them.
+        quote: the quote that is open at the cursor, or "".
+    """
+
+    words: tuple[str, ...]
+    current: str
+    kept: str
+    quote: str
+
+    def replacement(self, word: str) -> str | None:
+        """Write what bash is to put behind what it keeps, quoted; None where it cannot follow."""
+        if not word.startswith(self.kept):
+            return None
+        rest = word[len(self.kept) :]
+        if self.quote == "'":
+            return rest.replace("'", "'\\''")
+        if self.quote:
+            return _NEEDS_BACKSLASH_IN_QUOTES.sub(r"\\\g<0>", rest)
+        return _NEEDS_BACKSLASH.sub(r"\\\g<0>", rest)
+
+
+def read_bash(line: str, breaks: str) -> TypedLine:
+    """Read a line by bash's rules of quoting.
+
+    Args:
+        line: up to the cursor.
+        breaks: characters at which readline ends words: ``$COMP_WORDBREAKS``.
+    """
+    words: list[str] = []
+    word = kept = kept_before = quote = ""
+    is_word = is_escaped = False
+    for char in line:
+        if is_escaped:
+            literal = quote and char not in '"$`\\'  # within quotes only these lose the backslash
+            word += f"\\{char}" if literal else char
+            is_escaped = False
+        elif char == "\\" and quote != "'":
+            is_word = is_escaped = True
+        elif char == quote:
+            quote, kept = "", kept_before
+        elif quote:
+            word += char
+        elif char in "'\"":
+            quote, is_word = char, True
+            kept_before, kept = kept, word
+        elif char.isspace():
+            if is_word:
+                words.append(word)
+            word = kept = ""
+            is_word = False
+        else:
+            word += char
+            is_word = True
+            if char in breaks:
+                kept = word
+    return TypedLine(tuple(words), word, kept, quote)
+
+
+def read_fish_word(word: str) -> str:
+    """Take quotes and backslashes from a word in fish, where those within single quotes count."""
+    text = quote = ""
+    is_escaped = False
+    for char in word:
+        if is_escaped:
+            escapes = {"'": "'\\", '"': '"$\\'}.get(quote)
+            text += char if escapes is None or char in escapes else f"\\{char}"
+            is_escaped = False
+        elif char == "\\":
+            is_escaped = True
+        elif char == quote:
+            quote = ""
+        elif not quote and char in "'\"":
+            quote = char
+        else:
+            text += char
+    return text
+
+
+_FILES = {"bash": "kgroup.bash", "zsh": "_kgroup", "fish": "kgroup.fish"}
+SHELLS = tuple(_FILES)
+
+
+def script(shell: str) -> str:
+    """Give the script for one of `SHELLS`."""
+    return (Path(__file__).parents[1] / "shell" / _FILES[shell]).read_text("utf-8")
+
+
+_COMMAND = "source <(kgroup completion {})"
+_WHERE_IT_IS = "if command -v kgroup > /dev/null; then {}; fi"
+"""A shell that starts where there is no kgroup, any more or yet, has nothing to warn of."""
+_ZSH_SYSTEM = "(( $+functions[compdef] )) || { autoload -Uz compinit; compinit }; "
+"""zsh knows no completions at all before somebody asks for them."""
+
+
+def install(shell: str, *, force: bool = False) -> str:
+    """Write what is not there yet; tell what was done.
+
+    bash and zsh get a line at the end of the file that each interactive shell reads, fish gets a
+    file of its own.
+
+    Args:
+        shell: of `SHELLS`.
+        force: whether fish's file may replace one that kgroup did not make.
+
+    Raises:
+        InputError: a file of that name is there that kgroup has not made, or no home folder is.
+        OSError: it cannot be read or written.
+    """
+    if shell == "fish":
+        return _install_file(
+            _folder("XDG_CONFIG_HOME", ".config") / "fish/completions/kgroup.fish", force=force
+        )
+    if shell == "zsh":
+        return _add_line(_folder("ZDOTDIR", "") / ".zshrc", shell, _ZSH_SYSTEM)
+    return _add_line(_home() / ".bashrc", shell)
+
+
+def _folder(variable: str, default: str) -> Path:
+    """Give the folder that the environment names, or one in the user's own."""
+    return Path(os.environ.get(variable) or _home() / default)
+
+
+def _home() -> Path:
+    if not (home := Path.home()).is_dir():
+        raise InputError(f"{home}: expected your home folder ($HOME), found none", path=str(home))
+    return home
+
+
+def _add_line(path: Path, shell: str, before: str = "") -> str:
+    command = _COMMAND.format(shell)
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        text = b""
+    lines = [line.strip() for line in text.decode(errors="replace").splitlines()]
+    if any(command in line and not line.startswith("#") for line in lines):
+        return f"{path} has it already; nothing was changed"
+    line = _WHERE_IT_IS.format(before + command)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    end = "\n" if text and not text.endswith(b"\n") else ""
+    try:
+        with path.open("ab") as file:
+            file.write(f"{end}{line}\n".encode())
+    except OSError as error:  # a disk that is full in the middle of the line
+        with suppress(OSError):
+            os.truncate(path, len(text))
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    return f"a line was added to {path}; new shells complete kgroup, this one after: {command}"
+
+
+def _install_file(path: Path, *, force: bool) -> str:
+    wanted = script("fish").encode()
+    if check_output(path, FileKind.COMPLETION, force=force) and path.read_bytes() == wanted:
+        return f"{path} has it already; nothing was changed"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with output_file(path, FileKind.COMPLETION, force=force) as file:
+        file.write(wanted)
+    return f"{path} was written; fish completes kgroup from now on"
+
 
 _OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
 """What its script hands over."""
@@ -59,8 +245,6 @@ def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool
     if typed and (installs or (shell == "bash" and len(typed) != len(_OF_BASH))):
         raise click.UsageError(f"Got unexpected extra argument ({typed[0]})")
     if installs:
-        from kgroup.cli.shell.install import install
-
         warn(install(shell, force=force))
         return ExitStatus.DONE
     if not typed:
@@ -73,7 +257,7 @@ def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool
 
 
 def _answer(shell: str, typed: Sequence[str]) -> Iterator[str]:
-    """Yield the lines for the script; see `kgroup.cli.shell.script`.
+    """Yield the lines for the script; see `kgroup.cli.command.completion`.
 
     Args:
         shell: of `SHELLS`.

@@ -11,8 +11,7 @@ from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented, show
-from kgroup.cli.output.form import Output
+from kgroup.cli.output.context import Output, documented, show
 from kgroup.errors import ExitStatus
 
 _COUNT = click.IntRange(min=1, max=2**31 - 1)

@@ -1,29 +1,36 @@
-"""`kgroup decode-offsets`."""
+"""`kgroup decode-offsets`: choose records of files or of a cluster, decode and write them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kgroup.atomic_file import FileKind
 from kgroup.cli.option.common import (
+    ID,
     PATH,
+    add_options,
     examples,
     given_options,
     log_dir_options,
     output_options,
     parsed,
+    regex_option,
 )
 from kgroup.cli.option.connection import Connection, connection_options
-from kgroup.cli.option.output_file import OutputFile, output_file_option
-from kgroup.cli.option.parameter import parse_end, parse_record_bytes
-from kgroup.cli.option.record_filter import RecordFilter, filter_options
-from kgroup.cli.option.record_source import LiveChoice, file_records, live_records
+from kgroup.cli.option.file import OutputFile, input_files, output_file_option
+from kgroup.cli.option.parameter import parse_end, parse_record_bytes, parse_time
+from kgroup.cli.option.suggestion import suggest_groups, suggest_topics
 from kgroup.cli.output.context import (
+    Output,
+    check_reader,
     documented,
     is_terminal,
     naming,
@@ -34,15 +41,280 @@ from kgroup.cli.output.context import (
     warn_of,
     write,
 )
-from kgroup.cli.output.form import Output
 from kgroup.cli.output.progress import Progress
-from kgroup.errors import ExitStatus
+from kgroup.cli.shell.suggestion import suggest_record_types
+from kgroup.errors import ExitStatus, InputError, near_names
+from kgroup.model.instant import rfc3339
+from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kgroup.operation.decode import Decoding
+    from kgroup.columnar.log_reader import Logs
+    from kgroup.model.problem import Problem
+    from kgroup.model.segment import Segment
+    from kgroup.operation.decode import Decoding, Selection
     from kgroup.render.record import RecordBatches
+    from kgroup.source.broker.live_log import LiveLog
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """What the options say, each by the name that the command line knows it by."""
+
+    from_offset: int | None
+    groups: Sequence[str]
+    regex: Pattern | None
+    topics: Sequence[str]
+    topic_partitions: Sequence[int]
+    types: frozenset[str] | None
+    since: int | None
+    until: int | None
+    isolation: str
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether only what was committed is wanted."""
+        return self.isolation == "read-committed"
+
+    def check(self) -> None:
+        """Refuse, as wrong usage, a range of time that has none."""
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise click.UsageError(
+                f"no time lies between --since {rfc3339(self.since)} and --until "
+                f"{rfc3339(self.until)}; --since must be the earlier one"
+            )
+
+    def selection(self) -> Selection:
+        """Give the same as a selection of rows."""
+        from kgroup.operation.decode import NOT_COMMITTED, Selection
+
+        return Selection(
+            groups=frozenset(self.groups),
+            group_pattern=self.regex,
+            topics=frozenset(self.topics),
+            topic_partitions=frozenset(self.topic_partitions),
+            types=self.types or frozenset(),
+            from_offset=self.from_offset,
+            since_ms=self.since,
+            until_ms=self.until,
+            without_statuses=NOT_COMMITTED if self.is_committed else frozenset(),
+        )
+
+
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--from-offset` to `--isolation`; the command takes ``wanted: RecordFilter``."""
+
+    @wraps(command)
+    def with_filter(**given: Any) -> Any:
+        chosen = {name: given.pop(name) for name in RecordFilter.__slots__}
+        return command(wanted=RecordFilter(**chosen), **given)
+
+    return add_options(with_filter, *_OPTIONS)
+
+
+def _parse_types(value: str) -> frozenset[str]:
+    from kgroup.protocol.record.coordinator_record import RECORD_TYPES
+
+    known = {name.lower(): name for name in RECORD_TYPES}
+    names = [name.strip() for name in value.split(",")]
+    unknown = [name for name in names if name.lower() not in known]
+    if unknown:
+        meant = near_names(unknown[0], RECORD_TYPES)
+        there = ", ".join(RECORD_TYPES)
+        raise ValueError(f"no type {', '.join(unknown)}; there are: {there}{meant}")
+    return frozenset(known[name.lower()] for name in names)
+
+
+_OPTIONS: tuple[Callable[..., Any], ...] = (
+    click.option(
+        "--from-offset",
+        metavar="N",
+        type=click.IntRange(min=0, max=2**63 - 1),
+        help="Begin at this offset of __consumer_offsets.",
+    ),
+    click.option(
+        "--group",
+        "groups",
+        metavar="ID",
+        multiple=True,
+        type=ID,
+        shell_complete=suggest_groups,
+        help="Records about this group. Repeat it for more.",
+    ),
+    regex_option,
+    click.option(
+        "--topic",
+        "topics",
+        metavar="NAME",
+        multiple=True,
+        type=ID,
+        shell_complete=suggest_topics,
+        help="Offset commits for this topic. Repeat it for more.",
+    ),
+    click.option(
+        "--partition",
+        "topic_partitions",
+        metavar="N",
+        multiple=True,
+        type=click.IntRange(min=0, max=2**31 - 1),
+        help="Offset commits for this partition of a topic. Repeat it for more.",
+    ),
+    click.option(
+        "--type",
+        "types",
+        metavar="A,B,...",
+        callback=parsed(_parse_types),
+        shell_complete=suggest_record_types,
+        help="Records of these types: OffsetCommit, GroupMetadata, ConsumerGroupMetadata, ...",
+    ),
+    click.option(
+        "--since",
+        metavar="TIME",
+        callback=parsed(parse_time),
+        help="Records of this time or later: RFC 3339, epoch milliseconds, or how long ago (2h).",
+    ),
+    click.option(
+        "--until", metavar="TIME", callback=parsed(parse_time), help="Records before this time."
+    ),
+    click.option(
+        "--isolation",
+        type=click.Choice(["read-uncommitted", "read-committed"]),
+        default="read-uncommitted",
+        show_default=True,
+        help="read-committed leaves out aborted and open transactions, and markers.",
+    ),
+)
+
+
+@contextmanager
+def file_records(
+    inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
+) -> Iterator[tuple[list[Segment], list[Problem], Callable[[Path], str]]]:
+    """Find the segments to be read, what cannot be, and a function that gives each file a name.
+
+    What is left out is told.
+
+    Args:
+        inputs: files, folders, `-`.
+        include: statuses of segments that a broker would remove.
+        partitions: that are wanted; none: all.
+
+    Raises:
+        InputError: there is nothing to read.
+    """
+    with input_files(inputs) as (found, name):
+        segments, unread = _segments(found, include, partitions)
+        yield segments, unread, name
+
+
+def _segments(
+    inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
+) -> tuple[list[Segment], list[Problem]]:
+    from kgroup.model.segment import SegmentStatus, left_out_notes
+    from kgroup.source.log.segment_file import find_segments
+    from kgroup.source.log.source import without_replicas
+
+    problems: list[Problem] = []
+    statuses = {SegmentStatus(word) for word in include}
+    segments = find_segments(inputs, include=statuses, on_problem=problems.append)
+    if partitions:
+        there = sorted({s.partition for s in segments if s.partition is not None})
+        segments = [segment for segment in segments if segment.partition in partitions]
+        if not segments:
+            raise InputError(
+                f"no segment of partition {_list(partitions)} of __consumer_offsets found; there "
+                f"are segments of {_list(there) or 'no partition that is known'}"
+            )
+    notes = left_out_notes((str(segment.path), segment) for segment in segments)
+    segments = without_replicas(segments, notes)
+    warn_notes(notes)
+    return segments, problems
+
+
+@dataclass(frozen=True, slots=True)
+class LiveChoice:
+    """What of a cluster's `__consumer_offsets` is wanted.
+
+    Attributes:
+        partitions: by number; none: those of the groups, if they are named.
+        wanted: which records.
+        last_offset: where to stop.
+        follow: whether to go on for ever; without a place to begin at, with what comes.
+    """
+
+    partitions: Sequence[int]
+    wanted: RecordFilter
+    last_offset: int | None
+    follow: bool
+
+
+@contextmanager
+def live_records(
+    connection: Connection, choice: LiveChoice, on_progress: Callable[[LiveLog], None]
+) -> Iterator[tuple[Sequence[Segment] | Logs, list[Problem], Callable[[Path], str]]]:
+    """Give the logs of a cluster; none, and a note, where it has no such topic.
+
+    As `file_records` does, but that no file has a name that means anything.
+
+    Args:
+        connection: to the cluster.
+        choice: what is wanted.
+        on_progress: called while records are fetched.
+
+    Raises:
+        BrokerError: the cluster does not answer, or the topic may not be described.
+        InputError: none of the partitions that were named is there.
+    """
+    with (
+        connection.open(of_silence=True) as cluster,
+        TemporaryDirectory(prefix="kgroup-") as folder,
+    ):
+        topic = cluster.offsets_log(Path(folder), on_progress)
+        if not topic.leaders:
+            warn("note: The cluster shows no topic __consumer_offsets: there is nothing to decode.")
+            yield [], [], str
+            return
+        from kgroup.source.broker.live_log import FollowedLogs, LiveLogs, Start
+
+        numbers = _numbers(choice, list(topic.leaders))
+        start = Start(choice.wanted.from_offset, choice.wanted.since)
+        if not choice.follow:
+            end = None if choice.last_offset is None else choice.last_offset + 1
+            yield LiveLogs(topic, numbers, start, end), [], str
+            return
+        logs = FollowedLogs(
+            topic,
+            numbers,
+            start if start.is_sought else Start(at_end=True),
+            committed=choice.wanted.is_committed,
+            on_note=lambda text: warn(f"note: {text}"),
+            pulse=check_reader,
+        )
+        yield logs, [], str
+
+
+def _numbers(choice: LiveChoice, there: Sequence[int]) -> list[int]:
+    """Choose partitions: all records about a group stand in one, that of its coordinator."""
+    from kgroup.model.offsets_partition import offsets_partition
+
+    if choice.partitions:
+        numbers = [number for number in there if number in choice.partitions]
+        if not numbers:
+            raise InputError(
+                f"__consumer_offsets has no partition {_list(choice.partitions)}; it has "
+                f"{there[0]} to {there[-1]}"
+            )
+        return numbers
+    groups = () if choice.wanted.regex else choice.wanted.groups
+    if groups:
+        return sorted({offsets_partition(group, len(there)) for group in groups})
+    return list(there)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
 
 T = TypeVar("T")
 

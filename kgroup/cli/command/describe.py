@@ -18,9 +18,8 @@ from kgroup.cli.option.common import (
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import groups_argument
-from kgroup.cli.output.context import documented
+from kgroup.cli.output.context import Output, documented
 from kgroup.cli.output.described import check_sections, section_options, show_groups
-from kgroup.cli.output.form import Output
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
@@ -117,7 +116,7 @@ def command(
             meant={},
         )
         if watch_s is not None:
-            from kgroup.cli.output.watch import is_screen, show_rounds
+            from kgroup.cli.output.described import is_screen, show_rounds
             from kgroup.operation.watch import watch
             from kgroup.render.group_page import SECTIONS
 

@@ -8,8 +8,7 @@ import click
 
 from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.source import Source, source_options
-from kgroup.cli.output.context import documented, show
-from kgroup.cli.output.form import Output
+from kgroup.cli.output.context import Output, documented, show
 from kgroup.errors import ExitStatus
 
 

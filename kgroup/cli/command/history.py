@@ -1,44 +1,728 @@
-"""`kgroup history`, and the table of its commands."""
+"""`kgroup history` and its commands."""
 
 from __future__ import annotations
 
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
-COMMANDS: CommandTable = {
-    "build": ("history.build", "Make or extend a warehouse from segments or a cluster."),
-    "stream": ("history.stream", "Keep a warehouse current from a cluster."),
-    "show": ("history.show", "Show what a warehouse has: clusters, records, times, damage."),
-    "owner": ("history.owner", "Tell who owned a partition at a time, or over time."),
-    "timeline": ("history.timeline", "Show who owned what in a group, over time."),
-    "commits": (
-        "history.commits",
-        "Show how a group committed: how often, where it paused, where it went back.",
-    ),
-    "stale": (
-        "history.stale",
-        "Find offsets that nobody commits any more, or that are about to expire.",
-    ),
-    "lag": ("history.lag", "Show how far a group was behind, where log end offsets were recorded."),
-    "rebalances": (
-        "history.rebalances",
-        "Tell when groups rebalanced, why, and who was there before and after.",
-    ),
-    "storms": (
-        "history.storms",
-        "Find times when groups rebalanced too often, and who started it.",
-    ),
-    "report": ("history.report", "Draw a group's history as one page of HTML."),
-    "as-of": ("history.as_of", "Describe a group as it was at a time."),
-    "sql": ("history.sql", "Answer any other question, by a SELECT on the tables."),
-}
+import click
+
+from kgroup.atomic_file import FileKind
+from kgroup.cli.command_group import CommandGroup
+from kgroup.cli.option.common import ID, PATH, examples, output_options, parsed
+from kgroup.cli.option.connection import Connection, connection_options
+from kgroup.cli.option.file import OutputFile, output_file_option
+from kgroup.cli.option.parameter import parse_duration, parse_seconds, parse_time
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.option.warehouse import (
+    SparkChoice,
+    WarehouseChoice,
+    any_group_argument,
+    at_option,
+    explain_write_errors,
+    group_argument,
+    length_option,
+    spark_options,
+    time_options,
+    to_option,
+    topic_option,
+    warehouse_options,
+)
+from kgroup.cli.output.context import Output, documented, is_terminal, show, warn, warn_notes
+from kgroup.cli.output.described import check_sections, section_options, show_groups
+from kgroup.cli.output.progress import Progress
+from kgroup.errors import ExitStatus, UsageError
+from kgroup.source.config.client_setting import MOST_LONG, whole_number
+
+if TYPE_CHECKING:
+    from kgroup.history.build.build import ClusterReport
+    from kgroup.history.sql.question import Interval
+    from kgroup.operation.report import Report
 
 
-command = LazyGroup(
+command = CommandGroup(
     "kgroup history",
     """Ask what groups did in the past, from tables made of their records.
 
     What groups did is in __consumer_offsets until compaction removes it. A warehouse keeps it: a
     folder with tables of what the records say. Questions are answered from there alone.
     """,
-    COMMANDS,
 )
+
+
+@command.command(
+    "build",
+    epilog=examples(
+        "kgroup history build --sample --to warehouse",
+        "kgroup history build --from /var/lib/kafka/data --to warehouse",
+        "kgroup history build --from /backup/broker-1 /backup/broker-2 --to warehouse",
+        "kgroup history build -b kafka-1:9092 --to warehouse --cluster prod",
+        "kgroup history build --from s3://logs/kafka --to warehouse --master spark://spark-1:7077",
+    ),
+)
+@click.option(
+    "--from",
+    "locations",
+    metavar="PATH",
+    multiple=True,
+    help="A log directory, a folder of segments or a segment of __consumer_offsets; also a URI "
+    "such as s3://bucket/folder. Or a snapshot, for the log end offsets that 'history lag' needs. "
+    "Name more behind it, those of several brokers too.",
+)
+@click.argument("more", metavar="[PATH...]", nargs=-1)
+@click.option("--sample", is_flag=True, help="Recorded data inside the package.")
+@to_option
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    type=ID,
+    help="Name of the cluster.  [default: the id in meta.properties, or that the brokers tell]",
+)
+@spark_options("none where there is little to read, else local[*]")
+@connection_options
+@output_options
+def build_command(
+    locations: Sequence[str],
+    more: Sequence[str],
+    sample: bool,
+    root: Path,
+    cluster: str | None,
+    spark: SparkChoice,
+    connection: Connection,
+    output: Output,
+) -> ExitStatus:
+    """Make a warehouse of what the records of __consumer_offsets say, or bring it up to date.
+
+    What was read before is not read again, and what several brokers have is taken once: run it as
+    often as new records are wanted, before compaction removes them. What one run writes counts as a
+    whole when it ends. Nothing is written to the cluster.
+
+    Without a cluster's name in --cluster, a warehouse takes as many clusters as there are.
+    """
+    if more and not locations:
+        raise click.UsageError(f"{more[0]}: name it behind --from")
+    locations = (*locations, *more)
+    if "" in locations:
+        raise click.UsageError("--from: expected a path, found an empty text")
+    if cluster == "":
+        raise click.UsageError("--cluster: expected a name, found an empty text")
+    given = {"--from": locations, "--sample": sample, connection.chosen_by: connection.chosen_by}
+    chosen = [option for option, is_given in given.items() if option and is_given]
+    if len(chosen) > 1:
+        raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
+    if not (chosen or connection.is_default):
+        raise click.UsageError(
+            "what is to be read? Choose --from PATH... (files and folders), --bootstrap-server "
+            "HOST:PORT or --profile NAME (a cluster), or --sample"
+        )
+    if sample:
+        from kgroup.sample import sample_log_dir
+
+        locations = (str(sample_log_dir()),)
+
+    from kgroup.history.build.build import Build, build_from_cluster, build_from_files
+    from kgroup.history.warehouse.warehouse import write_warehouse
+    from kgroup.render.history import build_sheet
+    from kgroup.spark.runner import runner
+
+    progress = Progress(writes_rows=False)
+
+    def note(text: str) -> None:
+        progress.clear()
+        warn(f"note: {text}")
+
+    with documented("history build", output):
+        if locations:
+            build_from = build_from_files(locations, cluster)
+        else:
+            build_from = build_from_cluster(
+                connection.client_config(), cluster, connection.timeout_s
+            )
+        with (
+            explain_write_errors(root),
+            write_warehouse(root) as writer,
+            runner(spark.master, spark.settings, note, progress.on_compile) as run,
+        ):
+            report = build_from(Build(writer, run, progress.show_share))
+        progress.finish()
+    return show("history build", report, output, build_sheet)
+
+
+@command.command(
+    "stream",
+    epilog=examples(
+        "kgroup history stream -b kafka-1:9092 --to warehouse",
+        "kgroup history stream -b kafka-1:9092 --to warehouse --every 10 --cluster prod",
+    ),
+)
+@to_option
+@click.option("--cluster", metavar="NAME", type=ID, help="Name of the cluster.  [default: its id]")
+@click.option(
+    "--every",
+    "every_s",
+    metavar="SECONDS",
+    default="60",
+    show_default=True,
+    callback=parsed(parse_seconds),
+    help="From the begin of a batch to that of the next.",
+)
+@spark_options("local[*]")
+@connection_options
+def stream_command(
+    root: Path, cluster: str | None, every_s: float, spark: SparkChoice, connection: Connection
+) -> ExitStatus:
+    """Keep a warehouse current from a cluster, until interrupted.
+
+    Batch after batch, what has come into __consumer_offsets is written into the tables, each record
+    once; a line on standard error tells of each batch. The first begins with what the warehouse
+    does not have yet. A batch that runs when the command is interrupted comes to its end.
+
+    Nothing is written to the cluster. Other builds may use the warehouse between two batches.
+    """
+    if cluster == "":
+        raise click.UsageError("--cluster: expected a name, found an empty text")
+    from kgroup.history.input.live_source import ask_live
+    from kgroup.spark.session import check_installed, spark_session
+
+    check_installed()
+    config = connection.client_config()
+    # before Spark, which takes long to start
+    name = ask_live(config, cluster, connection.timeout_s).cluster
+    with (
+        explain_write_errors(root, "The tables have what the batches before have written."),
+        spark_session(spark.master, spark.settings, only_tasks=True) as session,
+    ):
+        from kgroup.spark.stream import stream_history  # there is PySpark
+
+        warn(f"note: Spark has started. What comes is written every {every_s:g} s.")
+        stream_history(session, config, name, root, every_s=every_s, on_report=_show)
+    return ExitStatus.DONE
+
+
+def _show(report: Report[ClusterReport]) -> None:
+    from kgroup.render.history import build_line
+
+    for each in report.data:
+        warn(build_line(each))
+    for problem in report.errors:
+        warn(f"error: {problem.reason}")
+
+
+@command.command(
+    "show",
+    epilog=examples(
+        "kgroup history show --warehouse warehouse",
+        "kgroup history show --warehouse warehouse --groups",
+        "kgroup history show --warehouse warehouse --cluster prod --partitions",
+    ),
+)
+@click.option(
+    "--partitions", is_flag=True, help="A row for each partition of __consumer_offsets instead."
+)
+@click.option("--groups", "of_groups", is_flag=True, help="A row for each group instead.")
+@warehouse_options
+@output_options
+def show_command(
+    partitions: bool, of_groups: bool, warehouse: WarehouseChoice, output: Output
+) -> ExitStatus:
+    """Show what a warehouse has: clusters, records, from when to when, damage.
+
+    json always has the partitions of a cluster too.
+    """
+    if partitions and of_groups:
+        raise click.UsageError("--partitions and --groups have different rows; choose one of them")
+    from kgroup.history.query.inventory import groups_of, inventory_of
+    from kgroup.render.history import (
+        cluster_inventory_sheet,
+        group_inventory_sheet,
+        partition_inventory_sheet,
+    )
+
+    if of_groups:
+        with documented("history show", output), warehouse.open() as engine:
+            found = groups_of(engine, warehouse.cluster)
+        return show("history show", found, output, group_inventory_sheet)
+    with documented("history show", output), warehouse.open_both() as (opened, engine):
+        report = inventory_of(opened, engine, warehouse.cluster)
+    sheet = partition_inventory_sheet if partitions else cluster_inventory_sheet
+    return show("history show", report, output, sheet)
+
+
+@command.command(
+    "owner",
+    epilog=examples(
+        "kgroup history owner --warehouse warehouse orders 2 --at 2026-11-21T22:12:20Z",
+        "kgroup history owner --warehouse warehouse orders 2 --group order-service "
+        "--between 2026-11-21 now",
+        "kgroup history owner --warehouse warehouse orders 0 --at 2h --cluster prod -o json",
+    ),
+)
+@click.argument("topic", type=ID)
+@click.argument("partition", type=click.IntRange(0, 2**31 - 1))
+@at_option("Then: RFC 3339, epoch milliseconds, or how long ago (2h).")
+@click.option(
+    "--between",
+    metavar="FROM TO",
+    nargs=2,
+    callback=parsed(lambda times: tuple(map(parse_time, times)) if times else None),
+    help="From then to then, with the times when nobody did.",
+)
+@click.option(
+    "--group", "group_id", type=ID, shell_complete=suggest_groups, help="Only in this group."
+)
+@warehouse_options
+@output_options
+def owner_command(
+    topic: str,
+    partition: int,
+    at_ms: int | None,
+    between: tuple[int, int] | None,
+    group_id: str | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Tell who owned a partition at a time, or over time.
+
+    A row for each group and owner: member, client, host, the generation in which it got the
+    partition, and from when to when it had it. Where nobody had it, or nothing is known, a row says
+    why.
+    """
+    if at_ms is not None and between is not None:
+        raise click.UsageError("--at is one time, --between two; choose one of them")
+    if at_ms is None and between is None:
+        raise click.UsageError("when? Choose --at TIME or --between FROM TO")
+    since_ms, until_ms = between or (at_ms or 0, at_ms or 0)
+    if since_ms > until_ms:
+        raise click.UsageError("--between wants the earlier time first")
+    from kgroup.history.query.owner import owners
+    from kgroup.render.history import owner_sheet
+
+    with documented("history owner", output), warehouse.open() as engine:
+        report = owners(
+            engine,
+            topic,
+            partition,
+            since_ms,
+            until_ms,
+            group_id=group_id,
+            cluster=warehouse.cluster,
+        )
+    return show("history owner", report, output, owner_sheet)
+
+
+@command.command(
+    "timeline",
+    epilog=examples(
+        "kgroup history timeline --warehouse warehouse order-service",
+        "kgroup history timeline --warehouse warehouse fraud-check --topic orders "
+        "--since 2026-11-21 -o csv",
+    ),
+)
+@group_argument
+@topic_option
+@time_options("Leave out what ended by then.", "Leave out what began then or later.")
+@warehouse_options
+@output_options
+def timeline_command(
+    group_id: str,
+    topic: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Show who owned what in a group, over time.
+
+    A row for each stretch of time in which a member owned a partition, or ran a task; on a
+    terminal a picture instead, unless columns are chosen.
+    """
+    from kgroup.history.query.owner import timeline
+    from kgroup.render.history import interval_sheet, picture_text
+
+    is_drawn = is_terminal() and output.form == "table"
+    with documented("history timeline", output), warehouse.open() as engine:
+        report = timeline(
+            engine,
+            group_id,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            topic=topic,
+            cluster=warehouse.cluster,
+            with_last=is_drawn,
+        )
+
+    def picture(rows: tuple[Interval, ...], form: str, /, **_: bool) -> Iterator[str]:
+        span = {"since_ms": since_ms, "until_ms": until_ms, "last_ms": report.last_ms}
+        return picture_text(rows, get_terminal_size().columns, **span)
+
+    return show("history timeline", report, output, interval_sheet, picture if is_drawn else None)
+
+
+@command.command(
+    "commits",
+    epilog=examples(
+        "kgroup history commits --warehouse warehouse order-service",
+        "kgroup history commits --warehouse warehouse order-service --longer-than 10s "
+        "--pauses -o csv",
+        "kgroup history commits --warehouse warehouse billing --since 2d --topic orders",
+    ),
+)
+@group_argument
+@topic_option
+@time_options("Only commits from then on.", "Only commits before then.")
+@length_option(
+    "--longer-than", "pause_ms", "5m", "Tell pauses one by one that are longer than this."
+)
+@click.option("--pauses", is_flag=True, help="Columns of pauses in csv, tsv and with --columns.")
+@click.option("--jumps", is_flag=True, help="Columns of backward jumps likewise.")
+@warehouse_options
+@output_options
+def commits_command(
+    group_id: str,
+    topic: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    pause_ms: int,
+    pauses: bool,
+    jumps: bool,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Show how a group committed: how often, where it paused, where it went back.
+
+    A backward jump is a commit below the one before it: offsets were reset, or records are read
+    again. Owners are those of the partition when the commits were written; where nobody is known to
+    have owned it, somebody else committed: an administrator, say. Commits of transactions that were
+    aborted, or are open, are left out.
+    """
+    if pauses and jumps:
+        raise click.UsageError("--pauses and --jumps have different columns; choose one of them")
+    from kgroup.history.query.commit_summary import commit_summaries
+    from kgroup.render.history import commit_sheet, commit_text, jump_sheet, pause_sheet
+
+    with documented("history commits", output), warehouse.open() as engine:
+        report = commit_summaries(
+            engine,
+            group_id,
+            pause_ms=pause_ms,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            topic=topic,
+            cluster=warehouse.cluster,
+        )
+    sheet = pause_sheet if pauses else jump_sheet if jumps else commit_sheet
+    page = None if pauses or jumps else commit_text
+    return show("history commits", report, output, sheet, page)
+
+
+@command.command(
+    "stale",
+    epilog=examples(
+        "kgroup history stale --warehouse warehouse --for 10s",
+        "kgroup history stale --warehouse warehouse --for 3d --retention 14d -o csv",
+    ),
+)
+@length_option("--for", "silent_ms", "1d", "Offsets that were not committed for so long.")
+@length_option("--expiring", "expiring_ms", "1d", "Also those that expire within so long.")
+@length_option("--retention", "retention_ms", "7d", "offsets.retention.minutes of the brokers.")
+@at_option("As of then.  [default: the last record of each cluster]")
+@warehouse_options
+@output_options
+def stale_command(
+    silent_ms: int,
+    expiring_ms: int,
+    retention_ms: int,
+    at_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Find offsets that nobody commits any more, or that are about to expire.
+
+    A row for each partition: how long it was not committed, who owned it all the same, when the
+    coordinator may remove the offset, and what decides that (Kafka 2.1 and later): a time stored
+    with the offset, since when the group has been empty, or the commit; offsets of topics that the
+    group subscribes to are kept.
+    """
+    from kgroup.history.query.stale import stale_offsets
+    from kgroup.render.history import stale_sheet
+
+    with documented("history stale", output), warehouse.open() as engine:
+        report = stale_offsets(
+            engine,
+            silent_ms=silent_ms,
+            expiring_ms=expiring_ms,
+            retention_ms=retention_ms,
+            at_ms=at_ms,
+            cluster=warehouse.cluster,
+        )
+    return show("history stale", report, output, stale_sheet)
+
+
+@command.command(
+    "lag",
+    epilog=examples(
+        "kgroup history lag --warehouse warehouse order-service --snapshot snapshot.json",
+        "kgroup history lag --warehouse warehouse order-service --at 2026-11-21T22:12:30Z",
+        "kgroup history lag --warehouse warehouse billing --since 7d -o csv",
+    ),
+)
+@group_argument
+@topic_option
+@at_option("Then: with the log end offsets recorded last.  [default: the newest known]")
+@time_options("Instead: each time from then on with log end offsets,", "and before then.")
+@click.option(
+    "--snapshot",
+    "snapshots",
+    metavar="FILE",
+    multiple=True,
+    type=PATH,
+    help="Also take log end offsets from a file of 'kgroup snapshot'. Repeatable.",
+)
+@warehouse_options
+@output_options
+def lag_command(
+    group_id: str,
+    topic: str | None,
+    at_ms: int | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    snapshots: Sequence[Path],
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Show how far a group was behind, where log end offsets were recorded.
+
+    __consumer_offsets has no log end offsets; snapshots have. A row compares a log end offset with
+    the offset that was committed when it was recorded. Where no log end offset is known, the lag is
+    unknown too.
+    """
+    if at_ms is not None and (since_ms is not None or until_ms is not None):
+        raise click.UsageError("--at is one time; choose it, or --since and --until")
+    from kgroup.history.query.lag import lags
+    from kgroup.history.sql.log_ends import ends_of
+    from kgroup.render.history import lag_sheet
+    from kgroup.source.snapshot.file import read_snapshot
+
+    with documented("history lag", output):
+        given = [end for path in snapshots for end in ends_of(read_snapshot(path))]
+        with warehouse.open() as engine:
+            report = lags(
+                engine,
+                group_id,
+                at_ms=at_ms,
+                since_ms=since_ms,
+                until_ms=until_ms,
+                topic=topic,
+                given=given,
+                cluster=warehouse.cluster,
+            )
+    return show("history lag", report, output, lag_sheet)
+
+
+@command.command(
+    "rebalances",
+    epilog=examples(
+        "kgroup history rebalances --warehouse warehouse billing",
+        "kgroup history rebalances --warehouse warehouse billing --since 2d -o json",
+        "kgroup history rebalances --warehouse warehouse --columns time,group_id,cause,evidence",
+    ),
+)
+@any_group_argument
+@time_options("Only from then on.", "Only before then.")
+@warehouse_options
+@output_options
+def rebalances_command(
+    group_id: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Tell when a group rebalanced, or all groups, and why.
+
+    A rebalance is a new generation of a classic group, or a new epoch of a consumer, share or
+    streams group. Each has the members before and after, the partitions that moved, what the log
+    shows of how long it took, and its cause with the evidence. 'certain' is what the records prove,
+    'inferred' what they make likely.
+
+    A table for each group shows what happened; --columns, csv and json have more.
+    """
+    from kgroup.history.rebalance.query import rebalances
+    from kgroup.render.history import rebalance_sheet, rebalance_text
+
+    with documented("history rebalances", output), warehouse.open() as engine:
+        report = rebalances(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
+        )
+    page = rebalance_text if report.data else None
+    return show("history rebalances", report, output, rebalance_sheet, page)
+
+
+def _parse_rate(text: str) -> tuple[int, int]:
+    """Read ``5/10m``: a number of rebalances, and a length of time in milliseconds."""
+    count, _, length = text.partition("/")
+    number = whole_number(count, MOST_LONG) if count.isascii() else None
+    if number is None or number < 2 or not length:
+        raise ValueError(f"expected a number of 2 or more and a time, like 5/10m; found {text!r}")
+    return number, parse_duration(length)
+
+
+@command.command(
+    "storms",
+    epilog=examples(
+        "kgroup history storms --warehouse warehouse",
+        "kgroup history storms --warehouse warehouse billing --rate 10/1h --since 7d",
+    ),
+)
+@any_group_argument
+@click.option(
+    "--rate",
+    metavar="N/TIME",
+    default="5/10m",
+    show_default=True,
+    callback=parsed(_parse_rate),
+    help="So many rebalances in that time are a storm.",
+)
+@time_options("Only rebalances from then on.", "Only rebalances before then.")
+@warehouse_options
+@output_options
+def storms_command(
+    group_id: str | None,
+    rate: tuple[int, int],
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+    output: Output,
+) -> ExitStatus:
+    """Find times when groups rebalanced too often, and who started it.
+
+    A row for each storm: when it began and ended, how many rebalances it had, and the clients that
+    joined, left or changed most often in it.
+    """
+    from kgroup.history.rebalance.query import find_storms
+    from kgroup.render.history import storm_sheet
+
+    with documented("history storms", output), warehouse.open() as engine:
+        report = find_storms(
+            engine,
+            group_id,
+            count=rate[0],
+            within_ms=rate[1],
+            since_ms=since_ms,
+            until_ms=until_ms,
+            cluster=warehouse.cluster,
+        )
+    return show("history storms", report, output, storm_sheet)
+
+
+@command.command(
+    "report",
+    epilog=examples(
+        "kgroup history report --warehouse warehouse billing --html billing.html",
+        "kgroup history report --warehouse warehouse billing --since 2d --html billing.html",
+    ),
+)
+@group_argument
+@output_file_option("--html", kind=FileKind.PAGE, text="Where the page is written.")
+@time_options("Only from then on.", "Only before then.")
+@warehouse_options
+def report_command(
+    group_id: str,
+    target: OutputFile,
+    since_ms: int | None,
+    until_ms: int | None,
+    warehouse: WarehouseChoice,
+) -> ExitStatus:
+    """Draw a group's history as one page of HTML, which needs no network.
+
+    It shows who owned what, rebalances with their causes, when members were there, how often the
+    group committed, and its lag where log end offsets were recorded. A page of kgroup of that name
+    is replaced when the new one is whole, another file only with --force.
+    """
+    from kgroup.history.query.group_page import group_page
+    from kgroup.render.history_page import group_html
+
+    with warehouse.open() as engine:
+        report = group_page(
+            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
+        )
+    (page,) = report.data
+    with target.open() as output:
+        output.writelines(text.encode() for text in group_html(page))
+    warn_notes(report.notes)
+    return report.exit_status
+
+
+@command.command(
+    "as-of",
+    epilog=examples(
+        "kgroup history as-of --warehouse warehouse 2026-11-21T22:12:20Z order-service",
+        "kgroup history as-of --warehouse warehouse now order-service --members -o csv",
+    ),
+)
+@click.argument("at_ms", metavar="TIME", callback=parsed(parse_time))
+@group_argument
+@section_options
+@warehouse_options
+@output_options
+def as_of_command(
+    at_ms: int, group_id: str, sections: tuple[str, ...], warehouse: WarehouseChoice, output: Output
+) -> ExitStatus:
+    """Describe a group as it was at a time.
+
+    Shows what 'kgroup describe' would have: the records up to then are replayed as a coordinator
+    would. What no record tells is not known: a rebalance that went on, say. Lag is known where a
+    snapshot recorded the log's end after the commit.
+    """
+    check_sections(sections, output)
+    from kgroup.history.query.past_group import describe_past
+
+    with documented("history as-of", output), warehouse.open() as engine:
+        report = describe_past(engine, group_id, at_ms, cluster=warehouse.cluster)
+    return show_groups("history as-of", report, output, sections, at_ms)
+
+
+@command.command(
+    "sql",
+    epilog=examples(
+        "kgroup history sql --warehouse warehouse 'SELECT group_id, COUNT(*) AS commits "
+        "FROM offset_commits GROUP BY group_id'",
+        "kgroup history sql --warehouse warehouse 'DESCRIBE assignments'",
+    ),
+)
+@click.argument("query", metavar="SELECT")
+@warehouse_options
+@output_options
+def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitStatus:
+    """Answer any other question, by a SELECT on the tables.
+
+    \b
+    offset_commits         a row for each commit
+    group_generations      for each record of a classic group
+    consumer_group_epochs  for each record of a consumer, share or streams group
+    members                for each member in such a record
+    assignments            for each stretch of time in which a member owned a partition
+    tombstones             for each record without a value
+    transactions           for each end of a transaction
+    other_records          for each record that is none of these
+    log_ends               for each end of a partition that a snapshot recorded
+    damage                 for each stretch of bytes that could not be read
+
+    Times are epoch milliseconds; each table also has the columns cluster and date. Tables can be
+    read, and nothing else. DESCRIBE shows the columns of a table; docs/history.md says what each
+    means.
+    """
+    from kgroup.history.sql.user_query import ask_sql
+    from kgroup.render.history import answer_sheet
+
+    with documented("history sql", output), warehouse.open() as engine:
+        try:
+            answer = ask_sql(engine, query)
+        except UsageError as error:  # followed by where the names of the tables are
+            raise click.UsageError(str(error)) from None
+    # All columns, also those that have no value in any row: they were asked for.
+    output = replace(output, columns=output.columns or tuple(answer.columns))
+    return show("history sql", answer, output, lambda rows: answer_sheet(answer))

@@ -9,8 +9,7 @@ import click
 from kgroup.cli.option.common import ID, Word, examples, output_options, regex_option
 from kgroup.cli.option.source import Source, source_options, with_sample_zookeeper
 from kgroup.cli.option.suggestion import suggest_topics
-from kgroup.cli.output.context import documented, show
-from kgroup.cli.output.form import Output
+from kgroup.cli.output.context import Output, documented, show
 from kgroup.cli.shell.suggestion import suggest_choices
 from kgroup.errors import ExitStatus
 from kgroup.model.group import GroupState, GroupType

@@ -1,18 +1,117 @@
-"""`kgroup members`, and the table of its commands."""
+"""`kgroup members` and its commands."""
 
 from __future__ import annotations
 
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from collections.abc import Sequence
+from functools import partial
 
-COMMANDS: CommandTable = {"remove": ("members.remove", "Remove members from a group.")}
+import click
 
+from kgroup.cli.command_group import CommandGroup
+from kgroup.cli.option.common import ID, examples, output_options
+from kgroup.cli.option.execution import (
+    Execution,
+    execution_options,
+    planned,
+    telling_of_interrupts,
+    telling_results,
+)
+from kgroup.cli.option.source import Source, source_options
+from kgroup.cli.option.suggestion import suggest_groups, suggest_members
+from kgroup.cli.output.context import Output, documented, show, warn
+from kgroup.errors import ExitStatus, UsageError, named_group
 
-command = LazyGroup(
+command = CommandGroup(
     "kgroup members",
     """Remove members from groups.
 
     'kgroup describe' shows the members. What changes anything shows its plan, and does it with
     --execute only.
     """,
-    COMMANDS,
 )
+
+
+_INTERRUPTED = "interrupted: whether members were removed is not known; describe the group"
+
+
+@command.command(
+    "remove",
+    epilog=examples(
+        "kgroup members remove --sample order-service --all",
+        "kgroup members remove -b kafka-1:9092 billing --instance billing-pod-3",
+        "kgroup members remove -b kafka-1:9092 billing --all --reason 'moved to eu-1' --execute",
+    ),
+)
+@click.argument("group", metavar="GROUP", type=ID, shell_complete=suggest_groups)
+@click.option(
+    "--member",
+    "member_ids",
+    metavar="ID",
+    multiple=True,
+    type=ID,
+    shell_complete=suggest_members,
+    help="The member of this id. Repeat it for more.",
+)
+@click.option(
+    "--instance",
+    "instance_ids",
+    metavar="ID",
+    multiple=True,
+    type=ID,
+    help="The static member of this group.instance.id. Repeat it for more.",
+)
+@click.option("--all", "every", is_flag=True, help="All members.")
+@click.option("--reason", metavar="TEXT", help="For the broker's log.")
+@source_options(required=True)
+@execution_options(saves=False)
+@output_options
+def remove_command(
+    group: str,
+    member_ids: Sequence[str],
+    instance_ids: Sequence[str],
+    every: bool,
+    reason: str | None,
+    source: Source,
+    execution: Execution,
+    output: Output,
+) -> ExitStatus:
+    """Remove members from a group.
+
+    For members that are gone and whose session is long: static ones, say. One that still runs joins
+    again at once. Without --execute only the plan is shown.
+    """
+    if every == bool(member_ids or instance_ids):
+        raise click.UsageError("whom? Choose --member ID, --instance ID, or --all")
+    from kgroup.operation.offsets.plan import Result
+    from kgroup.operation.remove_members import carry_out_removal, plan_removal
+    from kgroup.render.offsets import removal_sheet
+    from kgroup.render.sheet import sheet_text
+    from kgroup.source.base import MemberRemover, RenewableSource
+
+    name = "members remove"
+    with documented(name, output), source.open() as found:
+        plan = plan_removal(found, group, member_ids, instance_ids, every=every)
+        is_empty = not any(row.result is Result.PLANNED for row in plan.data)
+        if execution.is_wanted and not is_empty:
+            if not isinstance(found, MemberRemover):
+                raise UsageError("--execute needs a live cluster (--bootstrap-server)")
+            sheet = removal_sheet(plan.data)
+            sheet.select(output.columns)  # a wrong one is told before anybody goes
+            count = len(plan.data)
+            execution.ask(
+                partial(sheet_text, sheet.without_blank(), "table", headers=True),
+                lambda: (
+                    f"Remove {count} member{'' if count == 1 else 's'} of {named_group(group)} in "
+                    f"{found.store_name}?"
+                ),
+            )
+            if isinstance(found, RenewableSource):
+                found.renew()  # the time in which the user answers is not the broker's
+            with telling_of_interrupts(lambda: _INTERRUPTED):
+                report = carry_out_removal(found, plan, reason)
+            with telling_results(report):
+                return show(name, report, output, removal_sheet)
+        status = show(name, plan, output, removal_sheet)
+        if not is_empty:  # while the cluster is open: closed, it does not know its id any more
+            warn(planned(found.store_name if isinstance(found, MemberRemover) else None))
+        return status

@@ -1,35 +1,54 @@
-"""`kgroup plan`, and the table of its commands."""
+"""`kgroup plan`: one command for each target, and advice on targets."""
 
 from __future__ import annotations
 
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-COMMANDS: CommandTable = {
-    "assignor": ("plan.assignor", "Move groups to another strategy of their members."),
-    "kafka-offsets": ("plan.kafka_offsets", "Move commits of consumers on ZooKeeper to Kafka."),
-    "new-consumer": (
-        "plan.new_consumer",
-        "Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.",
-    ),
-    "static-membership": (
-        "plan.static_membership",
-        "Give members of groups names that outlive restarts.",
-    ),
-    "partitions": ("plan.partitions", "Give a topic more partitions, and lose no record of it."),
-    "consumer-protocol": (
-        "plan.consumer_protocol",
-        "Move groups to the consumer protocol (KIP-848), or back.",
-    ),
-    "external-offsets": (
-        "plan.external_offsets",
-        "Move offsets from Kafka to a table beside the results, or back.",
-    ),
-    "apply": ("plan.apply", "Copy the offsets that a step of a plan copies."),
-    "verify": ("plan.verify", "Tell whether a step of a plan is done."),
-}
+import click
+
+from kgroup.cli.command.plan_step import apply_command, verify_command
+from kgroup.cli.command_group import DefaultCommand, DefaultGroup, meant
+from kgroup.cli.option.common import (
+    ID,
+    PATH,
+    add_options,
+    check_all,
+    examples,
+    given_options,
+    output_options,
+    parsed,
+)
+from kgroup.cli.option.parameter import parse_duration, parse_some_time
+from kgroup.cli.option.source import (
+    Source,
+    missing_source,
+    sample_cluster,
+    source_options,
+    with_sample_zookeeper,
+    zookeeper_source_options,
+)
+from kgroup.cli.option.store import SqlNames, planned_copy, planned_table, table_options
+from kgroup.cli.option.suggestion import groups_argument, named_groups_argument
+from kgroup.cli.output.context import Output, documented, flush, show, warn_report, write
+from kgroup.cli.shell.suggestion import suggest_strategies
+from kgroup.errors import ExitStatus, ProblemKind, UsageError, near_names
+
+if TYPE_CHECKING:
+    from kgroup.model.problem import Problem
+    from kgroup.operation.plan.forecast import ProgramBehavior
+    from kgroup.operation.plan.plan import Plan
+    from kgroup.operation.plan.running import RunningGroup
+    from kgroup.operation.plan.zookeeper_group import OldGroup
+    from kgroup.operation.report import Report
+    from kgroup.source.base import GroupSource
 
 
-command = LazyGroup(
+command = DefaultGroup(
     "kgroup plan",
     """Plan a migration of groups, step by step.
 
@@ -42,6 +61,705 @@ command = LazyGroup(
     each would save; 'kgroup plan --list' names them all. A group with the name of a target stands
     behind the options and two dashes: 'kgroup plan --sample -- assignor'.
     """,
-    COMMANDS,
-    "plan.advice",
+    "COMMAND [ARGS]... | [GROUP...]",
 )
+
+
+CONSUMER_CONFIG_OPTION = click.option(
+    "--consumer-config",
+    metavar="FILE",
+    type=PATH,
+    help="Settings of the members (consumer.properties), which nothing in ZooKeeper tells.",
+)
+
+
+_LONGEST_MS = 86_400_000
+
+
+def _parse_played(text: str) -> int:
+    """Read a length of time that is played.
+
+    Raises:
+        ValueError: it is none, or longer than a day.
+    """
+    if (length_ms := parse_duration(text)) > _LONGEST_MS:
+        raise ValueError(f"expected a day (1d) at most, as all of it is played, found {text!r}")
+    return length_ms
+
+
+def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what the simulator needs to know; the command takes ``habits: ProgramBehavior``."""
+
+    @wraps(command)
+    def with_habits(
+        *, poll_interval: int, restart_time: int, seed: int, at_once: int | None, **rest: Any
+    ) -> Any:
+        from kgroup.operation.plan.forecast import ProgramBehavior
+
+        return command(habits=ProgramBehavior(poll_interval, restart_time, seed, at_once), **rest)
+
+    return add_options(
+        with_habits,
+        click.option(
+            "--poll-interval",
+            metavar="TIME",
+            default="500ms",
+            show_default=True,
+            callback=parsed(parse_some_time),
+            help="How long a member takes for what a poll() has given, until the next.",
+        ),
+        click.option(
+            "--restart-time",
+            metavar="TIME",
+            default="5s",
+            show_default=True,
+            callback=parsed(_parse_played),
+            help="How long a restart takes, from the end of a program to its next start.",
+        ),
+        click.option(
+            "--at-once",
+            metavar="N",
+            type=click.IntRange(1),
+            help="How many members are restarted at a time.  [default: 1; of more than 20 members "
+            "a twentieth]",
+        ),
+        click.option(
+            "--seed",
+            type=click.IntRange(0, 2**63 - 1),
+            default=0,
+            show_default=True,
+            help="Of everything that chance decides in the forecast.",
+        ),
+    )
+
+
+DIAGRAM_OPTION = click.option(
+    "--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."
+)
+
+
+def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
+    """Read settings of a group's members, with notes on those that none of theirs is.
+
+    Raises:
+        InputError: the file cannot be read.
+        UsageError: it is malformed.
+    """
+    from kgroup.operation.plan.zookeeper_group import BECOMES
+    from kgroup.source.config.client_setting import JAVA_BLANK
+    from kgroup.source.config.properties_file import read_properties
+
+    settings = read_properties(path)
+    notes = [
+        f"{each.where} is no setting of consumers of Kafka 0.8; they pass it over"
+        f"{near_names(each.key, BECOMES)}"
+        for each in settings
+        if each.key not in BECOMES
+    ]
+    return {each.key: each.value.strip(JAVA_BLANK) for each in settings}, notes
+
+
+def write_plans(
+    command: str,
+    source: Source,
+    groups: Sequence[str],
+    make: Callable[[GroupSource, Sequence[str]], Report[Plan]],
+    output: Output,
+    *,
+    diagram: bool,
+) -> ExitStatus:
+    """Make plans of what a source says, and write them in the form that the user chose, or drawn.
+
+    Args:
+        command: name for the JSON document.
+        source: of groups.
+        groups: names; what none comes to, `make` knows.
+        make: plans for them, from the source that has them.
+        output: form, columns and heads.
+        diagram: draw them.
+
+    Raises:
+        UsageError: click's, of a drawing in another form.
+    """
+    if diagram and (output.form != "table" or output.columns):
+        raise click.UsageError("--diagram is a drawing; leave it out, or -o and --columns")
+    reports = []
+    with documented(command, output):
+        for chosen, names in source.divided(groups):
+            with chosen.open() as opened:
+                reports.append(make(opened, names))
+    from kgroup.operation.report import joined
+    from kgroup.render import plan as render
+
+    report = joined(reports)
+
+    if not diagram:
+        return show(command, report, output, render.steps_sheet, render.plans_text)
+    for each in report.data:
+        write(render.diagram_text(each))
+    flush()
+    warn_report(report)
+    return report.exit_status
+
+
+def write_old_plans(
+    command: str,
+    source: Source,
+    groups: Sequence[str],
+    make: Callable[[OldGroup], Plan],
+    consumer_config: Path | None,
+    output: Output,
+    *,
+    diagram: bool,
+) -> ExitStatus:
+    """Do the same for groups on ZooKeeper.
+
+    Args:
+        command: name for the JSON document.
+        source: of groups.
+        groups: names.
+        make: makes a plan for one of them.
+        consumer_config: file with settings of their members; None: nobody tells them.
+        output: form, columns and heads.
+        diagram: draw the plans.
+    """
+
+    def made(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
+        from kgroup.operation.plan.zookeeper_group import plan_old
+
+        address = None if source.zookeeper is None else str(source.zookeeper)
+        settings, notes = ({}, []) if consumer_config is None else _consumer_config(consumer_config)
+        with sample_cluster(source) as cluster:
+            report = plan_old(opened, groups, settings, address, make, cluster)
+        return replace(report, notes=(*notes, *report.notes))
+
+    return write_plans(command, source, groups, made, output, diagram=diagram)
+
+
+def _parse_settings(
+    ctx: click.Context, param: click.Parameter, values: Sequence[str]
+) -> Mapping[str, tuple[str, ...]]:
+    """Read what members support: MEMBER=STRATEGY,…, or only strategies, of every member."""
+    from kgroup.operation.plan.assignor import CLASSES, strategy_named
+
+    told: dict[str, tuple[str, ...]] = {}
+    for text in values:
+        member, equals, rest = text.rpartition("=")
+        meant = ""
+        try:
+            names = tuple(strategy_named(each.strip()) for each in rest.split(","))
+        except UsageError as error:
+            names, meant = (), "".join(str(error).partition("; did you mean")[1:])
+        if (equals and not member) or not names:
+            raise click.BadParameter(
+                f"expected MEMBER=STRATEGY,… with strategies of {', '.join(CLASSES)}, found "
+                f"{text!r}{meant}",
+                ctx,
+                param,
+            )
+        told[member] = names
+    return told
+
+
+@command.command(
+    "assignor",
+    epilog=examples(
+        "kgroup plan assignor cooperative-sticky payment-service --sample",
+        "kgroup plan assignor range order-service --sample --restart-time 30s -o markdown",
+        "kgroup plan assignor cooperative-sticky billing -b kafka-1:9092 -o json",
+        "kgroup plan assignor cooperative-sticky billing -b kafka-1:9092 --client librdkafka",
+    ),
+)
+@click.argument("strategy", metavar="STRATEGY", shell_complete=suggest_strategies)
+@named_groups_argument
+@source_options(required=True)
+@click.option(
+    "--settings",
+    metavar="[MEMBER=]STRATEGY,...",
+    multiple=True,
+    callback=_parse_settings,
+    help="What a member supports, or every member, which no cluster tells. Repeat it for more.  "
+    "[default: the group's strategy]",
+)
+@click.option(
+    "--client",
+    type=click.Choice(["java", "librdkafka"]),
+    help="Library of the members' clients; that of librdkafka (also of Python, Go, .NET, Node) "
+    "cannot mix strategies.",
+)
+@habit_options
+@DIAGRAM_OPTION
+@output_options
+def assignor_command(
+    strategy: str,
+    groups: Sequence[str],
+    source: Source,
+    settings: Mapping[str, tuple[str, ...]],
+    client: str | None,
+    habits: ProgramBehavior,
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Move groups to another strategy of their members.
+
+    STRATEGY is range, roundrobin, sticky or cooperative-sticky, or its class. From an eager
+    strategy to the cooperative one, and back, a group goes in two rolling restarts; how many others
+    take hangs on what members support already.
+    """
+    from kgroup.operation.plan.assignor import plan_assignors, strategy_named
+
+    plans = partial(
+        plan_assignors,
+        strategy=strategy_named(strategy),
+        told=settings,
+        habits=habits,
+        library=client,
+    )
+    return write_plans("plan assignor", source, groups, plans, output, diagram=diagram)
+
+
+@command.command(
+    "kafka-offsets",
+    epilog=examples(
+        "kgroup plan kafka-offsets stock-sync --sample",
+        "kgroup plan kafka-offsets billing --zookeeper zk-1:2181/kafka -o json",
+        "kgroup plan kafka-offsets billing --zookeeper zk-1:2181 --consumer-config old.properties",
+    ),
+)
+@named_groups_argument
+@zookeeper_source_options
+@CONSUMER_CONFIG_OPTION
+@habit_options
+@DIAGRAM_OPTION
+@output_options
+def kafka_offsets_command(
+    groups: Sequence[str],
+    source: Source,
+    consumer_config: Path | None,
+    habits: ProgramBehavior,
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Move commits of consumers on ZooKeeper to Kafka.
+
+    Consumers of 0.8.2 go on to read meanwhile: they are restarted one after another with commits to
+    both stores, and then with commits to Kafka alone.
+    """
+    from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
+
+    make = partial(plan_kafka_offsets, habits=habits)
+    name = "plan kafka-offsets"
+    return write_old_plans(name, source, groups, make, consumer_config, output, diagram=diagram)
+
+
+@command.command(
+    "new-consumer",
+    epilog=examples(
+        "kgroup plan new-consumer stock-sync --sample",
+        "kgroup plan new-consumer billing --zookeeper zk-1:2181/kafka -o json",
+        "kgroup plan new-consumer billing --zookeeper zk-1:2181 --consumer-config old.properties",
+    ),
+)
+@named_groups_argument
+@zookeeper_source_options
+@CONSUMER_CONFIG_OPTION
+@habit_options
+@DIAGRAM_OPTION
+@output_options
+def new_consumer_command(
+    groups: Sequence[str],
+    source: Source,
+    consumer_config: Path | None,
+    habits: ProgramBehavior,
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.
+
+    Neither knows of the other, so that there is no rolling way: the old consumers are stopped,
+    what they have committed is copied to Kafka, and new ones start with settings of other names.
+    """
+    from kgroup.operation.plan.new_consumer import plan_new_consumer
+
+    make = partial(plan_new_consumer, habits=habits)
+    name = "plan new-consumer"
+    return write_old_plans(name, source, groups, make, consumer_config, output, diagram=diagram)
+
+
+@command.command(
+    "static-membership",
+    epilog=examples(
+        "kgroup plan static-membership order-service --sample",
+        "kgroup plan static-membership order-service --sample --restart-time 40s",
+        "kgroup plan static-membership shipping --sample --instance-id '{client}-{number}'",
+        "kgroup plan static-membership billing -b kafka-1:9092 --back -o markdown",
+    ),
+)
+@named_groups_argument
+@source_options(required=True)
+@click.option(
+    "--instance-id",
+    "template",
+    metavar="TEMPLATE",
+    help="What members are called: {client}, {host} and {number} stand for client id, host and a "
+    "number from 1.  [default: the shortest that tells members apart]",
+)
+@click.option("--back", is_flag=True, help="Plan the way back to dynamic members.")
+@habit_options
+@DIAGRAM_OPTION
+@output_options
+def static_membership_command(
+    groups: Sequence[str],
+    source: Source,
+    template: str | None,
+    back: bool,
+    habits: ProgramBehavior,
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Give members of groups names that outlive restarts.
+
+    A static member (group.instance.id) that is back before its session ends gets its partitions
+    back, and nothing moves. What a rolling restart costs before and after stands side by side.
+    """
+    if back and template is not None:
+        raise click.UsageError("--back leaves no instance ids; leave it out, or --instance-id")
+    from kgroup.operation.plan.running import plan_each
+    from kgroup.operation.plan.static_membership import (
+        plan_dynamic_membership,
+        plan_static_membership,
+    )
+
+    is_measured = "restart_time" in given_options()
+
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
+        def make(running: RunningGroup) -> Plan:
+            if back:
+                return plan_dynamic_membership(running, habits)
+            return plan_static_membership(
+                running, habits, template=template, is_measured=is_measured
+            )
+
+        return plan_each(opened, groups, make, habits)
+
+    name = "plan static-membership"
+    return write_plans(name, source, groups, plans, output, diagram=diagram)
+
+
+_MOST = 100_000
+_RESETS = ("earliest", "latest", "none", "by_duration:")
+
+
+def _parse_growth(text: str) -> tuple[str, int]:
+    topic, equals, number = text.rpartition("=")
+    if not equals or not topic or not re.fullmatch(r"[0-9]+", number):
+        raise ValueError(f"expected TOPIC=NUMBER, found {text!r}")
+    if len(number) > len(str(_MOST)) or not 1 <= int(number) <= _MOST:
+        raise ValueError(f"expected 1 to {_MOST} partitions, found {number}")
+    return topic, int(number)
+
+
+def _parse_reset(text: str) -> str:
+    from kgroup.operation.plan.partitions import reset_duration_ms
+
+    reset_duration_ms(text)
+    return text
+
+
+@command.command(
+    "partitions",
+    epilog=examples(
+        "kgroup plan partitions orders=8 order-service --sample",
+        "kgroup plan partitions orders=12 pricing --sample --auto-offset-reset earliest",
+        "kgroup plan partitions orders=24 -b kafka-1:9092 -o json",
+        "kgroup plan partitions orders=24 billing -b kafka-1:9092 --metadata-max-age 1m",
+    ),
+)
+@click.argument("growth", metavar="TOPIC=N", callback=parsed(_parse_growth))
+@groups_argument
+@source_options(required=True)
+@click.option(
+    "--auto-offset-reset",
+    "reset",
+    metavar="RESET",
+    callback=parsed(_parse_reset),
+    shell_complete=lambda *given: [each for each in _RESETS if each.startswith(given[-1])],
+    help="What members have for auto.offset.reset, which no cluster tells: earliest, latest, none, "
+    "or by_duration:PnDTnHnMn.nS.  [default: unknown; the forecast is for latest]",
+)
+@click.option(
+    "--metadata-max-age",
+    metavar="TIME",
+    default="5m",
+    show_default=True,
+    callback=parsed(parse_some_time),
+    help="What members have for metadata.max.age.ms: how often they look for partitions.",
+)
+@habit_options
+@DIAGRAM_OPTION
+@output_options
+def partitions_command(
+    growth: tuple[str, int],
+    groups: Sequence[str],
+    source: Source,
+    reset: str | None,
+    metadata_max_age: int,
+    habits: ProgramBehavior,
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Give a topic more partitions, and lose no record of it.
+
+    Says for each group that reads the topic, or each that is named, who joins again and when, what
+    moves, which keys change their partition, and what becomes of records that are written to new
+    partitions before anybody owns them.
+    """
+    from kgroup.operation.plan.partitions import plan_partitions
+
+    topic, count = growth
+    zookeeper = with_sample_zookeeper(source)
+
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
+        return plan_partitions(
+            opened,
+            topic,
+            count,
+            tuple(groups),
+            habits,
+            reset=reset,
+            max_age_ms=metadata_max_age,
+            zookeeper=None if zookeeper is source else zookeeper.open_snapshot(),
+        )
+
+    return write_plans("plan partitions", source, groups, plans, output, diagram=diagram)
+
+
+def _parse_version(text: str) -> tuple[int, ...]:
+    if re.fullmatch(r"\d{1,4}(\.\d{1,4}){1,3}", text) is None:
+        raise ValueError(f"expected a version such as 4.1.0, found {text!r}")
+    return tuple(map(int, text.split(".")))
+
+
+@command.command(
+    "consumer-protocol",
+    epilog=examples(
+        "kgroup plan consumer-protocol payment-service --sample",
+        "kgroup plan consumer-protocol pricing --back --sample -o markdown",
+        "kgroup plan consumer-protocol billing -b kafka-1:9092 -o json",
+        "kgroup plan consumer-protocol billing -b kafka-1:9092 --stop",
+        "kgroup plan consumer-protocol billing -b kafka-1:9092 --client java --client-version 4.1",
+    ),
+)
+@named_groups_argument
+@source_options(required=True)
+@click.option("--back", is_flag=True, help="From the consumer protocol to the classic one.")
+@click.option(
+    "--assignor",
+    metavar="NAME",
+    type=ID,
+    help="That the group shall have: one of the brokers, with --back a strategy of the members.  "
+    "[default: the nearest one]",
+)
+@click.option("--stop", "stops", is_flag=True, help="Stop the group meanwhile.")
+@click.option(
+    "--client", type=click.Choice(["java", "librdkafka"]), help="Library of the members' clients."
+)
+@click.option(
+    "--client-version",
+    metavar="VERSION",
+    callback=parsed(_parse_version),
+    help="Version of it that the members will have.",
+)
+@habit_options
+@DIAGRAM_OPTION
+@output_options
+def consumer_protocol_command(
+    groups: Sequence[str],
+    source: Source,
+    back: bool,
+    assignor: str | None,
+    stops: bool,
+    client: str | None,
+    client_version: tuple[int, ...] | None,
+    habits: ProgramBehavior,
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Move groups to the consumer protocol (KIP-848), or back.
+
+    Members are restarted one after another with group.protocol=consumer, and the group reads on.
+    The broker that coordinates it is asked whether it lets the group go.
+    """
+    if client_version is not None and client is None:
+        raise click.UsageError("--client-version is of a library: say which with --client")
+    from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
+    from kgroup.operation.plan.running import plan_each
+
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
+        make = partial(
+            plan_consumer_protocol,
+            habits=habits,
+            back=back,
+            assignor=assignor,
+            stops=stops,
+            library=client,
+            version=client_version,
+        )
+        return plan_each(opened, groups, make, habits)
+
+    name = "plan consumer-protocol"
+    return write_plans(name, source, groups, plans, output, diagram=diagram)
+
+
+@command.command(
+    "external-offsets",
+    epilog=examples(
+        "kgroup plan external-offsets order-service --sample --sql offsets.db",
+        "kgroup plan external-offsets billing -b kafka-1:9092 --sql @offsets.url -o json",
+        "kgroup plan external-offsets billing -C prod --rolling -o markdown",
+        "kgroup plan external-offsets billing -b kafka-1:9092 --sql @offsets.url --to-kafka",
+    ),
+)
+@named_groups_argument
+@click.option("--to-kafka", is_flag=True, help="Back: from the table to Kafka.")
+@click.option(
+    "--rolling",
+    is_flag=True,
+    help="Without stopping the group, by way of a version that keeps offsets in both.",
+)
+@source_options(required=True)
+@table_options
+@habit_options
+@DIAGRAM_OPTION
+@output_options
+def external_offsets_command(
+    groups: Sequence[str],
+    to_kafka: bool,
+    rolling: bool,
+    source: Source,
+    sql: str | None,
+    names: SqlNames,
+    habits: ProgramBehavior,
+    diagram: bool,
+    output: Output,
+) -> ExitStatus:
+    """Move offsets from Kafka to a table beside the application's results, or back.
+
+    The listener of the application is the switch: it seeks to what the table has. The group is
+    stopped while offsets are copied, or goes in two rolling restarts. A plan has no password: it
+    names the database as sql, that of $KGROUP_SQL_URL or of the profile, where its URL has one.
+    """
+    from kgroup.operation.plan.external_offsets import plan_external_offsets
+    from kgroup.operation.plan.running import plan_each
+
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
+        make = partial(
+            plan_external_offsets,
+            source=opened,
+            table=planned_table(source, sql, names),
+            copy=planned_copy(sql, names),
+            habits=habits,
+            to_kafka=to_kafka,
+            rolling=rolling,
+        )
+        return plan_each(opened, groups, make, habits)
+
+    name = "plan external-offsets"
+    return write_plans(name, source, groups, plans, output, diagram=diagram)
+
+
+_OWN = ("every", "lists", "form", "columns", "no_headers")
+"""Options that the commands of targets do not have, or that are of this output alone."""
+_CONNECTION = ("bootstrap_server", "command_config", "overrides", "profile", "timeout_s")
+"""Options that are written as all commands are that kgroup prints."""
+
+
+@click.command(
+    "plan",
+    cls=DefaultCommand,
+    epilog=examples(
+        "kgroup plan --list",
+        "kgroup plan order-service --sample",
+        "kgroup plan --all --sample",
+        "kgroup plan billing -b kafka-1:9092 --restart-time 40s",
+    ),
+)
+@groups_argument
+@click.option("--list", "lists", is_flag=True, help="Name every target in a line.")
+@click.option("--all", "every", is_flag=True, help="Every group.")
+@source_options(required=False)
+@habit_options
+@output_options
+def advice_command(
+    groups: Sequence[str],
+    lists: bool,
+    every: bool,
+    source: Source,
+    habits: ProgramBehavior,
+    output: Output,
+) -> ExitStatus:
+    """Tell which migrations make sense for groups, and what each would save.
+
+    The simulator plays a rolling restart of the group as it is, and as it would be. Each target
+    that makes sense comes with the command that plans it.
+    """
+    from kgroup.operation.plan.advice import advise, every_target
+    from kgroup.operation.report import joined
+    from kgroup.render import plan as render
+
+    if lists:
+        given = [text for name, text in given_options().items() if name not in _OWN]
+        if groups or every or given:
+            raise click.UsageError("--list names all targets; leave out groups and what is of them")
+        return show("plan", every_target(), output, render.targets_sheet)
+    check_all(groups, None, every=every)
+    text = meant(groups[0], command.commands) if groups else None
+    if source == Source():
+        raise click.UsageError(text) if text else missing_source()
+    if not (groups or every):
+        raise click.UsageError("which groups? Name them, or choose --all; --list names targets")
+    sources = [*source.divided(groups)]
+    if every and (zookeeper := with_sample_zookeeper(source)) is not source:
+        sources.append((zookeeper, groups))
+    reports = []
+    with documented("plan", output):
+        for each, names in sources:
+            address = None if each.zookeeper is None else str(each.zookeeper)
+            with each.open(of_silence=every) as opened:
+                found = advise(opened, names, habits, options=_typed_options(), zookeeper=address)
+            reports.append(found)
+    report = joined(reports)
+    if text and any(_is_missing(each, groups[0]) for each in report.errors):
+        raise click.UsageError(text)
+    return show("plan", report, output, render.advice_sheet, render.advice_text)
+
+
+def _is_missing(problem: Problem, group_id: str) -> bool:
+    return problem.group_id == group_id and problem.kind is ProblemKind.NOT_FOUND
+
+
+def _typed_options() -> Sequence[str]:
+    """Give the options that the command of a target is to have too: as typed, without secrets."""
+    from kgroup.operation.printed_command import connection_words
+
+    ctx = click.get_current_context()
+    assert isinstance(ctx.command, DefaultCommand)
+    typed: Mapping[str, Any] = ctx.command.typed(ctx)
+    words: list[str] = []
+    for option in ctx.command.params:
+        name = option.name or ""
+        if not isinstance(option, click.Option) or name not in typed:
+            continue
+        if name in _OWN or name in _CONNECTION:
+            continue
+        if option.is_flag:
+            words.append(option.opts[0])
+            continue
+        for value in typed[name] if option.multiple else [typed[name]]:
+            words += (option.opts[0], value)
+    return [*connection_words(None), *words]
+
+
+command.add_command(apply_command)
+command.add_command(verify_command)
+command.default = advice_command

@@ -12,11 +12,18 @@ import click
 from click.core import ParameterSource
 
 from kgroup.cli.option.common import ID, examples, output_options
-from kgroup.cli.option.input_file import STDIN, standard_input
+from kgroup.cli.option.file import STDIN, standard_input
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import documented, flush, is_terminal, show, warn_report, write
-from kgroup.cli.output.form import Output
+from kgroup.cli.output.context import (
+    Output,
+    documented,
+    flush,
+    is_terminal,
+    show,
+    warn_report,
+    write,
+)
 from kgroup.cli.shell.suggestion import suggest_scenarios
 from kgroup.errors import ExitStatus, InputError, near_names
 from kgroup.limited_input import read_limited

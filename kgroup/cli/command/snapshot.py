@@ -9,7 +9,7 @@ import click
 
 from kgroup.atomic_file import FileKind
 from kgroup.cli.option.common import check_choice, examples, log_budget_option, regex_option
-from kgroup.cli.option.output_file import OutputFile, output_file_option
+from kgroup.cli.option.file import OutputFile, output_file_option
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import warn, warn_saved, write

@@ -1,18 +1,19 @@
-"""`kgroup zk`, and the table of its commands."""
+"""`kgroup zk` and its commands."""
 
 from __future__ import annotations
 
-from kgroup.cli.lazy_group import CommandTable, LazyGroup
+from collections.abc import Sequence
 
-COMMANDS: CommandTable = {
-    "ids": ("zk.ids", "List the consumers that are registered in ZooKeeper."),
-    "owners": ("zk.owners", "List which consumer thread owns which partition, and since when."),
-    "tree": ("zk.tree", "Show nodes of ZooKeeper, decoded."),
-    "fetchers": ("zk.fetchers", "Show what the fetcher threads of a group read, and from where."),
-}
+import click
 
+from kgroup.cli.command_group import CommandGroup
+from kgroup.cli.option.common import examples, output_options
+from kgroup.cli.option.source import Source, zookeeper_source_options
+from kgroup.cli.option.suggestion import suggest_groups
+from kgroup.cli.output.context import Output, documented, show
+from kgroup.errors import ExitStatus
 
-command = LazyGroup(
+command = CommandGroup(
     "kgroup zk",
     """Show what only the ZooKeeper consumer has: its nodes and fetchers.
 
@@ -20,5 +21,146 @@ command = LazyGroup(
     committed. 'kgroup list', 'describe', 'snapshot' and 'assign' read such groups as they read
     others; here is what others do not have.
     """,
-    COMMANDS,
 )
+
+
+@command.command(
+    "ids",
+    epilog=examples(
+        "kgroup zk ids --sample",
+        "kgroup zk ids --sample stock-sync -o json",
+        "kgroup zk ids --zookeeper zk-1:2181,zk-2:2181/kafka billing",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
+@zookeeper_source_options
+@output_options
+def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus:
+    """List the consumers that are registered in ZooKeeper.
+
+    Their nodes are /consumers/GROUP/ids/*: what each reads with how many streams, since when it is
+    there, and how many partitions it owns. A consumer that crashed is listed until its session
+    expires. Without a group, all groups.
+    """
+    from kgroup.operation.zookeeper.nodes import list_consumers
+    from kgroup.render.zookeeper import consumer_sheet
+
+    with documented("zk ids", output), source.open() as found:
+        report = list_consumers(found, groups)
+    return show("zk ids", report, output, consumer_sheet)
+
+
+@command.command(
+    "owners",
+    epilog=examples(
+        "kgroup zk owners --sample stock-sync",
+        "kgroup zk owners --sample -o tsv --no-headers --columns topic,partition,thread_id",
+        "kgroup zk owners --zookeeper zk-1:2181/kafka billing shipping",
+    ),
+)
+@click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
+@zookeeper_source_options
+@output_options
+def owners_command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus:
+    """List which consumer thread owns which partition, and since when.
+
+    The nodes are /consumers/GROUP/owners/TOPIC/PARTITION. What has no node has no owner; whether
+    something is wrong with the owners tells 'kgroup check'. Without a group, all groups.
+    """
+    from kgroup.operation.zookeeper.nodes import list_owners
+    from kgroup.render.zookeeper import owner_sheet
+
+    with documented("zk owners", output), source.open() as found:
+        report = list_owners(found, groups)
+    return show("zk owners", report, output, owner_sheet)
+
+
+@command.command(
+    "tree",
+    epilog=examples(
+        "kgroup zk tree /consumers/stock-sync --sample",
+        "kgroup zk tree /brokers --sample --depth 2",
+        "kgroup zk tree /config/topics --zookeeper zk-1:2181/kafka -o jsonl",
+    ),
+)
+@click.argument("path", default="/", metavar="[PATH]")
+@click.option(
+    "--depth",
+    metavar="N",
+    type=click.IntRange(min=0, max=2**31 - 1),
+    help="How many levels below PATH; 0 is that node alone.  [default: all]",
+)
+@zookeeper_source_options
+@output_options
+def tree_command(path: str, depth: int | None, source: Source, output: Output) -> ExitStatus:
+    """Show nodes of ZooKeeper, decoded.
+
+    PATH is below the chroot; without it, the whole tree. Nodes that Kafka writes are decoded, in
+    every form that it has written. What cannot be decoded is shown as it is, with the reason, and
+    the exit status is 4. A snapshot has the nodes of its groups and of the cluster only.
+    """
+    from kgroup.operation.zookeeper.nodes import list_nodes
+    from kgroup.render.zookeeper import node_sheet
+
+    with documented("zk tree", output), source.open() as found:
+        report = list_nodes(found, path, depth)
+    return show("zk tree", report, output, node_sheet)
+
+
+_VERSIONS = ("0.8.0", "0.8.1.1", "0.8.2.2")
+
+
+@command.command(
+    "fetchers",
+    epilog=examples(
+        "kgroup zk fetchers price-feed --sample",
+        "kgroup zk fetchers click-stats --sample --reset smallest -o json",
+        "kgroup zk fetchers billing --zookeeper zk-1:2181/kafka --num-consumer-fetchers 2",
+    ),
+)
+@click.argument("group", shell_complete=suggest_groups)
+@click.option(
+    "--num-consumer-fetchers",
+    "count",
+    metavar="N",
+    type=click.IntRange(min=1, max=2**31 - 1),
+    default=1,
+    show_default=True,
+    help="The consumers' num.consumer.fetchers: fetcher threads for each broker.",
+)
+@click.option(
+    "--reset",
+    type=click.Choice(["largest", "smallest"]),
+    default="largest",
+    show_default=True,
+    help="The consumers' auto.offset.reset: where a fetcher goes that has no usable offset.",
+)
+@click.option(
+    "--kafka-version",
+    type=click.Choice(_VERSIONS),
+    default=_VERSIONS[-1],
+    show_default=True,
+    help="The consumers' version of Kafka: 0.8.1 numbers fetchers otherwise, and 0.8.0 has one for "
+    "each broker.",
+)
+@zookeeper_source_options
+@output_options
+def fetchers_command(
+    group: str, count: int, reset: str, kafka_version: str, source: Source, output: Output
+) -> ExitStatus:
+    """Show what the fetcher threads of a group read, and from where.
+
+    A row for each partition that is owned: the consumer and its stream, the Java thread that should
+    be fetching it, the broker that is asked, and the offset at which a fetcher begins that is
+    started now. Partitions without a leader that lives wait for one. Of commits to ZooKeeper and to
+    Kafka the larger one counts. The settings of the consumers are not in ZooKeeper, hence the
+    options.
+    """
+    from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
+    from kgroup.render.zookeeper import fetch_sheet
+
+    with documented("zk fetchers", output), source.open() as found:
+        report = list_fetches(
+            found, group, count=count, reset=OffsetReset(reset), kafka_version=kafka_version
+        )
+    return show("zk fetchers", report, output, fetch_sheet)

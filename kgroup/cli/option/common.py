@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from kgroup.atomic_file import INPUTS
-from kgroup.cli.output.form import FORMS, Output
+from kgroup.cli.output.context import FORMS, Output
 from kgroup.cli.shell.suggestion import suggest_columns
 from kgroup.model.pattern import Pattern, parse_regex
 
@@ -49,7 +49,7 @@ class InputPath(AnyPath):
 
 
 class OutputPath(AnyPath):
-    """A file to write; `kgroup.cli.option.output_file` has the options that take one."""
+    """A file to write; `kgroup.cli.option.file` has the options that take one."""
 
 
 class _Folder(AnyPath):

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgroup.cli.option.common import OutputPath, add_options, parsed
-from kgroup.cli.output.context import show, warn, warn_notes, warn_of
-from kgroup.cli.output.form import Output
+from kgroup.cli.output.context import Output, show, warn, warn_notes, warn_of
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Which warehouse is asked, by which engine."""
+"""Options of commands about the past: warehouse, engine, Spark, groups, topics and times."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from kgroup.cli.option.common import FOLDER, ID, Word
-from kgroup.cli.option.spark import SparkChoice, spark_options
+from kgroup.cli.option.common import FOLDER, ID, OutputFolder, Word, parsed
+from kgroup.cli.option.parameter import parse_duration, parse_time
+from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn
 from kgroup.errors import KgroupError, NotFoundError, UnknownGroupError
 
 if TYPE_CHECKING:
     from kgroup.history.sql.engine import Engine
     from kgroup.history.warehouse.warehouse import Warehouse
+
 
 _ENGINES = ("duckdb", "spark")
 
@@ -173,3 +175,149 @@ def explain_write_errors(
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise KgroupError(f"{error.filename or root}: {reason}. {outcome}") from None
+
+
+_Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+group_argument: _Decorator = click.argument(
+    "group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups
+)
+"""The group that is asked about, as ``group_id``."""
+
+any_group_argument: _Decorator = click.argument(
+    "group_id", metavar="[GROUP]", type=ID, required=False, shell_complete=suggest_groups
+)
+"""The same, or None: all groups."""
+
+topic_option: _Decorator = click.option("--topic", type=ID, help="Only of this topic.")
+
+
+to_option: _Decorator = click.option(
+    "--to",
+    "root",
+    metavar="DIR",
+    type=OutputFolder(),
+    required=True,
+    help="The warehouse: a new folder, or one that was made so before.",
+)
+"""Where tables are written, as ``root``."""
+
+
+def at_option(text: str) -> _Decorator:
+    """Add `--at`, one time; the command takes ``at_ms``.
+
+    Args:
+        text: its help.
+    """
+    return _time_option("at", text)
+
+
+def length_option(name: str, parameter: str, default: str, text: str) -> _Decorator:
+    """Add an option that takes a length of time.
+
+    Args:
+        name: of the option.
+        parameter: what the command takes it as, in milliseconds.
+        default: as it would be typed.
+        text: its help.
+    """
+    return click.option(
+        name,
+        parameter,
+        metavar="TIME",
+        default=default,
+        show_default=True,
+        callback=parsed(parse_duration),
+        help=text,
+    )
+
+
+def time_options(since: str, until: str) -> _Decorator:
+    """Add `--since` and `--until`; the command takes ``since_ms`` and ``until_ms``.
+
+    Args:
+        since: help of the first,
+        until: and of the second.
+    """
+
+    def add(asked: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(asked)
+        def command(*, since_ms: int | None, until_ms: int | None, **rest: Any) -> Any:
+            if since_ms is not None and until_ms is not None and since_ms > until_ms:
+                raise click.UsageError("--since wants an earlier time than --until")
+            return asked(since_ms=since_ms, until_ms=until_ms, **rest)
+
+        return _time_option("since", since)(_time_option("until", until)(command))
+
+    return add
+
+
+def _time_option(name: str, text: str) -> _Decorator:
+    return click.option(
+        f"--{name}", f"{name}_ms", metavar="TIME", callback=parsed(parse_time), help=text
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SparkChoice:
+    """What the options say.
+
+    Attributes:
+        master: URL of Spark's master; None: by default.
+        settings: of Spark, by name.
+    """
+
+    master: str | None
+    settings: Mapping[str, str]
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The options, as they were given; values that are secret are "..."."""
+        from kgroup.redaction import is_secret, redact
+
+        found = [] if self.master is None else ["--master", self.master]
+        for name, value in self.settings.items():
+            shown = "..." if is_secret(name) or redact(value) != value else value
+            found += ["--spark-conf", f"{name}={shown}"]
+        return found
+
+
+def spark_options(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--master` and `--spark-conf`; the command takes ``spark: SparkChoice``.
+
+    Args:
+        default: what happens without a master, for people.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_spark(*, master: str | None, settings: Mapping[str, str], **rest: Any) -> Any:
+            return command(spark=SparkChoice(master, settings), **rest)
+
+        master_option = click.option(
+            "--master",
+            metavar="URL",
+            help="Spark's master to do the work, such as local[4] or spark://host:7077.  "
+            f"[default: {default}]",
+        )
+        setting_option = click.option(
+            "--spark-conf",
+            "settings",
+            metavar="NAME=VALUE",
+            multiple=True,
+            callback=parsed(_parse_settings),
+            help="A setting of Spark. Repeat it for more.",
+        )
+        return master_option(setting_option(with_spark))
+
+    return decorate
+
+
+def _parse_settings(texts: Sequence[str]) -> Mapping[str, str]:
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise ValueError(f"expected NAME=VALUE, found {text!r}")
+        settings[name] = value
+    return settings

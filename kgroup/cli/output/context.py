@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kgroup.cli.output.form import Output
 from kgroup.errors import (
     BrokerError,
     ExitStatus,
@@ -25,6 +25,29 @@ if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.report import Report
     from kgroup.render.sheet import Sheet
+
+
+FORMS = (
+    *("table", "json", "jsonl", "csv", "tsv"),
+    *("markdown", "github", "html", "rst", "latex", "jira", "mediawiki", "asciidoc", "grid"),
+)
+"""Tables of the second row are for documents; see `kgroup.render.markup.MARKUPS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What the output options say.
+
+    Attributes:
+        form: one of `FORMS`.
+        columns: names chosen, in order; empty: those that the form has by default.
+        headers: whether tables, csv and tsv begin with the names of their columns.
+    """
+
+    form: str
+    columns: tuple[str, ...]
+    headers: bool
+
 
 MAX_LINES = 20
 """Problems of one kind of trouble told one by one on standard error."""

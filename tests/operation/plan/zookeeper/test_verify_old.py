@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cli.option.plan_file import read_plan_file
 from kgroup.errors import ExitStatus, UsageError
 from kgroup.model.group import Group, GroupState, GroupType, Member, Subscription
 from kgroup.model.zookeeper import ZookeeperTree
@@ -17,6 +16,7 @@ from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
 from kgroup.operation.plan.new_consumer import plan_new_consumer
 from kgroup.operation.plan.plan import Plan
+from kgroup.operation.plan.plan_file import read_plan_file
 from kgroup.operation.plan.verify import StepCheck, StepProgress, verify_step
 from kgroup.operation.plan.zookeeper_group import plan_old
 from kgroup.render.document import document, json_rows

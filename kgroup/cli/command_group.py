@@ -1,0 +1,206 @@
+"""Groups of commands: lazily imported ones, and one with a command for lines that name none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from kgroup.errors import ExitStatus
+
+_DEFAULT = "GROUP"
+"""Stands for the command of a line that names none; in capitals, so that none is called so."""
+_TYPED = "kgroup.typed"
+
+
+class CommandGroup(click.Group):
+    """A group of commands, in the order in which they were added.
+
+    Without a command it writes its help to standard error: that is wrong usage.
+
+    Args:
+        path: all words of the command, as they are typed.
+        text: its help.
+        metavar: what follows the path in the usage line.
+    """
+
+    def __init__(
+        self, path: str, text: str, metavar: str = "COMMAND [ARGS]...", **options: Any
+    ) -> None:
+        super().__init__(
+            path.rpartition(" ")[2],
+            help=text,
+            callback=_show_help,
+            invoke_without_command=True,
+            subcommand_metavar=metavar,
+            epilog=f"Run '{path} COMMAND --help' for the options and examples of a command.",
+            **options,
+        )
+
+    def help_lines(self) -> Mapping[str, str]:
+        """Return the first line of each command's help, by the command's name."""
+        return {name: (each.help or "").partition("\n")[0] for name, each in self.commands.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands in their order; click would sort them."""
+        return list(self.help_lines())
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command, and have a usage error name the command.
+
+        click leaves that out where the last option has no value.
+        """
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if error.ctx is None:
+                name = ctx.invoked_subcommand
+                is_known = name is not None and name in self.help_lines()
+                command = self.get_command(ctx, name) if name is not None and is_known else None
+                error.ctx = ctx if command is None else click.Context(command, ctx, name)
+            raise
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, each with the first line of its help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([*self.help_lines().items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Suggest commands or options."""
+        commands = [
+            CompletionItem(name, help=text)
+            for name, text in self.help_lines().items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name the one that may have been meant."""
+        names = self.help_lines()
+        is_known = args[0] in names or args[0] == _DEFAULT
+        if not is_known and not args[0].startswith("-") and not ctx.resilient_parsing:
+            text = meant(args[0], names)
+            if args[0] == "help":
+                words = [ctx.command_path, *filter(names.__contains__, args[1:2]), "--help"]
+                text = f"No such command 'help'. Did you mean {' '.join(words)}?"
+            root = ctx.find_root().command
+            if ctx.parent and isinstance(root, CommandGroup) and args[0] in root.help_lines():
+                text = f"No such command {args[0]!r}. Did you mean kgroup {args[0]}?"
+            raise click.UsageError(text or f"No such command {args[0]!r}.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+CommandTable = Mapping[str, tuple[str, str]]
+"""Name of each command -> module in `kgroup.cli` that defines ``command``, and its line of help."""
+
+
+class LazyGroup(CommandGroup):
+    """A group that imports a command to run it, and not for the group's help."""
+
+    def __init__(self, path: str, text: str, table: CommandTable, **options: Any) -> None:
+        super().__init__(path, text, **options)
+        self._table = table
+
+    def help_lines(self) -> Mapping[str, str]:
+        """Return the lines of the table."""
+        return {name: text for name, (_, text) in self._table.items()}
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in self._table:
+            return None
+        command = import_module(f"kgroup.cli.{self._table[cmd_name][0]}").command
+        assert isinstance(command, click.Command)
+        return command
+
+
+class DefaultGroup(CommandGroup):
+    """A group with a command for lines whose first word is none of its commands."""
+
+    default: DefaultCommand
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert a name before a line that names no command."""
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, or the default."""
+        return self.default if cmd_name == _DEFAULT else super().get_command(ctx, cmd_name)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the default, and the commands."""
+        self.default.format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples of the default, and how to show the help of a command."""
+        self.default.format_epilog(ctx, formatter)
+        super().format_epilog(ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Suggest commands, groups, or options of the default."""
+        commands = [
+            CompletionItem(name, help=text)
+            for name, text in self.help_lines().items()
+            if name.startswith(incomplete)
+        ]
+        with self.default.make_context(ctx.info_name, [], ctx, resilient_parsing=True) as line:
+            (groups,) = (each for each in self.default.params if isinstance(each, click.Argument))
+            rest = groups.shell_complete(line, incomplete) if incomplete[:1] != "-" else []
+            return commands + rest + self.default.shell_complete(line, incomplete)
+
+
+class DefaultCommand(click.Command):
+    """The command of a group for lines that name none: it has the group's name and place."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Make the context below the parent of the group."""
+        if parent is None or not isinstance(group := parent.command, CommandGroup):
+            return super().make_context(info_name, args, parent, **extra)
+        if group.name != self.name:
+            return super().make_context(info_name, args, parent, **extra)
+        text = meant(args[0], group.help_lines()) if args else None
+        try:
+            return super().make_context(parent.info_name, args, parent.parent, **extra)
+        except click.UsageError as error:  # of options that another command has
+            if text is None:
+                raise
+            raise click.UsageError(text, parent) from error
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the line, and keep it as it was typed."""
+        ctx.meta[_TYPED] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def typed(self, ctx: click.Context) -> Mapping[str, Any]:
+        """Return the typed texts of options and arguments, by the names of parameters."""
+        texts, _, _ = self.make_parser(ctx).parse_args([*ctx.meta[_TYPED]])
+        return texts
+
+
+def meant(word: str, names: Collection[str]) -> str | None:
+    """Name the commands that an unknown word may stand for; None if none is similar."""
+    from difflib import get_close_matches
+
+    close = () if word in names else get_close_matches(word, names)
+    return f"No such command {word!r}. Did you mean {' or '.join(close)}?" if close else None
+
+
+@click.pass_context
+def _show_help(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(ExitStatus.USAGE)

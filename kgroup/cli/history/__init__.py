@@ -1,1 +1,0 @@
-"""The commands of `kgroup history`, one module each."""

@@ -1,1 +1,0 @@
-"""The commands of `kgroup members`, a module each."""

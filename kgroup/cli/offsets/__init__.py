@@ -1,1 +1,0 @@
-"""The commands of `kgroup offsets`, a module each."""

@@ -1,1 +1,0 @@
-"""The commands of `kgroup plan`, one module each."""

@@ -1,1 +1,0 @@
-"""The commands of `kgroup zk`, one module each."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgroup.operation.describe import describe
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker, broker
 from tests.record.clients import ASSIGNOR, java, join_java, make_topics, settle
@@ -143,7 +143,7 @@ def start_streams(apps: Session, work: Path) -> None:
 
 def _await_lag_0(server: Broker, group_id: str) -> None:
     """Wait until a group has committed all there is: nothing changes after that."""
-    with Cluster(server.bootstrap, of_silence=True) as source:
+    with LiveCluster(server.bootstrap, of_silence=True) as source:
 
         def lags() -> set[int | None]:
             (group,) = describe(source, [group_id], log_budget=0).data

@@ -22,7 +22,7 @@ from typing import Any
 
 from kgroup.model.group import Group
 from kgroup.source.base import Question
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.maven import run_java
 from tests.broker.servers import Broker
 from tests.record.clients import join_java, settle
@@ -93,7 +93,7 @@ class MovedGroup(ABC):
 
     def look(self) -> Group:
         """Return the group as it is now."""
-        with Cluster(self._server.bootstrap) as cluster:
+        with LiveCluster(self._server.bootstrap) as cluster:
             return cluster.read([self.group], _GENERATION).image.groups[self.group]
 
     def generation(self) -> int:

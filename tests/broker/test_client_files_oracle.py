@@ -11,7 +11,7 @@ import pytest
 
 from kgroup.errors import UsageError
 from kgroup.source.config.client_config import FOLLOWED, PASSED_OVER, UNFOLLOWED
-from kgroup.source.config.client_setting import Setting
+from kgroup.source.config.client_setting import ClientSetting
 from kgroup.source.config.properties_file import parse_properties
 from kgroup.source.config.sasl import parse_jaas
 from tests.broker.maven import compile_java, run_java
@@ -138,7 +138,7 @@ def _java_pairs(answer: str) -> dict[str, str] | None:
 
 def _our_jaas(text: str) -> list[str] | None:
     try:
-        module = parse_jaas(Setting("test.jaas", text, "test"))
+        module = parse_jaas(ClientSetting("test.jaas", text, "test"))
     except UsageError:
         return None
     options = sorted(module.options.items(), key=lambda item: item[0].encode("utf-16-be"))

@@ -19,7 +19,7 @@ from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.group import find_group, read_group
 from kgroup.operation.assign.what_if import AddedMembers
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.servers import Broker, broker
 from tests.record.clients import ASSIGNOR, java, join_java, settle
 from tests.record.raw import await_coordinator, create_topics
@@ -52,7 +52,7 @@ NEW_CONFIG = {
 class Cluster1:
     server: Broker
     clients: Session
-    source: Cluster
+    source: LiveCluster
 
 
 @pytest.fixture(scope="module", params=STRATEGIES)
@@ -65,7 +65,7 @@ def live(
     with (
         broker(version, work, config=config) as server,
         java(Recording("assign", work), server, "Consumers") as clients,
-        Cluster(server.bootstrap, of_silence=True) as source,
+        LiveCluster(server.bootstrap, of_silence=True) as source,
     ):
         with Wire(version, server.bootstrap) as wire:
             await_coordinator(wire)

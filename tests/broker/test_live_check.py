@@ -22,7 +22,7 @@ from kafka.structs import OffsetAndMetadata
 from kgroup.operation.check.check import Request, check
 from kgroup.operation.check.look import Thresholds
 from kgroup.operation.check.rule import Basis, Finding, Rule
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from kgroup.source.log.source import LogDir
 from tests.broker.group_tools import consumer_groups
 from tests.broker.live_groups import MODERN_CONFIG, NEW, STICKY
@@ -75,7 +75,7 @@ class Live:
     ) -> Sequence[Finding]:
         """Check groups, twice where something is to happen meanwhile."""
         request = Request(groups, rules=frozenset(rules), limits=limits)
-        with Cluster(self.server.bootstrap, of_silence=True) as source:
+        with LiveCluster(self.server.bootstrap, of_silence=True) as source:
             audit = check(source, request, now_ms, meanwhile)
         assert audit.report.errors == ()
         assert len(audit.groups) == len(groups)
@@ -510,7 +510,7 @@ def test_a_classic_static_member_that_does_not_come_back(live: Live) -> None:
 
     def leave() -> None:
         live.clients.call("leave", name="static-1")
-        with Cluster(live.server.bootstrap, of_silence=True) as source:
+        with LiveCluster(live.server.bootstrap, of_silence=True) as source:
             until(lambda: not source.read(["static"]).image.groups["static"].members)
 
     found = live.findings("static", meanwhile=leave, rules=[Rule.MISSING_STATIC_MEMBER])
@@ -662,7 +662,7 @@ def test_two_brokers(tmp_path: Path) -> None:
                 commit(wire, f"group-{number}", {("orders", 0): 0})
 
         def found() -> list[tuple[str, str]]:
-            with Cluster(leader.bootstrap, of_silence=True) as source:
+            with LiveCluster(leader.bootstrap, of_silence=True) as source:
                 report = check(source, Request(), now_ms).report
             return [(each.code, each.reason) for each in report.data if each.group_id is None]
 
@@ -671,7 +671,7 @@ def test_two_brokers(tmp_path: Path) -> None:
             f"Broker {leader.broker_id} coordinates 20 of 20 groups; 10 are the mean of 2 brokers.",
         )
         one = ("offsets-topic", "One partition: one broker coordinates all groups.")
-        with Cluster(leader.bootstrap, of_silence=True) as source:
+        with LiveCluster(leader.bootstrap, of_silence=True) as source:
             limits = Thresholds(coordinated=1.9)
             report = check(source, Request(limits=limits), now_ms).report
         about_brokers = [each for each in report.data if each.group_id is None]

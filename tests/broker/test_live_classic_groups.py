@@ -14,7 +14,7 @@ from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.source.base import ClusterSource, Question
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from kgroup.source.log.source import LogDir
 from tests.broker.group_tools import Table, consumer_groups, number
 from tests.broker.maven import version_tuple
@@ -62,7 +62,7 @@ class Live:
     """
 
     server: Broker
-    source: Cluster
+    source: LiveCluster
     settled: tuple[str, ...]
 
     def tool(self, *arguments: str) -> Table:
@@ -90,7 +90,7 @@ def live(
         broker(version, work, config=CONFIG) as server,
         java(recording, server, "Consumers", "Producers") as clients,
         Wire(version, server.bootstrap) as wire,
-        Cluster(server.bootstrap, of_silence=True) as source,
+        LiveCluster(server.bootstrap, of_silence=True) as source,
     ):
         make_topics(recording, server, clients, TOPICS)
         settled = tuple(

@@ -14,7 +14,7 @@ import pytest
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.operation.describe import describe
 from kgroup.source.base import GroupSource
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from kgroup.source.log.source import LogDir
 from tests.broker.live_groups import LiveGroups, live_groups
 from tests.cli.command_line import Cli
@@ -37,11 +37,11 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveGroups]:
 
 @pytest.fixture(scope="module")
 def sources(live: LiveGroups, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
-    with Cluster(live.server.bootstrap, of_silence=True) as cluster:
+    with LiveCluster(live.server.bootstrap, of_silence=True) as cluster:
         yield sources_of(live, cluster, tmp_path_factory.mktemp)
 
 
-def sources_of(live: LiveGroups, cluster: Cluster, folder: Callable[[str], Path]) -> Sources:
+def sources_of(live: LiveGroups, cluster: LiveCluster, folder: Callable[[str], Path]) -> Sources:
     log_dir = LogDir([live.log_dir])
     return {
         "broker": cluster,
@@ -72,7 +72,7 @@ def test_the_same_groups(sources: Sources) -> None:
 def test_the_same_groups_of_an_older_broker(tmp_path_factory: pytest.TempPathFactory) -> None:
     with (
         live_groups("2.8.2", tmp_path_factory.mktemp("live-2.8.2")) as live,
-        Cluster(live.server.bootstrap, of_silence=True) as cluster,
+        LiveCluster(live.server.bootstrap, of_silence=True) as cluster,
     ):
         sources = sources_of(live, cluster, tmp_path_factory.mktemp)
         assert set(assert_same_groups(sources)) == CLASSIC

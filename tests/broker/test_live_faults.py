@@ -18,7 +18,7 @@ from kgroup.model.group import GroupState
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offsets_partition import offsets_partition
 from kgroup.source.base import Question
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.follower import Follower
 from tests.broker.process import HOST
 from tests.broker.proxy import RecordingProxy, why_not_harmless
@@ -66,7 +66,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
 
 
 def test_all_brokers_are_asked(brokers: Brokers) -> None:
-    with Cluster(brokers[0].bootstrap) as source:
+    with LiveCluster(brokers[0].bootstrap) as source:
         for question in (Question(members=False), Question()):
             reading = source.read(question=question)
             assert reading.problems == ()
@@ -88,9 +88,9 @@ def test_any_bootstrap_server_that_answers_will_do(brokers: Brokers) -> None:
     with socket.socket() as unused:
         unused.bind((HOST, 0))
         dead = f"{HOST}:{unused.getsockname()[1]}"
-        with Cluster(f"{dead}, {brokers[1].bootstrap}") as source:
+        with LiveCluster(f"{dead}, {brokers[1].bootstrap}") as source:
             assert list(source.read().image.groups) == GROUPS
-        with Cluster([dead]) as source, pytest.raises(BrokerError) as raised:
+        with LiveCluster([dead]) as source, pytest.raises(BrokerError) as raised:
             source.read()
     assert raised.value.kind == "unreachable"
     assert dead in str(raised.value)
@@ -101,16 +101,16 @@ def test_bootstrap_server_that_accepts_and_is_silent(brokers: Brokers) -> None:
         silent.bind((HOST, 0))
         silent.listen()
         address = f"{HOST}:{silent.getsockname()[1]}"
-        with Cluster(address, timeout_s=1) as source, pytest.raises(BrokerError) as raised:
+        with LiveCluster(address, timeout_s=1) as source, pytest.raises(BrokerError) as raised:
             source.read()
         assert raised.value.kind == "silent"
-        with Cluster([address, brokers[0].bootstrap], timeout_s=6) as source:
+        with LiveCluster([address, brokers[0].bootstrap], timeout_s=6) as source:
             assert list(source.read().image.groups) == GROUPS
 
 
 def test_no_broker_is_sent_more_than_questions(brokers: Brokers) -> None:
     with RecordingProxy([server.port for server in brokers]) as proxy:
-        with Cluster(proxy.bootstrap) as source:
+        with LiveCluster(proxy.bootstrap) as source:
             assert list(source.read().image.groups) == GROUPS
             assert list(source.read(GROUPS).image.groups) == GROUPS
             assert source.log_ranges({("orders", 0), ("orders", 2)}).problems == ()
@@ -131,13 +131,13 @@ def silenced(server: Broker) -> Iterator[None]:
 
 
 def test_one_silent_broker_costs_its_own_groups_only(brokers: Brokers) -> None:
-    with Cluster(brokers[0].bootstrap) as source:
+    with LiveCluster(brokers[0].bootstrap) as source:
         homes = {
             group_id: placement.coordinator
             for group_id, placement in source.placements(GROUPS).items()
         }
     others = [name for name, home in homes.items() if home is not None and home.id != 3]
-    with silenced(brokers[2]), Cluster(brokers[0].bootstrap, timeout_s=3) as source:
+    with silenced(brokers[2]), LiveCluster(brokers[0].bootstrap, timeout_s=3) as source:
         reading = source.read()
         ranges = source.log_ranges({("orders", number) for number in range(3)})
     assert list(reading.image.groups) == others
@@ -172,7 +172,7 @@ def test_the_doctor_tells_which_broker_is_silent(brokers: Brokers, cli: Cli) -> 
 
 
 def test_a_snapshot_keeps_what_the_others_say(brokers: Brokers, cli: Cli, tmp_path: Path) -> None:
-    with Cluster(brokers[0].bootstrap) as source:
+    with LiveCluster(brokers[0].bootstrap) as source:
         placed = source.placements(GROUPS).items()
     others = [name for name, home in placed if home.coordinator and home.coordinator.id != 3]
     file = tmp_path / "some.json"
@@ -196,7 +196,7 @@ def test_a_snapshot_keeps_what_the_others_say(brokers: Brokers, cli: Cli, tmp_pa
 
 
 def test_the_records_of_one_silent_broker_are_missing(brokers: Brokers, cli: Cli) -> None:
-    with Cluster(brokers[0].bootstrap) as source:
+    with LiveCluster(brokers[0].bootstrap) as source:
         leaders = {
             number: partition.leader
             for number, partition in source.view([OFFSETS]).topics[OFFSETS].partitions.items()
@@ -223,7 +223,7 @@ def test_coordinator_dies_between_two_requests(brokers: Brokers) -> None:
     """
     with (
         Follower(f"{brokers[0].bootstrap},{brokers[1].bootstrap}", "--from-offset", "0") as records,
-        Cluster(brokers[0].bootstrap, timeout_s=60) as source,
+        LiveCluster(brokers[0].bootstrap, timeout_s=60) as source,
     ):
         records.rows(3 * len(GROUPS))
         before = source.read(GROUPS)
@@ -266,7 +266,7 @@ def test_it_comes_back(brokers: Brokers) -> None:
     brokers[1].start()
     for server in brokers:
         server.await_cluster(3)
-    with Cluster(brokers[0].bootstrap, timeout_s=60) as source:
+    with LiveCluster(brokers[0].bootstrap, timeout_s=60) as source:
         reading = source.read()
         assert (list(reading.image.groups), reading.problems) == (GROUPS, ())
         ranges = source.log_ranges({("orders", 1)})
@@ -285,7 +285,7 @@ def test_no_group_disappears_without_a_word(brokers: Brokers, cli: Cli, tmp_path
             timeout_ms=30_000,
             topics=[{"name": OFFSETS, "partitions": [only]}],
         )
-    with Cluster(brokers[0].bootstrap, timeout_s=60) as source:
+    with LiveCluster(brokers[0].bootstrap, timeout_s=60) as source:
         until(lambda: source.view([OFFSETS]).topics[OFFSETS].partitions[0].replicas == (3,))
         until(lambda: source.view([OFFSETS]).topics[OFFSETS].partitions[0].leader == 3)
         until(lambda: list(source.read().image.groups) == GROUPS)
@@ -295,7 +295,7 @@ def test_no_group_disappears_without_a_word(brokers: Brokers, cli: Cli, tmp_path
     brokers[2].kill()
     looks = 0
     while looks < 20:
-        with Cluster(brokers[looks % 2].bootstrap, timeout_s=60) as source:
+        with LiveCluster(brokers[looks % 2].bootstrap, timeout_s=60) as source:
             listed, stored = source.read(question=Question(members=False)), source.read_offsets()
         for groups, problems in (
             (listed.image.groups, listed.problems),
@@ -319,14 +319,14 @@ def test_no_group_disappears_without_a_word(brokers: Brokers, cli: Cli, tmp_path
     brokers[2].start()
     for server in brokers:
         server.await_cluster(3)
-    with Cluster(brokers[0].bootstrap, timeout_s=60) as source:
+    with LiveCluster(brokers[0].bootstrap, timeout_s=60) as source:
         reading = source.read()
         assert (list(reading.image.groups), reading.problems) == (GROUPS, ())
 
 
 def test_topic_deleted_while_groups_are_described(brokers: Brokers) -> None:
     """Last, for the topic is gone then. The coordinator forgets its commits after a while."""
-    with Cluster(brokers[0].bootstrap) as source, Wire(VERSION, brokers[0].bootstrap) as wire:
+    with LiveCluster(brokers[0].bootstrap) as source, Wire(VERSION, brokers[0].bootstrap) as wire:
         assert len(source.read(GROUPS).image.groups) == len(GROUPS)
         topic = {"name": "orders", "topic_id": None}
         wire.call("DeleteTopics", topics=[topic], timeout_ms=30_000)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.servers import broker
 
 POLICY, PROTOCOLS = "group.consumer.migration.policy", "group.coordinator.rebalance.protocols"
@@ -24,7 +24,10 @@ def test_features_of(
     tmp_path: Path, version: str, has_api: bool, level: int | None, settings: dict[str, str]
 ) -> None:
     config = {POLICY: "upgrade"} if POLICY in settings else {}
-    with broker(version, tmp_path, config=config) as server, Cluster(server.bootstrap) as cluster:
+    with (
+        broker(version, tmp_path, config=config) as server,
+        LiveCluster(server.bootstrap) as cluster,
+    ):
         found = cluster.features(server.broker_id)
         reading = cluster.broker_settings([POLICY, PROTOCOLS])
     assert (68 in found.apis) is has_api

@@ -13,7 +13,7 @@ import pytest
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Task
 from kgroup.operation.assign.group import read_group
 from kgroup.source.base import Question
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.group_tools import consumer_groups, number, share_groups, streams_groups
 from tests.broker.live_groups import (
     MODERN_CONFIG,
@@ -31,7 +31,7 @@ from tests.record.wire import Wire
 
 VERSION = "4.3.1"
 FETCH = 1
-Live = tuple[Broker, Cluster]
+Live = tuple[Broker, LiveCluster]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         java(recording, server, "Consumers", "Producers", "ShareConsumers") as clients,
         java(recording, server, "StreamsApps", artifacts="streams") as apps,
         Wire(VERSION, server.bootstrap) as wire,
-        Cluster(server.bootstrap, of_silence=True) as source,
+        LiveCluster(server.bootstrap, of_silence=True) as source,
     ):
         make_topics(recording, server, clients, TOPICS)
         start_streams(apps, work)
@@ -225,7 +225,7 @@ def tasks_text(kind: str, tasks: tuple[Task, ...]) -> str:
 def test_a_dry_run_reads_of_the_log_only_what_it_needs(live: Live) -> None:
     """The leader of a classic group, not when offsets were committed; nothing of other groups."""
     server, _ = live
-    with RecordingProxy([server.port]) as proxy, Cluster(proxy.bootstrap) as source:
+    with RecordingProxy([server.port]) as proxy, LiveCluster(proxy.bootstrap) as source:
         read = read_group(source, "racks")
         assert {member.client_id for member in read.data[0].members} == {"racks-1", "racks-2"}
         assert FETCH not in {request.api_key for request in proxy.requests}

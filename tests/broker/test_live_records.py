@@ -16,8 +16,8 @@ from kafka.structs import OffsetAndMetadata
 from pyarrow import parquet
 
 from kgroup.model.problem import Problem
-from kgroup.source.broker.live_log import LiveLogs, Start
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.live_log import LiveLogs, StartPosition
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.follower import Follower
 from tests.broker.maven import version_tuple
 from tests.broker.proxy import RecordingProxy, why_not_harmless
@@ -174,20 +174,20 @@ def test_parquet(live: Live, cli: Cli, tmp_path: Path) -> None:
 
 
 def test_less_is_fetched_where_it_is_known_where_to_begin(live: Live, tmp_path: Path) -> None:
-    def fetched(start: Start) -> int:
-        with Cluster(live.server.bootstrap) as cluster:
+    def fetched(start: StartPosition) -> int:
+        with LiveCluster(live.server.bootstrap) as cluster:
             topic = cluster.offsets_log(tmp_path)
             for log in LiveLogs(topic, list(topic.leaders), start):
                 assert not isinstance(log, Problem)
             return topic.bytes_copied
 
-    everything = fetched(Start())
+    everything = fetched(StartPosition())
     assert everything == sum(
         path.stat().st_size for path in live.server.log_dir.glob("__consumer_offsets-*/*.log")
     )
-    assert 0 < fetched(Start(time_ms=live.middle_ms)) < everything
-    assert 0 < fetched(Start(offset=5)) < everything
-    assert fetched(Start(at_end=True)) == 0
+    assert 0 < fetched(StartPosition(time_ms=live.middle_ms)) < everything
+    assert 0 < fetched(StartPosition(offset=5)) < everything
+    assert fetched(StartPosition(at_end=True)) == 0
     assert list(tmp_path.iterdir()) == []
 
 

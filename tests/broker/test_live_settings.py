@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.servers import broker
 from tests.record.raw import configure_group
 from tests.record.wire import Wire
@@ -20,7 +20,7 @@ OF_GROUP = "consumer.session.timeout.ms"
 def test_brokers_tell_their_settings(version: str, tmp_path: Path) -> None:
     with (
         broker(version, tmp_path, config={LONGEST: "234567"}) as server,
-        Cluster(server.bootstrap) as cluster,
+        LiveCluster(server.bootstrap) as cluster,
     ):
         reading = cluster.broker_settings([LONGEST, "no.such.setting"])
         assert reading.brokers == {server.broker_id: {LONGEST: "234567"}}
@@ -36,7 +36,7 @@ def test_brokers_tell_their_settings(version: str, tmp_path: Path) -> None:
 
 
 def test_brokers_before_0_11_tell_none(tmp_path: Path) -> None:
-    with broker("0.10.2.2", tmp_path) as server, Cluster(server.bootstrap) as cluster:
+    with broker("0.10.2.2", tmp_path) as server, LiveCluster(server.bootstrap) as cluster:
         reading = cluster.broker_settings([LONGEST])
         assert reading.brokers == {}
         (problem,) = reading.problems

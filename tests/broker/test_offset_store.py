@@ -12,7 +12,7 @@ import pytest
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.group_tools import consumer_groups, offsets_by_kafka
 from tests.broker.maven import version_tuple
 from tests.broker.process import HOST
@@ -47,8 +47,8 @@ def server(
 
 
 @pytest.fixture
-def store(server: Broker) -> Iterator[Cluster]:
-    with Cluster(server.bootstrap, of_silence=True) as store:
+def store(server: Broker) -> Iterator[LiveCluster]:
+    with LiveCluster(server.bootstrap, of_silence=True) as store:
         yield store
 
 
@@ -60,7 +60,7 @@ class TestContract(OffsetStoreContract):
         self.removes_offsets = number >= (2, 4)
 
 
-def test_kafkas_own_tool_reads_what_was_written(server: Broker, store: Cluster) -> None:
+def test_kafkas_own_tool_reads_what_was_written(server: Broker, store: LiveCluster) -> None:
     wanted = {("orders", 0): 0, ("orders", 2): 5, ("payments", 0): LARGEST}
     assert store.write_offsets({"told": changes_to(wanted)}) == ()
     assert offsets_by_kafka(server, "told") == wanted
@@ -70,7 +70,7 @@ def test_kafkas_own_tool_reads_what_was_written(server: Broker, store: Cluster) 
     assert "told" not in {row["group"] for row in groups}
 
 
-def test_what_kafkas_own_tool_wrote_is_what_was_there(server: Broker, store: Cluster) -> None:
+def test_what_kafkas_own_tool_wrote_is_what_was_there(server: Broker, store: LiveCluster) -> None:
     store.write_offsets({"moved": changes_to({("orders", 0): 7, ("orders", 1): 8})})
     consumer_groups(
         server.version,
@@ -89,7 +89,7 @@ def test_what_kafkas_own_tool_wrote_is_what_was_there(server: Broker, store: Clu
     assert offsets_by_kafka(server, "moved") == found, "nothing was written"
 
 
-def test_members_alone_commit(server: Broker, store: Cluster) -> None:
+def test_members_alone_commit(server: Broker, store: LiveCluster) -> None:
     """A classic group, whose broker would refuse too."""
     member = RawMember(server.version, server.bootstrap, "member")
     names = ["orders"]
@@ -125,7 +125,9 @@ def test_members_alone_commit(server: Broker, store: Cluster) -> None:
     member.close()
 
 
-def test_who_has_taken_the_place_of_a_static_member_stays(server: Broker, store: Cluster) -> None:
+def test_who_has_taken_the_place_of_a_static_member_stays(
+    server: Broker, store: LiveCluster
+) -> None:
     """Kafka before 2.3 knows no static members, and 2.3 does not tell which members are static."""
     if version_tuple(server.version) < (2, 4):
         return
@@ -205,7 +207,7 @@ def test_a_connection_that_breaks_in_a_commit(server: Broker, is_passed_on: bool
         assert len(sent) == (1 if is_passed_on else 2)
 
 
-def test_what_is_wrong_with_a_partition_is_told_of_it(server: Broker, store: Cluster) -> None:
+def test_what_is_wrong_with_a_partition_is_told_of_it(server: Broker, store: LiveCluster) -> None:
     """The others of the group are committed. 1.1.1 does not ask how many partitions there are."""
 
     def wanted(topic: str, partition: int, metadata: str = "") -> OffsetChange:
@@ -267,7 +269,7 @@ def test_only_named_groups_are_written(server: Broker) -> None:
         assert [why_not_harmless(each, server.version) for each in later] == [None] * len(later)
 
 
-def test_times_of_commits_are_in_the_log(store: Cluster) -> None:
+def test_times_of_commits_are_in_the_log(store: LiveCluster) -> None:
     before = time.time_ns() // 1_000_000
     store.write_offsets({"timed": changes_to({("orders", 0): 1})})
     (offset,) = store.read_offsets(["timed"], log_budget=32 << 20).offsets["timed"]
@@ -283,11 +285,11 @@ def test_times_of_commits_are_in_the_log(store: Cluster) -> None:
 @contextmanager
 def _interfered(
     server: Broker, api_key: int, happens: Callable[[Request], object]
-) -> Iterator[tuple[Cluster, RecordingProxy]]:
+) -> Iterator[tuple[LiveCluster, RecordingProxy]]:
     """Have something happen before requests of a kind reach the broker."""
     with RecordingProxy([server.port]) as proxy:
         proxy.before[api_key] = happens
-        with Cluster(proxy.bootstrap, of_silence=True) as store:
+        with LiveCluster(proxy.bootstrap, of_silence=True) as store:
             yield store, proxy
 
 

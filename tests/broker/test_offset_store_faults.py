@@ -14,7 +14,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, R
 from kgroup.errors import ExitStatus, ProblemKind
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.plan import Result, carry_out
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.process import HOST, running
 from tests.broker.proxy import RecordingProxy, Request
 from tests.broker.secure_broker import PASSWORD, VERSION, SecureBroker
@@ -72,7 +72,7 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
                 server.kill()
 
         proxy.before[OFFSET_COMMIT] = kills
-        with Cluster(proxy.bootstrap, timeout_s=3) as store:
+        with LiveCluster(proxy.bootstrap, timeout_s=3) as store:
             problems = store.write_offsets(dict.fromkeys(names, changes_to(wanted)))
         assert sorted(str(problem.group_id) for problem in problems) == names
         unknown = {each.group_id for each in problems if each.kind is ProblemKind.UNKNOWN_END}
@@ -81,7 +81,7 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
         server.restart()
         with Wire(server.version, server.bootstrap) as wire:
             await_coordinator(wire)
-        with Cluster(server.bootstrap, of_silence=True) as store:
+        with LiveCluster(server.bootstrap, of_silence=True) as store:
             there = store.read_offsets(regex=re.compile("import-.*")).offsets
             assert all(essence(each) == wanted for each in there.values()), "half written"
             assert len(there) >= KILLED_AT - 10
@@ -117,10 +117,10 @@ def test_a_coordinator_that_dies_hands_its_groups_over(tmp_path: Path) -> None:
                 victim.kill()
 
         proxy.before[OFFSET_COMMIT] = kills
-        with Cluster(proxy.bootstrap, timeout_s=60, of_silence=True) as store:
+        with LiveCluster(proxy.bootstrap, timeout_s=60, of_silence=True) as store:
             assert store.write_offsets(dict.fromkeys(names, changes_to(wanted))) == ()
         assert len(commits) > GROUPS, "some were sent again"
-        with Cluster(alive[0].bootstrap, timeout_s=60, of_silence=True) as store:
+        with LiveCluster(alive[0].bootstrap, timeout_s=60, of_silence=True) as store:
             offsets = store.read_offsets(names).offsets
         assert {name: essence(each) for name, each in offsets.items()} == dict.fromkeys(
             names, wanted
@@ -151,8 +151,8 @@ BOTH = (("orders", 0), ("payments", 0))
 WANTED = changes_to(dict.fromkeys(BOTH, 2), dict.fromkeys(BOTH, 1))
 
 
-def _logged_in(server: SecureBroker, user: str) -> Cluster:
-    return Cluster(
+def _logged_in(server: SecureBroker, user: str) -> LiveCluster:
+    return LiveCluster(
         f"{HOST}:{server.ports['SASL']}",
         security_protocol="SASL_PLAINTEXT",
         sasl_mechanism="PLAIN",
@@ -210,7 +210,7 @@ def test_what_may_not_be_described_is_deleted_only_on_demand(server: SecureBroke
         plan = plan_deletion(store, ["hidden"], hidden=True)
         assert [(row.topic, row.result) for row in plan.rows] == [("orders", Result.PLANNED)]
         assert carry_out(store, plan).exit_status is ExitStatus.DONE
-    with Cluster(server.bootstrap) as store:
+    with LiveCluster(server.bootstrap) as store:
         assert store.read_offsets(["hidden"]).offsets == {}
 
 
@@ -231,6 +231,6 @@ def test_members_are_not_removed_without_the_right(server: SecureBroker) -> None
     with _logged_in(server, "reader") as store:
         (problem,) = store.remove_members("guarded", {member.member_id: None}).values()
         assert problem.kind is ProblemKind.DENIED
-    with Cluster(server.bootstrap) as store:
+    with LiveCluster(server.bootstrap) as store:
         assert store.read(["guarded"]).image.groups["guarded"].members
     member.close()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kgroup.errors import BrokerError, ProblemKind
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.group_tools import offsets_by_kafka
 from tests.broker.maven import version_tuple
 from tests.broker.servers import Broker
@@ -22,12 +22,12 @@ AT = ("orders", 0)
 
 
 @pytest.fixture
-def store(orders_broker: Broker) -> Iterator[Cluster]:
-    with Cluster(orders_broker.bootstrap, of_silence=True) as store:
+def store(orders_broker: Broker) -> Iterator[LiveCluster]:
+    with LiveCluster(orders_broker.bootstrap, of_silence=True) as store:
         yield store
 
 
-def test_members_of_the_consumer_protocol(orders_broker: Broker, store: Cluster) -> None:
+def test_members_of_the_consumer_protocol(orders_broker: Broker, store: LiveCluster) -> None:
     version, bootstrap = orders_broker.version, orders_broker.bootstrap
     member = RawConsumer(version, bootstrap, "member", "modern", instance_id="pod-1")
     member.join(["orders"])
@@ -57,7 +57,7 @@ def test_members_of_the_consumer_protocol(orders_broker: Broker, store: Cluster)
     assert store.read_offsets(["modern"]).offsets == {}
 
 
-def test_the_group_with_an_empty_id(store: Cluster) -> None:
+def test_the_group_with_an_empty_id(store: LiveCluster) -> None:
     """Kafka 4 answers ConsumerGroupDescribe for it with INVALID_GROUP_ID."""
     there = {AT: 1}
     absent = store.read([""])
@@ -73,7 +73,9 @@ def test_the_group_with_an_empty_id(store: Cluster) -> None:
     assert store.delete_groups([""]) == ()
 
 
-def test_a_member_of_the_consumer_protocol_by_its_id(orders_broker: Broker, store: Cluster) -> None:
+def test_a_member_of_the_consumer_protocol_by_its_id(
+    orders_broker: Broker, store: LiveCluster
+) -> None:
     member = RawConsumer(orders_broker.version, orders_broker.bootstrap, "member", "by-id")
     member.join(["orders"])
     assert store.write_offsets({"by-id": changes_to({AT: 5})}) != ()
@@ -83,7 +85,7 @@ def test_a_member_of_the_consumer_protocol_by_its_id(orders_broker: Broker, stor
     assert store.write_offsets({"by-id": changes_to({AT: 5})}) == ()
 
 
-def test_share_groups_commit_no_offsets(orders_broker: Broker, store: Cluster) -> None:
+def test_share_groups_commit_no_offsets(orders_broker: Broker, store: LiveCluster) -> None:
     member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     with Wire(orders_broker.version, orders_broker.bootstrap) as wire:
 
@@ -116,7 +118,7 @@ def test_every_version(every_broker: Broker) -> None:
     topic = "offset-store"
     every_broker.create_topic(topic, 2)
     at, other = (topic, 0), (topic, 1)
-    with Cluster(every_broker.bootstrap, of_silence=True) as store:
+    with LiveCluster(every_broker.bootstrap, of_silence=True) as store:
         assert store.write_offsets({"offset-store": changes_to({at: 5, other: 6})}) == ()
         assert store.write_offsets({"offset-store": changes_to({at: 0}, {at: 5})}) == ()
         (problem,) = store.write_offsets({"offset-store": changes_to({at: 1}, {at: 5})})

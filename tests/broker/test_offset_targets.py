@@ -22,7 +22,7 @@ from kgroup.operation.offsets.plan import OffsetPlan, Result, carry_out
 from kgroup.operation.offsets.reset import ResetTarget, ResetTo, plan_reset
 from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.source.base import Question
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from kgroup.source.offset_file import OffsetFile
 from tests.broker.group_tools import offsets_by_kafka
 from tests.broker.live_groups import MODERN_CONFIG, start_streams
@@ -57,7 +57,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Ses
         yield server, clients
 
 
-def changed(store: Cluster, plan: OffsetPlan) -> None:
+def changed(store: LiveCluster, plan: OffsetPlan) -> None:
     """Carry out a plan of which everything can be."""
     report = carry_out(store, plan)
     assert report.errors == ()
@@ -71,11 +71,11 @@ def backup(plan: OffsetPlan, folder: Path) -> OffsetFile:
     return OffsetFile(path)
 
 
-def offsets_of(store: Cluster, group_id: str) -> dict[tuple[str, int], int]:
+def offsets_of(store: LiveCluster, group_id: str) -> dict[tuple[str, int], int]:
     return essence(store.read_offsets([group_id]).offsets.get(group_id, ()))
 
 
-def has_members(store: Cluster, group_ids: Collection[str]) -> bool:
+def has_members(store: LiveCluster, group_ids: Collection[str]) -> bool:
     groups = store.read(group_ids, Question(offsets=False, log_budget=0)).image.groups
     return any(group.members for group in groups.values())
 
@@ -89,7 +89,7 @@ def test_a_streams_group(live: tuple[Broker, Session], tmp_path: Path) -> None:
     recording = Recording("streams", tmp_path)
     with (
         java(recording, server, "StreamsApps", artifacts="streams") as apps,
-        Cluster(server.bootstrap, of_silence=True) as store,
+        LiveCluster(server.bootstrap, of_silence=True) as store,
     ):
         start_streams(apps, tmp_path)
         until(lambda: ENDS.items() <= offsets_of(store, "totals").items(), every_s=0.5)
@@ -151,7 +151,7 @@ def test_a_consumer_of_kafka_python_goes_on_where_it_was_reset_to(
         return found
 
     first_offsets()
-    with Cluster(server.bootstrap, of_silence=True) as store:
+    with LiveCluster(server.bootstrap, of_silence=True) as store:
         until(lambda: not has_members(store, ["python"]))
         changed(store, plan_reset(store, store, ["python"], ResetTo(ResetTarget.LATEST)))
         assert offsets_of(store, "python") == ENDS
@@ -173,7 +173,7 @@ def test_a_consumer_of_librdkafka_goes_on_where_offsets_were_imported(
         for partition, offset in wanted.items()
     ]
     path.write_text("".join(dumps(asdict(row)) + "\n" for row in rows))
-    with Cluster(server.bootstrap, of_silence=True) as store:
+    with LiveCluster(server.bootstrap, of_silence=True) as store:
         changed(store, plan_transfer(OffsetFile(path), store, store))
         there = store.read_offsets(["rdkafka"]).offsets["rdkafka"]
         assert [(each.leader_epoch, each.metadata) for each in there] == [
@@ -282,7 +282,7 @@ def test_groups_of_the_consumer_protocol_on_several_brokers(
         settle(clients, 3, f"{group_id}-1")
         clients.call("commit", name=f"{group_id}-1", offsets="orders:0:3,payments:1:4", metadata="")
     there = {("orders", 0): 3, ("payments", 1): 4}
-    with Cluster(server.bootstrap, of_silence=True) as store:
+    with LiveCluster(server.bootstrap, of_silence=True) as store:
         places = store.placements(GROUPS)
         assert len({place.coordinator for place in places.values()}) > 1
         plan = plan_deletion(store, GROUPS, topics={"orders": None, "payments": None})

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer
 
 from kgroup.model.group import GroupState
 from kgroup.operation.plan.assignor import CLASSES
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.client.group import LibraryGroup
 from tests.broker.maven import run_java
 from tests.broker.migration import Fleet, close_to, fleet, kgroup
@@ -120,7 +120,7 @@ def test_a_group_keeps_its_session_timeout(server: Broker, tmp_path: Path) -> No
     tool, *words = shlex.split(command)
     assert tool == "kafka-configs.sh"
     run_java(server.version, "kafka.admin.ConfigCommand", words)
-    with Cluster(server.bootstrap) as cluster:
+    with LiveCluster(server.bootstrap) as cluster:
         name = "consumer.session.timeout.ms"
         assert cluster.group_settings("keeps session", [name]) == {name: "300000"}
     (plan,) = kgroup("plan", "consumer-protocol", "keeps session", *where)
@@ -191,7 +191,7 @@ def test_librdkafka_with_cooperative_sticky_is_refused(server: Broker, tmp_path:
     group.start(["b"], "cooperative-sticky")
 
     def has_data() -> bool:
-        with Cluster(server.bootstrap) as cluster:
+        with LiveCluster(server.bootstrap) as cluster:
             found = cluster.read(["rd"]).image.groups["rd"]
         is_stable = found.state is GroupState.STABLE
         return is_stable and any(each.assignment_user_data for each in found.members)

@@ -22,7 +22,7 @@ from sqlalchemy import Engine, text
 
 from kgroup.model.group import Group, GroupState
 from kgroup.source.base import Question
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.counting_member import prepare
 from tests.broker.maven import die_with_parent
 from tests.broker.migration import HABITS, kgroup
@@ -91,7 +91,7 @@ class Counters:
             raise AssertionError(f"{error}; {numbers}; {self._look()}") from None
 
     def _look(self) -> Group | None:
-        with Cluster(self._server.bootstrap) as cluster:
+        with LiveCluster(self._server.bootstrap) as cluster:
             return cluster.read([self.group], _WHO).image.groups.get(self.group)
 
     def _rests(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.broker.migration import RATE, Fleet, Happened, close_to, fleet, kgroup
 from tests.broker.servers import Broker, broker
 from tests.waiting import until
@@ -39,7 +39,7 @@ def _plan(group: Fleet, path: Path, growth: str, *arguments: str, status: int = 
 
 def _committed(group: Fleet) -> int:
     """Count the partitions that have a commit."""
-    with Cluster(group.where[1]) as cluster:
+    with LiveCluster(group.where[1]) as cluster:
         return len(cluster.read_offsets([group.group]).offsets.get(group.group, ()))
 
 

@@ -29,7 +29,7 @@ from kafka.protocol.admin.groups import ListGroupsRequest
 
 from kgroup.errors import BrokerError, KgroupError
 from kgroup.source.broker.connection import ConnectionManager, connection_error
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from kgroup.source.config.client_config import ClientConfig, client_config
 from tests.broker.maven import compile_java, run_java
 from tests.broker.process import HOST, free_port, running
@@ -439,7 +439,7 @@ def test_what_cannot_be_saved_is_not_deleted_unless_told_to(
     assert refused.status == 4
     assert "group 'doomed': not-authorized: The group may have committed offsets" in refused.err
     assert "choose --delete-hidden" in refused.err
-    with Cluster(server.bootstrap) as cluster:
+    with LiveCluster(server.bootstrap) as cluster:
         (left,) = cluster.read_offsets(["doomed"]).offsets.values()
         assert {(each.topic, each.partition): each.committed_offset for each in left} == there
         assert not (tmp_path / "b.json").exists()

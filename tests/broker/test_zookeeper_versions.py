@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.source.base import Question
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from kgroup.source.zookeeper.address import parse_address
 from kgroup.source.zookeeper.source import Zookeeper
 from tests.broker.maven import version_tuple
@@ -45,7 +45,7 @@ def test_brokers_topics_and_commits(every_broker: Broker) -> None:
             at = {(TOPIC, 0): 0, (TOPIC, 2): 0}
             commit(wire, "by-request", at, version=0)  # goes to ZooKeeper
     with (
-        Cluster(server.bootstrap, of_silence=True) as cluster,
+        LiveCluster(server.bootstrap, of_silence=True) as cluster,
         Zookeeper(parse_address(server.zookeeper.connect), of_silence=True) as zookeeper,
     ):
         told, read = cluster.view([TOPIC]), zookeeper.view([TOPIC])

@@ -18,7 +18,7 @@ GROUP = Group("live", GroupType.CLASSIC, state=GroupState.EMPTY, coordinator=BRO
 
 
 class FakeCluster:
-    """Stands in for `kgroup.source.broker.source.Cluster`; keeps what it was made with and asked.
+    """Stands in for `kgroup.source.broker.source.LiveCluster`; keeps its arguments and calls.
 
     Attributes:
         made: arguments, by name, of each that was made.
@@ -80,5 +80,5 @@ class FakeCluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     fake = FakeCluster()
-    monkeypatch.setattr("kgroup.source.broker.source.Cluster", fake)
+    monkeypatch.setattr("kgroup.source.broker.source.LiveCluster", fake)
     return fake

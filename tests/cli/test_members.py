@@ -46,7 +46,7 @@ class Live(Cluster):
 @pytest.fixture
 def live(monkeypatch: pytest.MonkeyPatch) -> Live:
     cluster = Live()
-    monkeypatch.setattr("kgroup.source.broker.source.Cluster", cluster)
+    monkeypatch.setattr("kgroup.source.broker.source.LiveCluster", cluster)
     return cluster
 
 

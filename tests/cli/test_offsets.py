@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kgroup.cli.option.execution import Execution
-from kgroup.cli.option.store import Store as ChosenStore
+from kgroup.cli.option.store import StoreChoice as ChosenStore
 from kgroup.cli.output.context import Output
 from kgroup.errors import InputError, ProblemKind
 from kgroup.model.log_range import LogRange, NextReading, Position
@@ -110,7 +110,7 @@ def test_times_are_asked_of_each_cluster(cli: Cli, monkeypatch: pytest.MonkeyPat
             asked.extend((self.name, each) for each in positions)
             return super().next_records(positions)
 
-    monkeypatch.setattr("kgroup.source.broker.source.Cluster", Named)
+    monkeypatch.setattr("kgroup.source.broker.source.LiveCluster", Named)
     line = ["offsets", "diff", "kafka:h:1", "kafka:h:2", "--all", "--times"]
     assert cli(*line).status == 5
     assert asked == [("h:1", ("t", 0, 1)), ("h:2", ("t", 0, 2))]
@@ -767,7 +767,7 @@ def test_a_cluster_beside_a_database_knows_its_log(
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr("kgroup.source.broker.source.Cluster", Beside)
+    monkeypatch.setattr("kgroup.source.broker.source.LiveCluster", Beside)
     (tmp_path / "plan.csv").write_text("invoice-batch,payments,0,3\n")
     where = f"--sql {database} -b h:1"
     for line, marks in (

@@ -44,7 +44,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         clusters.append({"bootstrap": bootstrap, **options, "of_silence": None})
         return nullcontext(LogDir((sample_log_dir(),)))
 
-    monkeypatch.setattr("kgroup.source.broker.source.Cluster", cluster)
+    monkeypatch.setattr("kgroup.source.broker.source.LiveCluster", cluster)
     return clusters
 
 

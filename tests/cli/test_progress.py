@@ -8,7 +8,7 @@ import pytest
 from kgroup.cli.command import decode_offsets
 from kgroup.cli.main import status_of
 from kgroup.cli.output import described, progress
-from kgroup.cli.output.progress import Progress
+from kgroup.cli.output.progress import ProgressLine
 from kgroup.columnar.log_reader import FileLogs, LogReader
 
 
@@ -35,7 +35,7 @@ def run() -> LogReader:
 
 def test_a_line_that_is_written_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
-    shown = Progress(writes_rows=True)
+    shown = ProgressLine(writes_rows=True)
     shown.show_rows(run())
     assert terminal.getvalue() == "\r\x1b[Kfile 2 of 3, 1,234,567 records"
     shown.clear()
@@ -57,14 +57,14 @@ def test_bytes_of_large_and_small_inputs(
     monkeypatch: pytest.MonkeyPatch, done: int, size: int, text: str
 ) -> None:
     terminal = on_terminal(monkeypatch)
-    Progress(writes_rows=True).show_bytes(done, size)
+    ProgressLine(writes_rows=True).show_bytes(done, size)
     assert terminal.getvalue() == f"\r\x1b[K{text}"
 
 
 def test_nothing_for_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     monkeypatch.setattr(progress, "FIRST_S", 1000.0)
-    shown = Progress(writes_rows=True)
+    shown = ProgressLine(writes_rows=True)
     shown.show_rows(run())
     shown.clear()
     assert terminal.getvalue() == ""
@@ -73,7 +73,7 @@ def test_nothing_for_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
     monkeypatch.setattr(terminal, "isatty", lambda: False)
-    shown = Progress(writes_rows=True)
+    shown = ProgressLine(writes_rows=True)
     shown.show_rows(run())
     shown.on_compile()
     assert terminal.getvalue() == ""
@@ -85,7 +85,7 @@ def test_nothing_between_rows_on_the_same_terminal(
 ) -> None:
     terminal = on_terminal(monkeypatch)
     monkeypatch.setattr(progress, "is_terminal", lambda: True)
-    Progress(writes_rows=writes_rows).show_rows(run())
+    ProgressLine(writes_rows=writes_rows).show_rows(run())
     assert (terminal.getvalue() != "") is is_shown
 
 
@@ -105,7 +105,7 @@ def test_nothing_between_the_rounds_of_a_watch(
 
 def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = on_terminal(monkeypatch)
-    Progress(writes_rows=True).on_compile()
+    ProgressLine(writes_rows=True).on_compile()
     assert terminal.getvalue() == (
         "kgroup: compiling the decoder for large inputs; this happens once\n"
     )

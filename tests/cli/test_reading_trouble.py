@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.cli.output.progress import Progress
+from kgroup.cli.output.progress import ProgressLine
 from kgroup.kernel import compiled
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
@@ -150,7 +150,7 @@ def test_that_compiled_code_cannot_be_kept_is_said(
     folder = tmp_path / "file" / "a"
     code, why = compiled.kept_code(folder / "kernels.o", lambda: b"code")
     assert code == b"code"
-    progress = Progress(writes_rows=True)
+    progress = ProgressLine(writes_rows=True)
     progress.finish()
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(compiled, "why_unkept", lambda: why)

@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection
 from kgroup.cli.option.source import Source
-from kgroup.cli.option.store import SqlNames, Store, parse_store
+from kgroup.cli.option.store import SqlNames, StoreChoice, parse_store
 
 NOTHING = Connection(None, None, (), None, DEFAULT_TIMEOUT_S)
 ALL = Connection(
@@ -29,9 +29,9 @@ def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("store", "words", "secrets"),
     [
-        (Store(Source(connection=NOTHING)), [], []),
+        (StoreChoice(Source(connection=NOTHING)), [], []),
         (
-            Store(Source(connection=ALL)),
+            StoreChoice(Source(connection=ALL)),
             "-b|h:1|--command-config|a b.properties|-C|prod|-X|client.id=x y|--timeout|2.5",
             ["ssl.key.password", "sasl.jaas.config"],
         ),
@@ -43,18 +43,18 @@ def without_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             "--timeout|2.5",
             ["ssl.key.password", "sasl.jaas.config"],
         ),
-        (Store(Source(connection=ALL), "o.db"), "--sql|o.db|-C|prod", []),
+        (StoreChoice(Source(connection=ALL), "o.db"), "--sql|o.db|-C|prod", []),
         (parse_store("sql", ALL, SqlNames()), "--sql|profile|-C|prod", []),
-        (Store(sql="@file"), "--sql|@file", []),
+        (StoreChoice(sql="@file"), "--sql|@file", []),
         (
-            Store(sql="postgresql://me:s3cret@h/d", names=SqlNames("t", ("offset=n",))),
+            StoreChoice(sql="postgresql://me:s3cret@h/d", names=SqlNames("t", ("offset=n",))),
             "--sql|profile|--sql-table|t|--sql-column|offset=n",
             ["$KGROUP_SQL_URL"],
         ),
-        (Store(sql="postgresql://me@h/d"), "--sql|postgresql://me@h/d", []),
+        (StoreChoice(sql="postgresql://me@h/d"), "--sql|postgresql://me@h/d", []),
     ],
 )
-def test_words(store: Store, words: str, secrets: list[str]) -> None:
+def test_words(store: StoreChoice, words: str, secrets: list[str]) -> None:
     found, left_out = store.words()
     assert found == (words.split("|") if words else [])
     assert len(left_out) == len(secrets)
@@ -68,8 +68,13 @@ def test_what_the_environment_says_is_written_out(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("KGROUP_SQL_URL", "postgresql://me:s3cret@h/d")
     plain = Connection(None, None, (), None, DEFAULT_TIMEOUT_S)
     with_file = Connection(None, Path("f"), (), None, DEFAULT_TIMEOUT_S)
-    assert Store(Source(connection=plain)).words()[0] == ["-b", "e:1", "-C", "p"]
-    assert Store(Source(connection=with_file)).words()[0] == ["--command-config", "f", "-C", "p"]
+    assert StoreChoice(Source(connection=plain)).words()[0] == ["-b", "e:1", "-C", "p"]
+    assert StoreChoice(Source(connection=with_file)).words()[0] == [
+        "--command-config",
+        "f",
+        "-C",
+        "p",
+    ]
     zookeeper = parse_store("zookeeper:z:1", plain, SqlNames())
     assert zookeeper.words()[0] == ["--zookeeper", "z:1"]
     found, secrets = parse_store("sql", plain, SqlNames()).words()

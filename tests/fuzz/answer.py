@@ -22,8 +22,8 @@ from kgroup.operation.describe import describe
 from kgroup.operation.list_groups import list_groups
 from kgroup.operation.locate import locate
 from kgroup.source.broker import client
-from kgroup.source.broker.live_log import LiveLogs, Start
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.live_log import LiveLogs, StartPosition
+from kgroup.source.broker.source import LiveCluster
 from tests.columnar.log_writer import batch
 from tests.fuzz.mutation import Input
 from tests.fuzz.offset_answer import check_changes, check_sound_changes
@@ -112,17 +112,17 @@ def _ask_a_sound_broker(folder: Path) -> None:
 # ---- the questions, each of which gives the problems that it met
 
 
-def _describe(cluster: Cluster, folder: Path) -> Sequence[Problem]:
+def _describe(cluster: LiveCluster, folder: Path) -> Sequence[Problem]:
     return describe(cluster, committed=True, times=cluster).errors
 
 
-def _read_log(cluster: Cluster, folder: Path) -> Sequence[Problem]:
+def _read_log(cluster: LiveCluster, folder: Path) -> Sequence[Problem]:
     log = cluster.offsets_log(folder)
-    logs = LiveLogs(log, [*log.leaders], Start())
+    logs = LiveLogs(log, [*log.leaders], StartPosition())
     return [each for each in logs if isinstance(each, Problem)]
 
 
-_QUESTIONS: Sequence[Callable[[Cluster, Path], Sequence[Problem]]] = (
+_QUESTIONS: Sequence[Callable[[LiveCluster, Path], Sequence[Problem]]] = (
     lambda cluster, _: list_groups(cluster).errors,
     lambda cluster, _: locate(_GROUPS, cluster).errors,
     *(_describe, _read_log),
@@ -130,7 +130,7 @@ _QUESTIONS: Sequence[Callable[[Cluster, Path], Sequence[Problem]]] = (
 
 
 def _ask(
-    question: Callable[[Cluster, Path], Sequence[Problem]],
+    question: Callable[[LiveCluster, Path], Sequence[Problem]],
     damage: Callable[[str, bytes], bytes],
     folder: Path,
     timeout_s: float = _TIMEOUT_S,
@@ -138,7 +138,7 @@ def _ask(
     with (
         answering_broker() as broker,
         patch.multiple(client, FIRST_BACKOFF_S=_BACKOFF_S, LAST_BACKOFF_S=_BACKOFF_S),
-        Cluster(broker.bootstrap, timeout_s=timeout_s) as cluster,
+        LiveCluster(broker.bootstrap, timeout_s=timeout_s) as cluster,
     ):
         broker.handlers |= {
             "Metadata": metadata(broker, offsets(), topic("orders", 1)),

@@ -23,7 +23,7 @@ from kgroup.operation.offsets.reset import PartitionSelection, ResetTarget, Rese
 from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker import client
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from kgroup.source.offset_file import OffsetFile
 from tests.columnar.log_writer import batch
 from tests.operation.log_files import commit
@@ -217,10 +217,10 @@ def _broker(state: _State, *, is_modern: bool) -> Iterator[FakeBroker]:
 
 
 @contextmanager
-def _cluster(broker: FakeBroker, timeout_s: float = _TIMEOUT_S) -> Iterator[Cluster]:
+def _cluster(broker: FakeBroker, timeout_s: float = _TIMEOUT_S) -> Iterator[LiveCluster]:
     with (
         patch.multiple(client, FIRST_BACKOFF_S=_BACKOFF_S, LAST_BACKOFF_S=_BACKOFF_S),
-        Cluster(broker.bootstrap, timeout_s=timeout_s) as cluster,
+        LiveCluster(broker.bootstrap, timeout_s=timeout_s) as cluster,
     ):
         yield cluster
 
@@ -351,7 +351,7 @@ def _log_dirs(request: Any) -> dict[str, Any]:
 # ---- the changes
 
 
-def _reset(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
+def _reset(cluster: LiveCluster, random: Random, _: Path) -> OffsetPlan:
     to = ResetTo(
         random.choice(
             (
@@ -378,13 +378,13 @@ def _reset(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
     return plan_reset(cluster, cluster, groups, to, chosen, with_times=times)
 
 
-def _copy(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
+def _copy(cluster: LiveCluster, random: Random, _: Path) -> OffsetPlan:
     fit = random.choice((OutOfRange.CLAMP, OutOfRange.REFUSE, OutOfRange.BY_TIME))
     group_id = random.choice("gc")
     return plan_transfer(cluster, cluster, cluster, [group_id], new_id="copy", fit=fit)
 
 
-def _import(cluster: Cluster, random: Random, folder: Path) -> OffsetPlan:
+def _import(cluster: LiveCluster, random: Random, folder: Path) -> OffsetPlan:
     file = folder / "offsets.csv"
     file.write_text("g,orders,0,8\ng,orders,2,1000\nh,gone,0,1\n")
     return plan_transfer(
@@ -392,18 +392,18 @@ def _import(cluster: Cluster, random: Random, folder: Path) -> OffsetPlan:
     )
 
 
-def _delete(cluster: Cluster, random: Random, _: Path) -> OffsetPlan:
+def _delete(cluster: LiveCluster, random: Random, _: Path) -> OffsetPlan:
     groups = random.choice((["g", "h"], ["c"], ["s", "t", "g"]))
     if random.random() < 0.5:
         return plan_deletion(cluster, groups)
     return plan_deletion(cluster, groups, topics={"orders": None})
 
 
-def _export(cluster: Cluster, random: Random, _: Path) -> None:
+def _export(cluster: LiveCluster, random: Random, _: Path) -> None:
     show_offsets(cluster, random.choice((["g"], ["g", "h"], ["c"])))
 
 
-_CHANGES: tuple[Callable[[Cluster, Random, Path], OffsetPlan | None], ...] = (
+_CHANGES: tuple[Callable[[LiveCluster, Random, Path], OffsetPlan | None], ...] = (
     *(_reset, _copy, _import, _delete, _export),
 )
 

@@ -21,7 +21,7 @@ from kgroup.protocol.record.consumer_protocol import encode_assignment, encode_s
 from kgroup.source import deadline
 from kgroup.source.base import Question
 from kgroup.source.broker import client
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.source.broker_answers import (
     committed,
     coordinator,
@@ -59,7 +59,7 @@ def old_ends(request: Any, start: int, end: int) -> dict[str, Any]:
 
 
 def test_reads_a_group(broker: FakeBroker) -> None:
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read(["g"], QUICK)
         assert reading == source.read(question=QUICK)
         assert reading.problems == ()
@@ -75,7 +75,7 @@ def test_a_list_asks_for_a_list_only(broker: FakeBroker) -> None:
     listed = {"group_id": "g", "protocol_type": "consumer", "group_state": "Stable"}
     broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": [listed]}
     broker.newest["ListGroups"] = 4
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         groups = source.read(question=Question(members=False)).image.groups
     assert (list(groups), groups["g"].state) == (["g"], GroupState.STABLE)
     assert broker.names == ["Metadata", *LISTED]
@@ -83,7 +83,7 @@ def test_a_list_asks_for_a_list_only(broker: FakeBroker) -> None:
 
 def test_a_list_that_tells_no_states_is_completed_where_they_matter(broker: FakeBroker) -> None:
     broker.newest["ListGroups"] = 3
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         (group,) = source.read(question=Question(members=False)).image.groups.values()
         assert (group.state, group.type) == (GroupState.STABLE, GroupType.CLASSIC)
         assert broker.names == ["Metadata", *LISTED, "DescribeGroups"]
@@ -100,7 +100,7 @@ def _dead(code: int = 0) -> Any:
 
 
 def test_each_partition_is_probed_by_a_group_that_it_would_have(broker: FakeBroker) -> None:
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         source.read(question=Question(state=False, members=False))
     before, after = (request.groups for name, _, request in broker.asked if "Describe" in name)
     assert before == after
@@ -123,7 +123,7 @@ def test_a_list_of_a_leader_that_has_not_loaded_its_groups(
     broker.handlers["DescribeGroups"] = lambda request: (
         probes.pop(0)(request) if probes else _dead()(request)
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read(question=Question(state=False, members=False))
     assert (list(reading.image.groups), reading.problems, reading.notes) == (["g"], (), ())
     assert broker.names == ["Metadata", *LISTED] * 2
@@ -143,7 +143,7 @@ def test_a_list_of_a_cluster_that_numbers_partitions_as_none_does(
     wrong = offsets()
     wrong["partitions"][1]["partition_index"] = number
     broker.handlers["Metadata"] = metadata(broker, wrong, orders())
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         assert [*source.read(question=QUICK).image.groups] == ["g"]
 
 
@@ -153,7 +153,7 @@ def test_a_list_of_a_cluster_with_any_number_of_partitions(broker: FakeBroker, c
     broker.handlers["Metadata"] = metadata(
         broker, topic("__consumer_offsets", *[1] * count), orders()
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         assert [*source.read(question=QUICK).image.groups] == ["g"]
 
 
@@ -165,7 +165,7 @@ def test_a_list_where_the_partitions_may_not_be_described(broker: FakeBroker) ->
         "__consumer_offsets: the cluster says TOPIC_AUTHORIZATION_FAILED; whether every coordinator"
         " has loaded its groups could not be checked: groups may be missing."
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         assert note in source.read(question=QUICK).notes
         assert note in source.read_offsets().notes
 
@@ -177,7 +177,7 @@ def test_a_list_of_a_leader_whose_records_are_not_replicated_yet(broker: FakeBro
     whole = broker.handlers["ListGroups"]
     lists = [{"error_code": 0, "groups": []}]
     broker.handlers["ListGroups"] = lambda request: lists.pop() if lists else whole(request)
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read_offsets()
     assert (list(reading.offsets), reading.problems) == (["g"], ())
 
@@ -190,7 +190,7 @@ def test_a_named_group_whose_records_are_not_replicated_yet(broker: FakeBroker, 
     broker.handlers["OffsetFetch"] = lambda _: (
         fetches.pop() if fetches else committed(("orders", 0, 7))
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         if read == "read":
             reading = source.read(["g"], QUICK)
             offsets = reading.image.groups["g"].offsets
@@ -207,7 +207,7 @@ def test_partitions_that_are_never_loaded_are_named(broker: FakeBroker) -> None:
             for each in request.groups
         ]
     }
-    with Cluster(broker.bootstrap, timeout_s=0.3) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=0.3) as source:
         reading = source.read(question=Question(state=False, members=False))
     assert list(reading.image.groups) == ["g"]
     (problem,) = reading.problems
@@ -221,7 +221,7 @@ def test_partitions_of_groups_without_a_leader_are_named(broker: FakeBroker, lea
     broker.handlers["Metadata"] = metadata(
         broker, topic("__consumer_offsets", 1, leader, leader), orders()
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         listed = source.read(question=Question(state=False, members=False))
         offsets = source.read_offsets()
     assert (list(listed.image.groups), list(offsets.offsets)) == (["g"], ["g"])
@@ -235,7 +235,7 @@ def test_partitions_of_groups_without_a_leader_are_named(broker: FakeBroker, lea
 
 def test_who_may_not_ask_for_any_group_is_told_that_nobody_looked(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = _dead(GROUP_DENIED)
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read(question=Question(state=False, members=False))
     assert (list(reading.image.groups), reading.problems) == (["g"], ())
     (note,) = reading.notes
@@ -265,7 +265,7 @@ def test_filters_are_for_the_brokers_that_have_them(broker: FakeBroker, version:
         members=False,
         log_budget=0,
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         found = source.read(question=question).image.groups
     assert list(found) == (["g", "s"] if version == 5 else ["g"])
     (sent,) = (request for name, _, request in broker.asked if name == "ListGroups")
@@ -280,7 +280,7 @@ def test_filters_are_for_the_brokers_that_have_them(broker: FakeBroker, version:
 @pytest.mark.parametrize("version", [0, 1, 3, 4])
 def test_metadata_that_names_a_topic_never_creates_it(broker: FakeBroker, version: int) -> None:
     broker.newest["Metadata"] = version
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         source.read(["g"], QUICK)
         source.log_ranges({("no such topic", 0)})
         source.placements(["g"])
@@ -301,7 +301,7 @@ def test_virgin_cluster_is_not_asked_for_coordinators(broker: FakeBroker, absent
     """FindCoordinator would create the topic; ListGroups does not."""
     broker.handlers["Metadata"] = metadata(broker, *absent)
     broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": []}
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         for reading in (source.read(["g"]), source.read(), source.read_offsets(["g"])):
             assert reading.problems == ()
             assert "nobody ever used one" in reading.notes[0]
@@ -316,7 +316,7 @@ def test_virgin_cluster_is_not_asked_for_coordinators(broker: FakeBroker, absent
 def test_groups_of_a_cluster_that_shows_no_topic_for_them(broker: FakeBroker, absent: Any) -> None:
     """As franz-go's kfake and some services: groups are where ListGroups names them."""
     broker.handlers["Metadata"] = metadata(broker, orders(), *absent)
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         for reading in (source.read(["g"]), source.read(), source.read(["g", "nobody"])):
             (group,) = reading.image.groups.values()
             assert (group.group_id, group.state) == ("g", GroupState.STABLE)
@@ -337,7 +337,7 @@ def test_a_broker_that_does_not_list_is_not_taken_for_one_without_groups(
 ) -> None:
     broker.handlers["Metadata"] = metadata(broker, *absent)
     broker.handlers["ListGroups"] = lambda _: {"error_code": GROUP_DENIED, "groups": []}
-    with Cluster(broker.bootstrap) as source, pytest.raises(BrokerError, match="does not list"):
+    with LiveCluster(broker.bootstrap) as source, pytest.raises(BrokerError, match="does not list"):
         source.read(["g"])
 
 
@@ -346,7 +346,7 @@ def test_what_kind_of_coordinator_is_asked_for(broker: FakeBroker, transactional
     """0 is that of a group, 1 that of a transactional id (KIP-98); each has a topic of its own."""
     name = "__transaction_state" if transactional else "__consumer_offsets"
     broker.handlers["Metadata"] = metadata(broker, topic(name, 1, 1))
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         placement = source.placements(["g"], transactional=transactional)["g"]
     assert (placement.partition_count, placement.coordinator) == (2, placement.leader)
     (asked,) = (request for api, _, request in broker.asked if api == "Metadata")
@@ -367,7 +367,7 @@ def test_a_negative_number_is_no_offset(
     broker.handlers["OffsetFetch"] = lambda _: (
         {"groups": [{"group_id": "g", **stored}]} if version == 8 else stored
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         group = source.read(["g"], QUICK).image.groups["g"]
         reading = source.read_offsets(["g"])
     assert [o.committed_offset for o in group.offsets] == [7]
@@ -391,7 +391,7 @@ def test_what_passes_is_asked_for_again(broker: FakeBroker, api: str, code: int)
     broker.handlers[api] = lambda request: (handlers.pop(0) if len(handlers) > 1 else handlers[0])(
         request
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read(None if api == "ListGroups" else ["g"], QUICK)
     assert reading.problems == ()
     group = reading.image.groups["g"]
@@ -419,7 +419,7 @@ def test_group_that_has_moved_is_asked_for_where_it_is_now(broker: FakeBroker) -
             "DescribeGroups": lambda _: {"groups": [described("g", error=NOT_COORDINATOR)]},
             "OffsetFetch": lambda _: committed(error=NOT_COORDINATOR),
         }
-        with Cluster(broker.bootstrap) as source:
+        with LiveCluster(broker.bootstrap) as source:
             reading = source.read(["g"], QUICK)
     group = reading.image.groups["g"]
     assert (group.state, len(group.offsets), reading.problems) == (GroupState.STABLE, 1, ())
@@ -436,7 +436,7 @@ def test_new_coordinator_that_does_not_know_a_group_yet_is_asked_again(broker: F
         {"groups": [row]} if (row := next(descriptions, None)) else fine["DescribeGroups"](request)
     )
     broker.handlers["OffsetFetch"] = lambda request: next(offsets, fine["OffsetFetch"](request))
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read(["g"], QUICK)
     assert reading.problems == ()
     group = reading.image.groups["g"]
@@ -446,7 +446,7 @@ def test_new_coordinator_that_does_not_know_a_group_yet_is_asked_again(broker: F
 @pytest.mark.slow
 def test_what_does_not_pass_is_told(broker: FakeBroker) -> None:
     broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
-    with Cluster(broker.bootstrap, timeout_s=0.6) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=0.6) as source:
         reading = source.read(["g", "h"], QUICK)
     assert [(each.kind, each.group_id) for each in reading.problems] == [
         ("no-coordinator", "g"),
@@ -462,7 +462,7 @@ def test_a_group_without_a_coordinator_leaves_the_time_to_the_others(broker: Fak
     broker.handlers["FindCoordinator"] = lambda request: (
         coordinator(broker, NOT_AVAILABLE) if request.key == "lost" else fine(request)
     )
-    with Cluster(broker.bootstrap, timeout_s=0.9) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=0.9) as source:
         reading = source.read(["g", "lost"], QUICK)
         ranges = source.log_ranges({("orders", 0)})
         offsets = source.read_offsets(["g", "lost"])
@@ -475,7 +475,7 @@ def test_a_group_without_a_coordinator_leaves_the_time_to_the_others(broker: Fak
 def test_who_was_not_asked_is_not_said_to_be_silent(broker: FakeBroker) -> None:
     """All the time went by waiting for a coordinator; the next request has none."""
     broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
-    with Cluster(broker.bootstrap, timeout_s=0.5) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=0.5) as source:
         source.placements(["g"])
         assert source._client is not None
         source._client.deadline._end = 0.0
@@ -491,7 +491,7 @@ def test_who_was_not_asked_is_not_said_to_be_silent(broker: FakeBroker) -> None:
 def test_group_that_may_not_be_described(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", error=GROUP_DENIED)]}
     broker.handlers["OffsetFetch"] = lambda _: committed(error=GROUP_DENIED)
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read(["g"], QUICK)
     assert reading.image.groups == {}
     (problem,) = reading.problems
@@ -503,7 +503,7 @@ def test_connection_that_breaks_is_made_anew(broker: FakeBroker) -> None:
     answers = iter([None, None])
     fine = broker.handlers["DescribeGroups"]
     broker.handlers["DescribeGroups"] = lambda request: next(answers, fine(request))
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read(["g"], QUICK)
     assert reading.problems == ()
     assert reading.image.groups["g"].state is GroupState.STABLE
@@ -515,7 +515,7 @@ def test_a_null_where_none_may_be(broker: FakeBroker) -> None:
     member = described("g")
     broker.handlers["DescribeGroups"] = lambda _: {"groups": [member]}
     broker.damage = lambda _, body: body.replace(b"\0\6Stable", b"\xff\xff")
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         (problem,) = source.read(["g"], QUICK).problems
     assert problem.kind is ProblemKind.UNUSABLE
     assert "DescribeGroups with null for groups.group_state" in problem.reason
@@ -523,7 +523,7 @@ def test_a_null_where_none_may_be(broker: FakeBroker) -> None:
 
 def test_a_partition_that_is_left_out_of_an_answer(broker: FakeBroker) -> None:
     broker.handlers["ListOffsets"] = lambda _: {"topics": []}
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         (problem,) = source.log_ranges({("orders", 0)}).problems
     assert problem.kind is ProblemKind.UNUSABLE
     assert "without orders-0" in problem.reason
@@ -543,7 +543,7 @@ def test_a_group_that_is_left_out_of_an_answer(broker: FakeBroker, api: str) -> 
         "FindCoordinator": {"coordinators": [{**coordinator(broker), "key": "other"}]},
     }[api]
     broker.handlers[api] = lambda _: fields
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         try:
             (problem,) = source.read(["g"], QUICK).problems
             kind, reason = problem.kind, problem.reason
@@ -568,7 +568,7 @@ def test_a_null_inside_a_structure(broker: FakeBroker) -> None:
     broker.newest["ListGroups"] = 5
     broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": [listed]}
     broker.handlers["ConsumerGroupDescribe"] = lambda _: {"groups": [group]}
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         (problem,) = source.read(None, QUICK).problems
     assert problem.kind is ProblemKind.UNUSABLE
     assert "null for groups.members.assignment.topic_partitions" in problem.reason
@@ -595,7 +595,7 @@ def test_members_are_kept_in_the_order_in_which_the_coordinator_lists_them(
     broker.newest["ListGroups"] = 5
     broker.handlers["ListGroups"] = lambda _: {"error_code": 0, "groups": [listed]}
     broker.handlers["ConsumerGroupDescribe"] = lambda _: {"groups": [group]}
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         found = source.read(None, QUICK).image.groups["g"]
     assert found.member_order == ("pib0", "TMAY", "6P--")
     assert [each.member_id for each in found.members] == ["6P--", "TMAY", "pib0"]
@@ -627,7 +627,7 @@ def test_topics_that_a_coordinator_tells_by_id_alone_are_named(broker: FakeBroke
             broker, offsets() | {"topic_id": UUID(int=1)}, orders() | {"topic_id": there}
         ),
     }
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         (found,) = source.read(None, QUICK).image.groups["g"].members
     names = [("orders", uuid_text(there.bytes)), (None, uuid_text(gone.bytes))]
     for partitions in (found.assignment, found.target_assignment):
@@ -655,7 +655,7 @@ def test_endpoints_of_streams_members_are_written_as_servers(broker: FakeBroker)
     broker.handlers["StreamsGroupDescribe"] = lambda _: {
         "groups": [{"group_id": "g", "group_state": "Stable", "members": members}]
     }
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         found = source.read(None, QUICK).image.groups["g"]
     assert {each.member_id: each.user_endpoint for each in found.members} == {
         "2001:db8::7": "[2001:db8::7]:8080",
@@ -667,7 +667,7 @@ def test_endpoints_of_streams_members_are_written_as_servers(broker: FakeBroker)
 def test_topics_whose_names_no_request_can_hold_are_not_there(broker: FakeBroker) -> None:
     """The length of a string is an int16; a file of offsets may have any name."""
     long, orders = ("é" * 16_384, 0), ("orders", 0)
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         ranges = source.log_ranges({long, orders}).ranges
     assert ranges == {long: LogRange(mark=OffsetMark.TOPIC_GONE), orders: LogRange(3, 9)}
 
@@ -677,7 +677,7 @@ def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:
         "groups": [described(each, "Dead") for each in request.groups]
     }
     broker.handlers["OffsetFetch"] = lambda _: committed()
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         for group_ids in (None, ["g"]):
             reading = source.read(group_ids, QUICK)
             assert (reading.image.groups, reading.problems) == ({}, ())
@@ -686,7 +686,7 @@ def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:
 def test_group_that_has_only_offsets_and_is_not_described(broker: FakeBroker) -> None:
     """As brokers of 0.9 have it."""
     broker.handlers["DescribeGroups"] = lambda _: {"groups": [described("g", "Dead")]}
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         group = source.read(["g"], QUICK).image.groups["g"]
     assert (group.state, group.protocol_type, len(group.offsets)) == (GroupState.EMPTY, None, 1)
 
@@ -695,7 +695,7 @@ def test_partitions_that_have_no_range(broker: FakeBroker) -> None:
     topics = [orders(), topic("gone", error=3), topic("secret", error=TOPIC_DENIED)]
     broker.handlers["Metadata"] = metadata(broker, offsets(), *topics)
     wanted = {("orders", 0), ("orders", 1), ("orders", 2), ("gone", 0), ("secret", 0), ("new", 0)}
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.log_ranges(wanted)
     assert reading.ranges == {
         ("orders", 0): LogRange(3, 9),
@@ -714,7 +714,7 @@ def test_partitions_that_have_no_range(broker: FakeBroker) -> None:
 def test_leader_that_has_moved_is_looked_for_again(broker: FakeBroker) -> None:
     moved = iter([6, 6])
     broker.handlers["ListOffsets"] = lambda request: ends(request, 3, 9, next(moved, 0))
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.log_ranges({("orders", 0)})
     assert reading.ranges == {("orders", 0): LogRange(3, 9)}
     assert broker.names.count("Metadata") == 2
@@ -742,7 +742,7 @@ def test_a_description_asks_for_each_topic_once(broker: FakeBroker) -> None:
         "Fetch": nothing,
     }
     broker.newest["Fetch"] = 4
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         (group,) = describe(source, ["g"]).data
         assert asked_of(broker) == ["__consumer_offsets", "orders", "payments"]
         assert [(each.topic, each.partition, each.mark) for each in group.offsets] == [
@@ -759,7 +759,7 @@ def test_a_description_asks_for_each_topic_once(broker: FakeBroker) -> None:
 
 def test_a_leader_that_was_missing_is_asked_for_again(broker: FakeBroker) -> None:
     """One may have been chosen since: as of `__consumer_offsets` after its broker was lost."""
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         before = source.log_ranges({("orders", 1)})
         broker.handlers["Metadata"] = metadata(broker, offsets(), topic("orders", 1, 1))
         after = source.log_ranges({("orders", 1)})
@@ -794,7 +794,7 @@ def nothing(request: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("time_ms", [-1, -2, -4, 0])
 def test_a_time_before_1970_is_the_first_record(broker: FakeBroker, time_ms: int) -> None:
     """Below 0 ListOffsets has special values: -1 asks for the end."""
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         assert source.offsets_at({("orders", 0)}, time_ms).ranges == {("orders", 0): LogRange(3)}
     (request,) = (r for name, _, r in broker.asked if name == "ListOffsets")
     assert request.topics[0].partitions[0].timestamp == 0
@@ -807,7 +807,7 @@ def test_isolation(broker: FakeBroker, committed_only: bool) -> None:
     broker.handlers["ListOffsets"] = lambda request: ends(
         request, 3, 10 if request.isolation_level else 21
     )
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.log_ranges({("orders", 0)}, committed=committed_only)
     log = reading.ranges["orders", 0]
     assert log == (LogRange(3, 10, log_end=21) if committed_only else LogRange(3, 21))
@@ -831,7 +831,7 @@ def test_broker_of_0_9(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> N
         name: old(broker.handlers[name]) for name in ("Metadata", "FindCoordinator")
     }
     broker.handlers["ListOffsets"] = lambda request: old_ends(request, 3, 9)
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.read(question=QUICK)
         assert list(reading.image.groups) == ["g"]
         assert [o.committed_offset for o in reading.image.groups["g"].offsets] == [7]
@@ -852,7 +852,7 @@ def test_broker_of_0_8(broker: FakeBroker) -> None:
         name: old(broker.handlers[name]) for name in ("Metadata", "FindCoordinator")
     }
     del broker.handlers["ListGroups"], broker.handlers["DescribeGroups"]
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         with pytest.raises(BrokerError, match="name them") as raised:
             source.read(question=QUICK)
         assert raised.value.kind == "unsupported"
@@ -880,7 +880,7 @@ def test_old_brokers_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch, silent: b
                 "ListGroups": lambda _: {"error_code": 0, "groups": []},
                 "ListOffsets": partial(old_ends, start=0, end=number),
             }
-        with Cluster([first.bootstrap, second.bootstrap]) as source:
+        with LiveCluster([first.bootstrap, second.bootstrap]) as source:
             found = source.log_ranges({("orders", 0), ("orders", 1)}).ranges
     assert found == {("orders", 0): LogRange(0, 1), ("orders", 1): LogRange(0, 2)}
 
@@ -891,7 +891,7 @@ def test_broker_that_accepts_and_says_nothing_at_all() -> None:
         listener.bind((HOST, 0))
         listener.listen()
         address = f"{HOST}:{listener.getsockname()[1]}"
-        with Cluster(address, timeout_s=0.5) as source, pytest.raises(BrokerError) as raised:
+        with LiveCluster(address, timeout_s=0.5) as source, pytest.raises(BrokerError) as raised:
             source.read()
     assert raised.value.kind == "silent"
     assert str(raised.value).startswith(f"{address} did not answer")
@@ -901,7 +901,7 @@ def test_connections_refused_and_closed() -> None:
     with socket.socket() as unused:
         unused.bind((HOST, 0))
         address = f"{HOST}:{unused.getsockname()[1]}"
-        with Cluster(address) as source, pytest.raises(BrokerError) as raised:
+        with LiveCluster(address) as source, pytest.raises(BrokerError) as raised:
             source.read()
     assert (raised.value.kind, str(raised.value)) == (
         "unreachable",
@@ -919,7 +919,7 @@ def test_what_a_step_has_waited_for_in_vain_the_next_one_does_not(broker: FakeBr
         ]
         answer = metadata(broker, topic("orders", 2))(None) | {"brokers": nodes}
         broker.handlers["Metadata"] = lambda _: answer
-        with Cluster(broker.bootstrap, timeout_s=0.5, of_silence=True) as source:
+        with LiveCluster(broker.bootstrap, timeout_s=0.5, of_silence=True) as source:
             rounds = []
             for is_renewed in (False, False, True):
                 if is_renewed:
@@ -937,7 +937,7 @@ def test_what_a_step_has_waited_for_in_vain_the_next_one_does_not(broker: FakeBr
 def test_the_timeout_starts_again_after_a_wait(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Cluster(broker.bootstrap, timeout_s=10) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=10) as source:
         assert source.read(["g"], QUICK).problems == ()
         monkeypatch.setattr(deadline, "monotonic", lambda: monotonic() + 60)
         source.renew()
@@ -980,6 +980,6 @@ def test_the_size_of_what_is_partly_in_remote_storage_is_unknown(
         "ListOffsets": list_offsets,
         "DescribeLogDirs": lambda _: {"throttle_time_ms": 0, "results": [folder]},
     }
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         sizes = source.log_sizes([("orders", 0)])
     assert sizes == ({("orders", 0): 750_000} if is_known else {})

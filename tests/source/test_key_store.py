@@ -14,7 +14,7 @@ from typing import NoReturn
 import pytest
 
 from kgroup.errors import InputError, UsageError
-from kgroup.source.config.client_setting import Setting, Settings
+from kgroup.source.config.client_setting import ClientSetting, ClientSettings
 from kgroup.source.config.tls import KeyStoreError, Tls, read_key_store, read_pem
 from tests.broker.key_stores import FOLDER, KEY_PASSWORD, STORE_PASSWORD
 
@@ -27,7 +27,9 @@ PEM = (FOLDER / "client.pem").read_bytes()
 
 
 def tls(settings: Mapping[str, str]) -> Tls:
-    return Tls.read(Settings.merged([Setting(*item, "test") for item in settings.items()]))
+    return Tls.read(
+        ClientSettings.merged([ClientSetting(*item, "test") for item in settings.items()])
+    )
 
 
 def der(pem: bytes) -> bytes:

@@ -14,15 +14,15 @@ from kgroup.errors import BrokerError
 from kgroup.model.problem import Problem
 from kgroup.model.segment import Log
 from kgroup.source.broker.fetch import Fetched, sound_part
-from kgroup.source.broker.live_log import FollowedLogs, LiveLogs, Start
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.live_log import FollowedLogs, LiveLogs, StartPosition
+from kgroup.source.broker.source import LiveCluster
 from tests.columnar.log_writer import batch, message_set
 from tests.operation.log_files import commit, transaction
 from tests.source.fake_broker import HOST, FakeBroker, fake_broker
 from tests.source.fake_log import FakeLog
 
 TOPIC = "__consumer_offsets"
-EVERYTHING = Start()
+EVERYTHING = StartPosition()
 ONE, TWO, THREE = (batch([commit(offset, "g")]) for offset in (0, 1, 2))
 
 
@@ -115,11 +115,11 @@ def serve(broker: FakeBroker, logs: Mapping[int, FakeLog | None]) -> None:
 
 
 def read(
-    broker: FakeBroker, folder: Path, start: Start = EVERYTHING
+    broker: FakeBroker, folder: Path, start: StartPosition = EVERYTHING
 ) -> tuple[bytes, list[Problem]]:
     """Read everything; give the bytes of all partitions, and what is missing."""
     data, problems = b"", []
-    with Cluster(broker.bootstrap, timeout_s=1, of_silence=True) as cluster:
+    with LiveCluster(broker.bootstrap, timeout_s=1, of_silence=True) as cluster:
         topic = cluster.offsets_log(folder)
         for log in LiveLogs(topic, list(topic.leaders), start):
             if isinstance(log, Problem):
@@ -138,7 +138,7 @@ def test_everything_that_is_there_at_the_start(broker: FakeBroker, tmp_path: Pat
     data, (problem,) = read(broker, tmp_path)
     assert data == ONE + TWO + THREE
     assert (problem.kind, problem.offsets_partition) == ("no-leader", 2)
-    assert read(broker, tmp_path, Start(offset=2))[0] == THREE
+    assert read(broker, tmp_path, StartPosition(offset=2))[0] == THREE
 
 
 def test_damage_that_leads_nowhere(broker: FakeBroker, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_right_that_is_missing_is_told_once(broker: FakeBroker, tmp_path: Path
 
 def test_no_topic(broker: FakeBroker, tmp_path: Path) -> None:
     serve(broker, {})
-    with Cluster(broker.bootstrap) as cluster:
+    with LiveCluster(broker.bootstrap) as cluster:
         assert cluster.offsets_log(tmp_path).leaders == {}
 
 
@@ -169,7 +169,7 @@ def test_no_topic(broker: FakeBroker, tmp_path: Path) -> None:
 def following(
     broker: FakeBroker,
     folder: Path,
-    start: Start,
+    start: StartPosition,
     *,
     committed: bool = False,
     timeout_s: float = 1.0,
@@ -181,7 +181,7 @@ def following(
     def pulse() -> None:
         assert monotonic() < too_late, "nothing comes"
 
-    with Cluster(broker.bootstrap, timeout_s=timeout_s, of_silence=True) as cluster:
+    with LiveCluster(broker.bootstrap, timeout_s=timeout_s, of_silence=True) as cluster:
         topic = cluster.offsets_log(folder)
         numbers = list(topic.leaders)
         logs = FollowedLogs(
@@ -203,7 +203,7 @@ def content(log: Log) -> bytes:
 def test_follow(broker: FakeBroker, tmp_path: Path) -> None:
     served = FakeLog([(0, ONE), (1, TWO)])
     serve(broker, {0: served})
-    with following(broker, tmp_path, Start(offset=1)) as (logs, notes):
+    with following(broker, tmp_path, StartPosition(offset=1)) as (logs, notes):
         assert content(next(logs)) == TWO
         served.batches.append((2, THREE))
         assert content(next(logs)) == THREE
@@ -215,7 +215,7 @@ def test_follow_decided_records_only(broker: FakeBroker, tmp_path: Path) -> None
     parts = [transaction([commit(n, "g")], 7 + n) for n in range(2)]
     served = FakeLog([(0, parts[0]), (1, parts[1]), (2, THREE)], aborted=[(8, 1, 9)], stable=2)
     serve(broker, {0: served})
-    with following(broker, tmp_path, Start(offset=0), committed=True) as (logs, _):
+    with following(broker, tmp_path, StartPosition(offset=0), committed=True) as (logs, _):
         log = next(logs)
         assert content(log) == parts[0] + parts[1]
         assert log.aborted == frozenset({(8, 1)})
@@ -227,7 +227,7 @@ def test_follow_a_log_that_was_cut(broker: FakeBroker, tmp_path: Path) -> None:
     """The new leader has less; what it writes from there on is read."""
     served = FakeLog([(0, ONE), (1, TWO), (2, THREE)])
     serve(broker, {0: served})
-    with following(broker, tmp_path, Start(offset=0)) as (logs, notes):
+    with following(broker, tmp_path, StartPosition(offset=0)) as (logs, notes):
         assert content(next(logs)) == ONE + TWO + THREE
         del served.batches[1:]
         served.error = 1
@@ -252,7 +252,7 @@ def test_follow_a_log_that_was_cut(broker: FakeBroker, tmp_path: Path) -> None:
 def test_follow_without_the_right(broker: FakeBroker, tmp_path: Path) -> None:
     serve(broker, {0: FakeLog([(0, ONE)], error=29)})
     with (
-        following(broker, tmp_path, Start(at_end=True)) as (logs, _),
+        following(broker, tmp_path, StartPosition(at_end=True)) as (logs, _),
         pytest.raises(BrokerError, match="needs READ") as raised,
     ):
         next(logs)
@@ -264,7 +264,7 @@ def test_follow_a_partition_without_a_leader(broker: FakeBroker, tmp_path: Path)
     late = FakeLog([(0, ONE)])
     logs_of: dict[int, FakeLog | None] = {0: FakeLog([(0, ONE)]), 1: None}
     serve(broker, logs_of)
-    with following(broker, tmp_path, Start(offset=0)) as (logs, notes):
+    with following(broker, tmp_path, StartPosition(offset=0)) as (logs, notes):
         assert next(logs).segments[0].partition == 0
         logs_of[1] = late
         assert next(logs).segments[0].partition == 1
@@ -278,7 +278,7 @@ def test_follow_a_partition_without_a_leader(broker: FakeBroker, tmp_path: Path)
 @pytest.mark.slow
 def test_follow_ends_when_no_broker_answers(broker: FakeBroker, tmp_path: Path) -> None:
     serve(broker, {0: FakeLog([(0, ONE)])})
-    with following(broker, tmp_path, Start(offset=0), timeout_s=1) as (logs, notes):
+    with following(broker, tmp_path, StartPosition(offset=0), timeout_s=1) as (logs, notes):
         next(logs)
         broker.handlers = {}
         with pytest.raises(BrokerError, match=r"no broker has answered for 1 s") as raised:
@@ -291,7 +291,7 @@ def test_follow_ends_when_no_broker_answers(broker: FakeBroker, tmp_path: Path) 
 def test_follow_ends_when_a_broker_greets_and_hangs_up(broker: FakeBroker, tmp_path: Path) -> None:
     """It takes connections and tells its versions, again and again; that is no answer."""
     serve(broker, {0: FakeLog([(0, ONE)])})
-    with following(broker, tmp_path, Start(offset=0), timeout_s=1) as (logs, notes):
+    with following(broker, tmp_path, StartPosition(offset=0), timeout_s=1) as (logs, notes):
         next(logs)
         broker.handlers = dict.fromkeys(broker.handlers, lambda _: None)
         with pytest.raises(BrokerError) as raised:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.columnar.log_writer import batch
 from tests.operation.log_files import commit as commit_record
 from tests.source.broker_answers import committed, coordinator, ends, metadata, topic
@@ -93,7 +93,7 @@ def broker(log: Offsets) -> Iterator[FakeBroker]:
         yield fake
 
 
-def times(source: Cluster) -> list[int | None]:
+def times(source: LiveCluster) -> list[int | None]:
     return [offset.commit_timestamp_ms for offset in source.read(["g"]).image.groups["g"].offsets]
 
 
@@ -110,7 +110,7 @@ def fetched(broker: FakeBroker) -> list[int]:
 
 @pytest.mark.slow
 def test_only_what_is_new_is_read(broker: FakeBroker, log: Offsets) -> None:
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         assert times(source) == [1000, 1005]
         source.renew()
         assert times(source) == [1000, 1005]
@@ -130,7 +130,7 @@ def test_only_what_is_new_is_read(broker: FakeBroker, log: Offsets) -> None:
 
 
 def test_without_another_round_everything_is_read(broker: FakeBroker) -> None:
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         assert times(source) == times(source) == [1000, 1005]
     assert fetched(broker) == [0, 0]
 
@@ -138,7 +138,7 @@ def test_without_another_round_everything_is_read(broker: FakeBroker) -> None:
 def test_what_is_remembered_holds_only_for_the_offset_it_was_found_for(
     broker: FakeBroker, log: Offsets
 ) -> None:
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         source.renew()
         assert times(source) == [1000, 1005]
         log.answers[0] = 99  # of which the log has nothing
@@ -148,7 +148,7 @@ def test_what_is_remembered_holds_only_for_the_offset_it_was_found_for(
 
 @pytest.mark.parametrize("trouble", ["error", "cut off"])
 def test_after_trouble_everything_is_read(broker: FakeBroker, log: Offsets, trouble: str) -> None:
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         source.renew()
         assert times(source) == [1000, 1005]
         if trouble == "error":
@@ -166,7 +166,7 @@ def test_after_trouble_everything_is_read(broker: FakeBroker, log: Offsets, trou
 
 
 def test_connections_are_made_anew_after_a_failed_round(broker: FakeBroker) -> None:
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         source.renew()
         assert times(source) == [1000, 1005]
         source.renew(anew=True)

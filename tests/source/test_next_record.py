@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.errors import ProblemKind
 from kgroup.model.log_range import NextRecord
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.columnar.log_writer import (
     CODECS,
     LOG_APPEND,
@@ -76,7 +76,7 @@ def following(
     broker: FakeBroker, log: FakeLog, offset: int, *, committed: bool = False
 ) -> NextRecord:
     serve(broker, {0: log})
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.next_records([("orders", 0, offset)], committed=committed)
     assert reading.problems == ()
     return reading.records["orders", 0, offset]
@@ -112,7 +112,7 @@ def test_a_partition_that_is_left_out_of_an_answer(broker: FakeBroker) -> None:
     """Else nobody would say that its record is missing."""
     serve(broker, {0: FakeLog([(1, batch(records(0, 1)))])})
     broker.handlers["Fetch"] = lambda _: {"responses": []}
-    with Cluster(broker.bootstrap, timeout_s=2) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=2) as source:
         (problem,) = source.next_records([("orders", 0, 0)]).problems
     assert problem.kind is ProblemKind.UNUSABLE
     assert "answered Fetch without orders-0" in problem.reason
@@ -159,7 +159,7 @@ def test_batches_larger_than_what_is_asked_for(broker: FakeBroker) -> None:
         for number, size in enumerate((KIB, 30 * KIB, 400 * KIB, KIB, 40 * KIB, 500 * KIB, 7))
     }
     serve(broker, logs)
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.next_records([("orders", number, 0) for number in logs])
     assert reading.problems == ()
     assert {at[1]: found.timestamp_ms for at, found in reading.records.items()} == {
@@ -173,7 +173,7 @@ def test_batches_larger_than_what_is_asked_for(broker: FakeBroker) -> None:
 def test_many_partitions_are_one_request(broker: FakeBroker) -> None:
     logs: Logs = {number: FakeLog([(2, batch(records(1, 2)))]) for number in range(300)}
     serve(broker, logs)
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.next_records([("orders", number, 2) for number in logs])
     assert len(reading.records) == 300
     assert broker.names.count("Fetch") == 1
@@ -181,7 +181,7 @@ def test_many_partitions_are_one_request(broker: FakeBroker) -> None:
 
 def test_several_offsets_of_one_partition(broker: FakeBroker) -> None:
     serve(broker, {0: FakeLog([(3, batch(records(1, 2, 3)))])})
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.next_records([("orders", 0, offset) for offset in (1, 3, 4, 3)])
     assert reading.records == {
         ("orders", 0, 1): NextRecord(1, 1000),
@@ -202,7 +202,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_shown(
     broker: FakeBroker, log: FakeLog, kind: str, says: str
 ) -> None:
     serve(broker, {0: log, 1: FakeLog([(3, batch(records(3)))])})
-    with Cluster(broker.bootstrap) as source:
+    with LiveCluster(broker.bootstrap) as source:
         reading = source.next_records([("orders", 0, 1), ("orders", 1, 3)])
     assert reading.records == {("orders", 1, 3): NextRecord(3, 3000)}
     (problem,) = reading.problems

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import KgroupError, UsageError
-from kgroup.source.config.client_setting import Setting, Settings
+from kgroup.source.config.client_setting import ClientSetting, ClientSettings
 from kgroup.source.config.sasl import TokenProvider, parse_jaas, token_provider
 from tests.broker.key_stores import FOLDER
 
@@ -30,9 +30,11 @@ HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallback
 
 
 def provider(options: str, **settings: str) -> TokenProvider:
-    jaas = Setting("sasl.jaas.config", f"a.OAuthBearerLoginModule required {options};", "test")
-    named = [Setting(key.replace("_", "."), value, "test") for key, value in settings.items()]
-    return token_provider(Settings.merged(named), parse_jaas(jaas), jaas.where)
+    jaas = ClientSetting(
+        "sasl.jaas.config", f"a.OAuthBearerLoginModule required {options};", "test"
+    )
+    named = [ClientSetting(key.replace("_", "."), value, "test") for key, value in settings.items()]
+    return token_provider(ClientSettings.merged(named), parse_jaas(jaas), jaas.where)
 
 
 def endpoint(url: str, options: str = "", **settings: str) -> TokenProvider:
@@ -136,7 +138,7 @@ def test_endpoint_is_asked_as_kafka_does(server: Endpoint) -> None:
 
 def test_endpoint_by_settings_of_kafka_4(server: Endpoint) -> None:
     server.answer = {"id_token": TOKEN}
-    jaas = Setting("sasl.jaas.config", "a.OAuthBearerLoginModule required ;", "test")
+    jaas = ClientSetting("sasl.jaas.config", "a.OAuthBearerLoginModule required ;", "test")
     settings = {
         "sasl.login.callback.handler.class": HANDLER,
         "sasl.oauthbearer.token.endpoint.url": server.url,
@@ -145,7 +147,7 @@ def test_endpoint_by_settings_of_kafka_4(server: Endpoint) -> None:
         "sasl.oauthbearer.scope": "a b",
         "sasl.oauthbearer.header.urlencode": "true",
     }
-    named = Settings.merged([Setting(*item, "test") for item in settings.items()])
+    named = ClientSettings.merged([ClientSetting(*item, "test") for item in settings.items()])
     made = token_provider(named, parse_jaas(jaas), jaas.where)
     assert [made.token(), made.token()] == [TOKEN, TOKEN]
     assert len(server.asked) == 2  # how long it is valid was not said

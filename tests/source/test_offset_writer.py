@@ -13,7 +13,7 @@ from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.source.base import MemberRemover
 from kgroup.source.broker import client, offset_writer
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.cli.command_line import Cli
 from tests.contract.offset_store import changes_to
 from tests.source.broker_answers import committed, coordinator, described, ends
@@ -106,7 +106,7 @@ def state(broker: FakeBroker) -> State:
 
 
 def write(broker: FakeBroker, changes: list[OffsetChange], timeout_s: float = 5) -> Any:
-    with Cluster(broker.bootstrap, timeout_s=timeout_s) as store:
+    with LiveCluster(broker.bootstrap, timeout_s=timeout_s) as store:
         assert isinstance(store, MemberRemover)
         return store.write_offsets({"g": changes})
 
@@ -146,7 +146,7 @@ def test_large_groups_take_several_requests() -> None:
     ]
     small = changes_to(WANTED)
     mixed = [*small, *changes_to({("orders", 1): None}, {("orders", 1): 1})]
-    with Cluster("nowhere:1") as store:
+    with LiveCluster("nowhere:1") as store:
         assert store.divided({"large": large, "small": small, "mixed": mixed}) == {
             "large": 2,
             "mixed": 2,
@@ -155,7 +155,7 @@ def test_large_groups_take_several_requests() -> None:
 
 def test_a_cluster_is_called_by_its_id_once_that_is_known(broker: FakeBroker, state: State) -> None:
     where = f"the cluster {broker.bootstrap}"
-    with Cluster([broker.bootstrap]) as store:
+    with LiveCluster([broker.bootstrap]) as store:
         assert store.store_name == StoreName(where)
         store.view([])
         assert store.store_name == StoreName(where, "fake")
@@ -289,7 +289,7 @@ def test_what_was_still_to_be_sent_over_a_connection_that_broke(
     broker.handlers["FindCoordinator"] = lambda _: (
         None if "OffsetCommit" in broker.names else coordinator(broker)
     )
-    with Cluster(broker.bootstrap, timeout_s=60) as store:
+    with LiveCluster(broker.bootstrap, timeout_s=60) as store:
         problems = store.write_offsets(dict.fromkeys("gh", changes_to(WANTED, THERE)))
     assert [each.group_id for each in problems] == ["g", "h"]
     assert problems[0].kind is ProblemKind.UNKNOWN_END
@@ -337,7 +337,7 @@ def test_the_longest_texts_are_sent(broker: FakeBroker, state: State) -> None:
 
 def test_a_group_that_can_have_no_such_name(broker: FakeBroker, state: State) -> None:
     group_id = "g" * 32_768
-    with Cluster(broker.bootstrap) as store:
+    with LiveCluster(broker.bootstrap) as store:
         (problem,) = store.write_offsets({group_id: changes_to(WANTED), "g": []})
         assert (problem.kind, problem.group_id) == (ProblemKind.UNSUPPORTED, group_id)
         assert problem.reason.startswith("No group can have this id: expected 32,767 bytes")
@@ -431,7 +431,7 @@ def test_a_partition_whose_offset_is_not_told(
         return answer
 
     broker.handlers["OffsetFetch"] = fetch
-    with Cluster(broker.bootstrap, timeout_s=5) as store:
+    with LiveCluster(broker.bootstrap, timeout_s=5) as store:
         reading = store.read_offsets(["g"])
     assert ([each.committed_offset for each in reading.offsets.get("g", ())] == [7]) is is_read
     assert [each.kind for each in reading.problems] == ([] if is_read else [ProblemKind.DENIED])
@@ -485,7 +485,7 @@ def test_what_was_not_sent_is_not_taken_for_done(
         return await ask_once(self, *args, **fields)
 
     monkeypatch.setattr(client.BrokerClient, "ask_once", fails_first)
-    with Cluster(broker.bootstrap) as store:
+    with LiveCluster(broker.bootstrap) as store:
         (problem,) = store.delete_groups(["g"])
     assert (problem.kind, len(tries)) == (ProblemKind.NOT_FOUND, 2)
 
@@ -496,7 +496,7 @@ def test_a_deletion_without_an_answer(broker: FakeBroker, state: State) -> None:
     broker.handlers["FindCoordinator"] = lambda _: (
         None if "DeleteGroups" in broker.names else coordinator(broker)
     )
-    with Cluster(broker.bootstrap, timeout_s=60) as store:
+    with LiveCluster(broker.bootstrap, timeout_s=60) as store:
         (problem,) = store.delete_groups(["g"])
     assert (problem.kind, problem.group_id) == (ProblemKind.UNKNOWN_END, "g")
 
@@ -515,14 +515,14 @@ def test_a_group_that_is_gone(
     broker: FakeBroker, state: State, errors: list[int | None], kinds: list[ProblemKind]
 ) -> None:
     state.errors, state.states = errors, ["Dead"]
-    with Cluster(broker.bootstrap) as store:
+    with LiveCluster(broker.bootstrap) as store:
         assert [each.kind for each in store.delete_groups(["g"])] == kinds
 
 
 def test_a_deleted_group_that_exists_again_is_told(broker: FakeBroker, state: State) -> None:
     """A consumer that starts, or another process that commits, makes it again at once."""
     state.states = ["PreparingRebalance"]
-    with Cluster(broker.bootstrap) as store:
+    with LiveCluster(broker.bootstrap) as store:
         (problem,) = store.delete_groups(["g"])
     assert (problem.kind, problem.group_id) == (ProblemKind.OVERWRITTEN, "g")
     assert problem.reason == (
@@ -560,7 +560,7 @@ def test_a_deletion_that_cannot_be_read_back_is_not_called_done(
         return {"groups": [{**row, "error_code": 30} for row in rows]}
 
     broker.handlers["DescribeGroups"] = describe
-    with Cluster(broker.bootstrap) as store:
+    with LiveCluster(broker.bootstrap) as store:
         (problem,) = store.delete_groups(["g"])
     assert (problem.kind, problem.group_id) == (ProblemKind.UNKNOWN_END, "g")
     assert "could not be read back: The cluster says GROUP_AUTHORIZATION_FAILED" in problem.reason
@@ -580,7 +580,7 @@ def test_a_static_member_whose_place_was_taken(broker: FakeBroker) -> None:
 
     broker.handlers["LeaveGroup"] = left
     broker.newest["LeaveGroup"] = 3
-    with Cluster(broker.bootstrap) as store:
+    with LiveCluster(broker.bootstrap) as store:
         problems = store.remove_members("g", {"m": None, "s": "pod-1"})
     assert list(problems) == ["s"]
     problem = problems["s"]
@@ -596,7 +596,7 @@ def test_a_member_that_is_gone_though_nobody_heard(broker: FakeBroker) -> None:
         return None if error is None else {"error_code": error}
 
     broker.handlers["LeaveGroup"] = left
-    with Cluster(broker.bootstrap) as store:
+    with LiveCluster(broker.bootstrap) as store:
         assert store.remove_members("g", {"m": None}) == {}
         (problem,) = store.remove_members("g", {"m": None}).values()
     assert problem.kind is ProblemKind.NOT_FOUND

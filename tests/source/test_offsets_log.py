@@ -11,7 +11,7 @@ from kgroup.model.group import Group
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import Question
 from kgroup.source.broker import offsets_log
-from kgroup.source.broker.source import Cluster
+from kgroup.source.broker.source import LiveCluster
 from tests.columnar.log_writer import Plain, batch
 from tests.operation.log_files import commit, group_metadata
 from tests.source.broker_answers import committed, coordinator, described, ends, metadata, offsets
@@ -67,7 +67,7 @@ def read(
             ]
         },
     }
-    with Cluster(broker.bootstrap, timeout_s=timeout_s) as source:
+    with LiveCluster(broker.bootstrap, timeout_s=timeout_s) as source:
         reading = source.read(["g"], Question(**question))
     assert reading.problems == ()
     return reading.image.groups["g"], reading.notes

@@ -257,7 +257,7 @@ def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool
 
 
 def _answer(shell: str, typed: Sequence[str]) -> Iterator[str]:
-    """Yield the lines for the script; see `kgroup.cli.command.completion`.
+    """Yield the lines for the script; the module says which.
 
     Args:
         shell: of `SHELLS`.

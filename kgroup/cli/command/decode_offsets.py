@@ -41,7 +41,7 @@ from kgroup.cli.output.context import (
     warn_of,
     write,
 )
-from kgroup.cli.output.progress import Progress
+from kgroup.cli.output.progress import ProgressLine
 from kgroup.cli.shell.suggestion import suggest_record_types
 from kgroup.errors import ExitStatus, InputError, near_names
 from kgroup.model.instant import rfc3339
@@ -275,10 +275,10 @@ def live_records(
             warn("note: The cluster shows no topic __consumer_offsets: there is nothing to decode.")
             yield [], [], str
             return
-        from kgroup.source.broker.live_log import FollowedLogs, LiveLogs, Start
+        from kgroup.source.broker.live_log import FollowedLogs, LiveLogs, StartPosition
 
         numbers = _numbers(choice, list(topic.leaders))
-        start = Start(choice.wanted.from_offset, choice.wanted.since)
+        start = StartPosition(choice.wanted.from_offset, choice.wanted.since)
         if not choice.follow:
             end = None if choice.last_offset is None else choice.last_offset + 1
             yield LiveLogs(topic, numbers, start, end), [], str
@@ -286,7 +286,7 @@ def live_records(
         logs = FollowedLogs(
             topic,
             numbers,
-            start if start.is_sought else Start(at_end=True),
+            start if start.is_sought else StartPosition(at_end=True),
             committed=choice.wanted.is_committed,
             on_note=lambda text: warn(f"note: {text}"),
             pulse=check_reader,
@@ -449,7 +449,7 @@ def command(
     from kgroup.operation.decode import decode
 
     writes_rows = target is None and not stats
-    progress = Progress(writes_rows=writes_rows, unit="partition" if is_live else "file")
+    progress = ProgressLine(writes_rows=writes_rows, unit="partition" if is_live else "file")
     choice = LiveChoice(offsets_partitions, wanted, as_of and as_of[0], follow)
     with ExitStack() as stack:
         with documented("decode-offsets", output):
@@ -595,7 +595,7 @@ def _write(
 def _show_rows(
     decoding: Decoding,
     output: Output,
-    progress: Progress,
+    progress: ProgressLine,
     target: OutputFile | None,
     *,
     is_endless: bool,
@@ -616,7 +616,7 @@ def _show_rows(
     warn_of(() if is_endless else decoding.problems())
 
 
-def _show_stats(decoding: Decoding, output: Output, progress: Progress) -> None:
+def _show_stats(decoding: Decoding, output: Output, progress: ProgressLine) -> None:
     from kgroup.operation.decode import count_records
     from kgroup.render.record import stats_sheet, stats_text
 

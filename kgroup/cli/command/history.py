@@ -33,7 +33,7 @@ from kgroup.cli.option.warehouse import (
 )
 from kgroup.cli.output.context import Output, documented, is_terminal, show, warn, warn_notes
 from kgroup.cli.output.described import check_sections, section_options, show_groups
-from kgroup.cli.output.progress import Progress
+from kgroup.cli.output.progress import ProgressLine
 from kgroup.errors import ExitStatus, UsageError
 from kgroup.source.config.client_setting import MOST_LONG, whole_number
 
@@ -128,7 +128,7 @@ def build_command(
     from kgroup.render.history import build_sheet
     from kgroup.spark.runner import runner
 
-    progress = Progress(writes_rows=False)
+    progress = ProgressLine(writes_rows=False)
 
     def note(text: str) -> None:
         progress.clear()

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 import click
 
-from kgroup.cli.option.common import ID, Word, examples, output_options, regex_option
+from kgroup.cli.option.common import (
+    ID,
+    CaseInsensitiveChoice,
+    examples,
+    output_options,
+    regex_option,
+)
 from kgroup.cli.option.source import Source, source_options, with_sample_zookeeper
 from kgroup.cli.option.suggestion import suggest_topics
 from kgroup.cli.output.context import Output, documented, show
@@ -36,7 +42,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     "states",
     metavar="STATE",
     multiple=True,
-    type=Word(state.value for state in GroupState),
+    type=CaseInsensitiveChoice(state.value for state in GroupState),
     shell_complete=suggest_choices,
     help=f"Groups in this state: {', '.join(GroupState)}. Repeat it for more.",
 )
@@ -45,7 +51,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     "types",
     metavar="TYPE",
     multiple=True,
-    type=Word(type_.value for type_ in GroupType),
+    type=CaseInsensitiveChoice(type_.value for type_ in GroupType),
     help=f"Groups of this type: {', '.join(GroupType)}. Repeat it for more.",
 )
 @regex_option

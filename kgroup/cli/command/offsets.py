@@ -30,7 +30,7 @@ from kgroup.cli.option.parameter import parse_time, parse_topics
 from kgroup.cli.option.store import (
     GROUP_OPTION,
     SqlNames,
-    Store,
+    StoreChoice,
     check_new_name,
     check_two,
     fit_options,
@@ -77,7 +77,7 @@ command = CommandGroup(
 @store_options
 @output_options
 def show_command(
-    groups: Sequence[str], every: bool, regex: Pattern | None, store: Store, output: Output
+    groups: Sequence[str], every: bool, regex: Pattern | None, store: StoreChoice, output: Output
 ) -> ExitStatus:
     """Show what groups have committed.
 
@@ -120,7 +120,7 @@ def export_command(
     regex: Pattern | None,
     target: OutputFile,
     form: str | None,
-    store: Store,
+    store: StoreChoice,
 ) -> ExitStatus:
     """Write what groups have committed to a file.
 
@@ -189,7 +189,7 @@ def import_command(
     new_id: str | None,
     without_epochs: bool,
     clamp: bool,
-    store: Store,
+    store: StoreChoice,
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
@@ -490,7 +490,7 @@ def reset_command(
     topic_regex: Pattern | None,
     uncommitted: bool,
     times: bool,
-    store: Store,
+    store: StoreChoice,
     execution: Execution,
     output: Output,
 ) -> ExitStatus:
@@ -582,7 +582,7 @@ def delete_command(
     regex: Pattern | None,
     topics: Topics,
     delete_hidden: bool,
-    store: Store,
+    store: StoreChoice,
     execution: Execution,
     output: Output,
 ) -> ExitStatus:

@@ -69,7 +69,7 @@ class OutputFolder(_Folder):
     """A warehouse to write."""
 
 
-class Word(click.Choice):  # type: ignore[type-arg]  # likewise
+class CaseInsensitiveChoice(click.Choice):  # type: ignore[type-arg]  # likewise
     """One of some words, in capitals or not; they are shown as they are written."""
 
     def __init__(self, choices: Iterable[str]) -> None:

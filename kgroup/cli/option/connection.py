@@ -18,7 +18,7 @@ from kgroup.cli.output.context import warn
 from kgroup.cli.shell.suggestion import suggest_profiles
 
 if TYPE_CHECKING:
-    from kgroup.source.broker.source import Cluster
+    from kgroup.source.broker.source import LiveCluster
     from kgroup.source.config.client_config import ClientConfig
     from kgroup.source.zookeeper.address import ZookeeperAddress
     from kgroup.source.zookeeper.source import Zookeeper
@@ -192,7 +192,7 @@ class Connection:
             yield zookeeper
 
     @contextmanager
-    def open(self, *, of_silence: bool = False) -> Iterator[Cluster]:
+    def open(self, *, of_silence: bool = False) -> Iterator[LiveCluster]:
         """Give the cluster, for as long as the context lasts.
 
         Args:
@@ -204,11 +204,11 @@ class Connection:
         """
         config = self.client_config()
         options = config.kafka_options()
-        from kgroup.source.broker.source import Cluster
+        from kgroup.source.broker.source import LiveCluster
 
         with (
             self.printed(config),
-            Cluster(
+            LiveCluster(
                 options.pop("bootstrap_servers"),
                 timeout_s=self.timeout_s,
                 of_silence=of_silence,

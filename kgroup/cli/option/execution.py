@@ -20,7 +20,7 @@ from kgroup.cli.output.context import Output, show, warn, warn_notes, warn_of
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 
 if TYPE_CHECKING:
-    from kgroup.cli.option.store import Store
+    from kgroup.cli.option.store import StoreChoice
     from kgroup.model.offset import StoredOffset, StoreName
     from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
     from kgroup.operation.offsets.read import AnyStore
@@ -62,7 +62,7 @@ class Execution:
         command: str,
         plan: OffsetPlan,
         store: AnyStore,
-        chosen: Store,
+        chosen: StoreChoice,
         output: Output,
         cluster: GroupSource | None = None,
     ) -> ExitStatus:
@@ -256,7 +256,7 @@ def _question(plan: OffsetPlan, store: StoreName) -> str:
     return f"{what} in {store}{records and f' ({records})'}?"
 
 
-def _undo(file: Path, store: Store, group_ids: Collection[str]) -> str:
+def _undo(file: Path, store: StoreChoice, group_ids: Collection[str]) -> str:
     """Give the command that undoes a change by its backup, and what secrets it leaves out."""
     from kgroup.operation.printed_command import kgroup_command
 

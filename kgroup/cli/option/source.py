@@ -109,10 +109,10 @@ class Source:
             with connected_by(source=self._words):
                 yield self.open_snapshot()
         elif self.connection is None:
-            from kgroup.cli.output.progress import Progress
+            from kgroup.cli.output.progress import ProgressLine
             from kgroup.source.log.source import LogDir
 
-            progress = Progress(writes_rows=False, is_wanted=not in_rounds)
+            progress = ProgressLine(writes_rows=False, is_wanted=not in_rounds)
             with connected_by(source=self._words):
                 yield LogDir(
                     self.paths, on_compile=progress.on_compile, on_progress=progress.show_bytes

@@ -43,7 +43,7 @@ class SqlNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StoreChoice:
     """One of the three.
 
     Attributes:
@@ -159,7 +159,7 @@ class Store:
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the choice of a store; the command takes ``store: Store``."""
+    """Add the choice of a store; the command takes ``store: StoreChoice``."""
 
     @wraps(command)
     def with_store(*, source: Source, sql: str | None, file: Path | None, **rest: Any) -> Any:
@@ -176,7 +176,7 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError(
                 f"{option} and where groups come from are two stores; choose one"
             )
-        return command(store=Store(source, sql, file, names), **rest)
+        return command(store=StoreChoice(source, sql, file, names), **rest)
 
     options = (_FILE_OPTION, SQL_OPTION, *_NAME_OPTIONS)
     return source_options(required=False)(add_options(with_store, *options))
@@ -207,7 +207,7 @@ def _with_names(command: Callable[..., Any], *options: Callable[[Any], Any]) -> 
     return add_options(with_names, *options)
 
 
-def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
+def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoice:
     """Read how a store is named where two are.
 
     Args:
@@ -228,23 +228,23 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
     match kind:
         case "kafka":
             server = rest if colon else connection.bootstrap_server
-            return Store(Source(connection=replace(connection, bootstrap_server=server)))
+            return StoreChoice(Source(connection=replace(connection, bootstrap_server=server)))
         case "zookeeper" if colon:
             from kgroup.source.zookeeper.address import parse_address
 
-            return Store(Source(connection=connection, zookeeper=parse_address(rest)))
+            return StoreChoice(Source(connection=connection, zookeeper=parse_address(rest)))
         case "log-dir" if colon:
-            return Store(Source(paths=(_path(rest, text),)))
+            return StoreChoice(Source(paths=(_path(rest, text),)))
         case "snapshot" if colon:
-            return Store(Source(snapshot=_path(rest, text)))
+            return StoreChoice(Source(snapshot=_path(rest, text)))
         case "sample" if not colon:
             from kgroup.sample import sample_log_dir
 
-            return Store(Source(paths=(sample_log_dir(),)))
+            return StoreChoice(Source(paths=(sample_log_dir(),)))
         case "sql":
             return _beside(connection, rest if colon else PROFILE, names)
         case "file" if colon:
-            return Store(file=_path(rest, text))
+            return StoreChoice(file=_path(rest, text))
     if "://" in text:
         return _beside(connection, text, names)
     if not text:
@@ -260,10 +260,12 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> Store:
             f"{text}: expected {', '.join(f'{kind}:…' for kind in _KINDS)}, sample, or the path of "
             f"a file; found no such file{meant}"
         )
-    return Store(file=path)
+    return StoreChoice(file=path)
 
 
-def copied_stores(copy: OffsetCopy, source: Source, sql: str | None) -> tuple[Store, Store]:
+def copied_stores(
+    copy: OffsetCopy, source: Source, sql: str | None
+) -> tuple[StoreChoice, StoreChoice]:
     """Give the two stores between which a step of a plan copies offsets.
 
     Args:
@@ -282,7 +284,7 @@ def copied_stores(copy: OffsetCopy, source: Source, sql: str | None) -> tuple[St
 def open_copied(
     copy: OffsetCopy, group_ids: tuple[str, ...], source: Source, sql: str | None
 ) -> Iterator[tuple[AnyStore, AnyStore]]:
-    """Open these; errors as of `Store.open`."""
+    """Open these; errors as of `StoreChoice.open`."""
     first, second = copied_stores(copy, source, sql)
     try:
         with first.open(group_ids) as origin, second.open(group_ids) as goal:
@@ -291,13 +293,13 @@ def open_copied(
         raise InputError(f"{error.what}; an earlier step of the plan makes it") from None
 
 
-def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Store:
+def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> StoreChoice:
     if text == "kafka":
         if source == Source():
             raise missing_source()
-        return Store(source)
+        return StoreChoice(source)
     if text == "sql" or (sql is not None and text.startswith("sql:")):
-        return Store(source, sql or PROFILE, names=names)
+        return StoreChoice(source, sql or PROFILE, names=names)
     connection = source.connection or Connection(None, None, (), None, source.timeout_s)
     return parse_store(text, connection, names)
 
@@ -305,14 +307,14 @@ def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Stor
 def planned_table(source: Source, sql: str | None, names: SqlNames) -> SqlOffsetStore:
     """Give the table of a plan, which is empty where there is none; errors as of `open_table`."""
     names = replace(names, creates=True)
-    return Store(source, names=names).open_table(sql or PROFILE)
+    return StoreChoice(source, names=names).open_table(sql or PROFILE)
 
 
 def planned_copy(sql: str | None, names: SqlNames) -> OffsetCopy:
     """Name a copy from Kafka to a table as a plan may: without secrets."""
     from kgroup.operation.plan.plan import OffsetCopy
 
-    (_, url, *_), _ = Store(sql=sql or PROFILE).words()
+    (_, url, *_), _ = StoreChoice(sql=sql or PROFILE).words()
     goal = "sql" if url == PROFILE else f"sql:{url}"
     return OffsetCopy("kafka", goal, table=names.table, columns=names.columns)
 
@@ -360,9 +362,9 @@ def _names_server(connection: Connection) -> bool:
     return bool(connection.client_config(needs_server=False).bootstrap_servers)
 
 
-def _beside(connection: Connection, sql: str, names: SqlNames) -> Store:
+def _beside(connection: Connection, sql: str, names: SqlNames) -> StoreChoice:
     """Give a database, with the connection's profile."""
-    return Store(Source(connection=connection), sql, names=names)
+    return StoreChoice(Source(connection=connection), sql, names=names)
 
 
 def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from kgroup.cli.option.common import FOLDER, ID, OutputFolder, Word, parsed
+from kgroup.cli.option.common import FOLDER, ID, CaseInsensitiveChoice, OutputFolder, parsed
 from kgroup.cli.option.parameter import parse_duration, parse_time
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn
@@ -157,7 +157,7 @@ def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     engine = click.option(
         "--engine",
-        type=Word(_ENGINES),
+        type=CaseInsensitiveChoice(_ENGINES),
         help="What answers; the answers are the same.  [default: duckdb, or spark where only that "
         "is installed]",
     )

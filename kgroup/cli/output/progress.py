@@ -16,7 +16,7 @@ FIRST_S = 1.0
 EVERY_S = 0.2
 
 
-class Progress:
+class ProgressLine:
     """A line that is written over and over, from the first second on."""
 
     def __init__(self, *, writes_rows: bool, unit: str = "file", is_wanted: bool = True) -> None:

@@ -9,7 +9,7 @@ from kgroup.errors import InputError
 from kgroup.history.input.split import OffsetRange, Split, opened
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.problem import Problem
-from kgroup.source.broker.live_log import Start, problems_of
+from kgroup.source.broker.live_log import StartPosition, problems_of
 from kgroup.source.config.client_config import ClientConfig
 
 MOST_OFFSETS = 1 << 20
@@ -85,7 +85,7 @@ def ask_live(
                 f"the cluster at {', '.join(config.bootstrap_servers)} has no id: Kafka before "
                 "0.10.1 gives none; name it with --cluster NAME"
             )
-        found, errors = client.run(topic.ranges_from, list(topic.leaders), Start())
+        found, errors = client.run(topic.ranges_from, list(topic.leaders), StartPosition())
     names = {
         topic.topic_id: topic.name for topic in view.topics.values() if topic.topic_id is not None
     }

@@ -114,12 +114,12 @@ def opened(config: ClientConfig, timeout_s: float) -> Iterator[LiveLog]:
         BrokerError: no broker answers, or the topic may not be described.
         InputError: a file of the configuration cannot be read.
     """
-    from kgroup.source.broker.source import Cluster
+    from kgroup.source.broker.source import LiveCluster
 
     options = config.kafka_options()
     servers = options.pop("bootstrap_servers")
     with (
-        Cluster(servers, timeout_s=timeout_s, of_silence=True, **options) as cluster,
+        LiveCluster(servers, timeout_s=timeout_s, of_silence=True, **options) as cluster,
         TemporaryDirectory(prefix="kgroup-") as folder,
     ):
         yield cluster.offsets_log(Path(folder))

@@ -45,7 +45,7 @@ DOUBTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCoordinator:
+class CoordinatedGroup:
     """A group that is to be asked for: its coordinator, and what a list told of it.
 
     Attributes:
@@ -66,7 +66,7 @@ class GroupCoordinator:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CoordinatorRefusal:
     """An error code in the place of an answer."""
 
     code: int
@@ -91,10 +91,10 @@ class Coordinators:
         self.notes: list[str] = []
         self._client = client
         self._named = named
-        self._reasons: dict[str, Refusal] = {}
+        self._reasons: dict[str, CoordinatorRefusal] = {}
         self._blamed: set[tuple[str | None, int | None]] = set()
 
-    async def find(self, group_ids: Collection[str]) -> list[GroupCoordinator]:
+    async def find(self, group_ids: Collection[str]) -> list[CoordinatedGroup]:
         """Ask once for the coordinators of groups that were named.
 
         Those that have none now come with `node` None: `ask` looks for them again, when the others
@@ -110,20 +110,20 @@ class Coordinators:
                 self.problems.append(Problem(ProblemKind.UNSUPPORTED, text, group_id=group_id))
         coordinators = []
         for group_id, answer in (await _look_for(self._client, names)).items():
-            if not isinstance(answer, Refusal):
-                coordinators.append(GroupCoordinator(group_id, answer))
+            if not isinstance(answer, CoordinatorRefusal):
+                coordinators.append(CoordinatedGroup(group_id, answer))
             elif answer.code in COORDINATOR_MOVES:
                 self._reasons[group_id] = answer
-                coordinators.append(GroupCoordinator(group_id, None))
+                coordinators.append(CoordinatedGroup(group_id, None))
             else:
                 self._refused(group_id, answer)
         return coordinators
 
     async def ask(
         self,
-        coordinators: Iterable[GroupCoordinator],
+        coordinators: Iterable[CoordinatedGroup],
         ask: Callable[
-            [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, T | Refusal]]
+            [int, list[CoordinatedGroup]], Coroutine[Any, Any, Mapping[str, T | CoordinatorRefusal]]
         ],
         *,
         reads: bool = True,
@@ -142,7 +142,7 @@ class Coordinators:
             results = await self._client.gather(
                 self._checked(ask, *batch) if reads else ask(*batch) for batch in batches
             )
-            moved: dict[str, BrokerError | Refusal] = {
+            moved: dict[str, BrokerError | CoordinatorRefusal] = {
                 each.group_id: self._reasons[each.group_id]
                 for each in waiting.values()
                 if each.node is None
@@ -155,12 +155,12 @@ class Coordinators:
                         self.blame(result, (each.group_id for each in part))
                     continue
                 for group_id, answer in result.items():
-                    if not isinstance(answer, Refusal):
+                    if not isinstance(answer, CoordinatorRefusal):
                         answers[group_id] = answer
                         # Who has just taken over tells what is replicated: perhaps not all yet.
                         if not answer and doubts.get(group_id, DOUBTS) < DOUBTS:
                             doubts[group_id] += 1
-                            moved[group_id] = Refusal(ErrorCode.NOT_COORDINATOR)
+                            moved[group_id] = CoordinatorRefusal(ErrorCode.NOT_COORDINATOR)
                     elif answer.code in MOVES:
                         moved[group_id] = answer
                     else:
@@ -187,7 +187,7 @@ class Coordinators:
 
     async def _found_again(
         self, group_ids: Collection[str], backoff: Backoff, *, leaves_time: bool
-    ) -> list[GroupCoordinator] | None:
+    ) -> list[CoordinatedGroup] | None:
         """Look for coordinators again after a pause; None where the time for that is over."""
         first, *others = sorted(group_ids)
         more = f" and of {len(others)} more" if others else ""
@@ -202,11 +202,11 @@ class Coordinators:
     async def _checked(
         self,
         ask: Callable[
-            [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, T | Refusal]]
+            [int, list[CoordinatedGroup]], Coroutine[Any, Any, Mapping[str, T | CoordinatorRefusal]]
         ],
         node: int,
-        coordinators: list[GroupCoordinator],
-    ) -> dict[str, T | Refusal]:
+        coordinators: list[CoordinatedGroup],
+    ) -> dict[str, T | CoordinatorRefusal]:
         """Ask one coordinator; refuse what it may have left out since it took over a partition."""
         topics = await self._client.topics([OFFSETS_TOPIC])
         count = len(topics[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in topics else 0
@@ -220,7 +220,9 @@ class Coordinators:
             requests.insert(0, ask_unreplicated(self._client, node, {*ats.values()}))
         *checks, answers = await self._client.gather_all(requests)
         codes = {at: code for check in checks for at, code in check.items() if code in LEADER_MOVES}
-        refused = {group_id: Refusal(codes[at]) for group_id, at in ats.items() if at in codes}
+        refused = {
+            group_id: CoordinatorRefusal(codes[at]) for group_id, at in ats.items() if at in codes
+        }
         return {**answers, **refused}
 
     def blame(self, error: BrokerError, group_ids: Iterable[str] = ()) -> None:
@@ -235,7 +237,7 @@ class Coordinators:
                     Problem(error.kind, f"{text}.", group_id=group_id, broker=error.broker_id)
                 )
 
-    def _refused(self, group_id: str, refusal: Refusal) -> None:
+    def _refused(self, group_id: str, refusal: CoordinatorRefusal) -> None:
         kind = ProblemKind.NO_COORDINATOR if refusal.code in MOVES else ProblemKind.DENIED
         problem = Problem(kind, f"The cluster says {refusal}.", group_id=group_id)
         if problem not in self.problems:
@@ -244,7 +246,7 @@ class Coordinators:
 
 async def find_coordinators(
     client: BrokerClient, keys: Collection[str], *, transactional: bool = False, waits: bool = True
-) -> dict[str, int | Refusal]:
+) -> dict[str, int | CoordinatorRefusal]:
     """Ask for the brokers that coordinate groups or transactional ids, or why there is none.
 
     The topic where they are kept must exist, for this creates it. Coordinators that move are waited
@@ -253,7 +255,7 @@ async def find_coordinators(
     Raises:
         BrokerError: no broker answers.
     """
-    found: dict[str, int | Refusal] = {}
+    found: dict[str, int | CoordinatorRefusal] = {}
     missing = list(keys)
     backoff = Backoff(client, in_step=True)
     while missing:
@@ -262,7 +264,7 @@ async def find_coordinators(
         missing = [
             key
             for key, answer in answers
-            if isinstance(answer, Refusal) and answer.code in COORDINATOR_MOVES
+            if isinstance(answer, CoordinatorRefusal) and answer.code in COORDINATOR_MOVES
         ]
         if not waits or (missing and not await backoff.wait(f"the coordinator of {missing[0]!r}")):
             break
@@ -271,7 +273,7 @@ async def find_coordinators(
 
 async def _look_for(
     client: BrokerClient, keys: list[str], *, transactional: bool = False
-) -> dict[str, int | Refusal]:
+) -> dict[str, int | CoordinatorRefusal]:
     """Ask once for coordinators.
 
     Raises:
@@ -280,7 +282,9 @@ async def _look_for(
     if not keys:
         return {}
     answers = await _ask_for(client, keys, transactional)
-    found = {key: Refusal(code) if code else node for key, (code, node) in answers.items()}
+    found = {
+        key: CoordinatorRefusal(code) if code else node for key, (code, node) in answers.items()
+    }
     # A coordinator that has just come may be a broker that nobody has named yet.
     if any(node not in client.brokers for node in found.values() if isinstance(node, int)):
         await client.metadata([])
@@ -315,10 +319,10 @@ def is_missing(topic: Topic | None) -> bool:
 
 
 def _batches(
-    coordinators: Iterable[GroupCoordinator],
-) -> Iterator[tuple[int, list[GroupCoordinator]]]:
+    coordinators: Iterable[CoordinatedGroup],
+) -> Iterator[tuple[int, list[CoordinatedGroup]]]:
     """Divide groups by coordinator, and what one has to tell into requests."""
-    by_node: dict[int, list[GroupCoordinator]] = {}
+    by_node: dict[int, list[CoordinatedGroup]] = {}
     for each in coordinators:
         if each.node is not None:
             by_node.setdefault(each.node, []).append(each)

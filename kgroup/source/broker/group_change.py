@@ -10,7 +10,7 @@ from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
+from kgroup.source.broker.coordinator import CoordinatedGroup, CoordinatorRefusal, Coordinators
 from kgroup.source.broker.error_code import error_name, what_it_needs
 
 OF_PARTITIONS = frozenset(
@@ -75,7 +75,7 @@ class Outcome:
 
 
 Change = Callable[
-    [int, list[GroupCoordinator]], Coroutine[Any, Any, Mapping[str, Outcome | Refusal]]
+    [int, list[CoordinatedGroup]], Coroutine[Any, Any, Mapping[str, Outcome | CoordinatorRefusal]]
 ]
 """Changes some groups of one coordinator; see `Coordinators.ask`."""
 
@@ -94,8 +94,8 @@ async def change_groups(
     outcomes: dict[str, Outcome] = {}
 
     async def noted(
-        node: int, coordinators: list[GroupCoordinator]
-    ) -> Mapping[str, Outcome | Refusal]:
+        node: int, coordinators: list[CoordinatedGroup]
+    ) -> Mapping[str, Outcome | CoordinatorRefusal]:
         results = await change(node, coordinators)
         outcomes.update(
             (group_id, each) for group_id, each in results.items() if isinstance(each, Outcome)

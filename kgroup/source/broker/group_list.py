@@ -28,7 +28,12 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.base import EVERYTHING, Question
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import Backoff, BrokerClient
-from kgroup.source.broker.coordinator import MOVES, Coordinators, GroupCoordinator, Refusal
+from kgroup.source.broker.coordinator import (
+    MOVES,
+    CoordinatedGroup,
+    CoordinatorRefusal,
+    Coordinators,
+)
 from kgroup.source.broker.error_code import COORDINATOR_MOVES
 from kgroup.source.broker.group_api import group_state, group_type
 from kgroup.source.broker.topic_offset import ask_unreplicated
@@ -43,13 +48,13 @@ class _GroupList:
         refusals: why the groups of a partition may be missing.
     """
 
-    groups: list[GroupCoordinator]
-    refusals: Mapping[int, Refusal]
+    groups: list[CoordinatedGroup]
+    refusals: Mapping[int, CoordinatorRefusal]
 
 
 async def list_groups(
     client: BrokerClient, coordinators: Coordinators, question: Question, topic: Topic | None
-) -> list[GroupCoordinator]:
+) -> list[CoordinatedGroup]:
     """Ask every known broker for its groups; `coordinators` keeps why some may be missing.
 
     Brokers filter by states and types as far as they can. Partitions whose leaders have not loaded
@@ -100,7 +105,7 @@ _UNSEEN = (
 
 async def list_hidden_groups(
     client: BrokerClient, coordinators: Coordinators
-) -> list[GroupCoordinator]:
+) -> list[CoordinatedGroup]:
     """List the groups of a cluster that shows no topic `__consumer_offsets`.
 
     Some services, and brokers for tests, keep groups elsewhere. Kafka's own have none then; to
@@ -202,7 +207,7 @@ async def _list_of(
         )
     )
     unreplicated, before, groups, after = results
-    refusals: dict[int, Refusal] = {}
+    refusals: dict[int, CoordinatorRefusal] = {}
     for number, refusal in chain(unreplicated.items(), before.items(), after.items()):
         if refusal.code in MOVES or number not in refusals:  # a denied probe refutes no other one
             refusals[number] = refusal
@@ -211,24 +216,24 @@ async def _list_of(
 
 async def _ask_unreplicated(
     client: BrokerClient, node: int, probes: Mapping[str, int]
-) -> dict[int, Refusal]:
+) -> dict[int, CoordinatorRefusal]:
     if not probes:
         return {}
     ats = [(OFFSETS_TOPIC, number) for number in probes.values()]
     codes = await ask_unreplicated(client, node, ats)
-    return {number: Refusal(code) for (_, number), code in codes.items()}
+    return {number: CoordinatorRefusal(code) for (_, number), code in codes.items()}
 
 
 async def _ask_unloaded(
     client: BrokerClient, node: int, probes: Mapping[str, int]
-) -> dict[int, Refusal]:
+) -> dict[int, CoordinatorRefusal]:
     """Tell which partitions a broker has not loaded, or may not tell of."""
     if not probes:
         return {}
     answer = await client.ask(node, DescribeGroupsRequest, groups=list(probes))
     codes = {each.group_id: each.error_code for each in answer.groups}
     return {
-        probes[group_id]: Refusal(code)
+        probes[group_id]: CoordinatorRefusal(code)
         for group_id, code in only_asked(codes, probes, "DescribeGroups", node).items()
         if code and code != ErrorCode.GROUP_ID_NOT_FOUND
     }
@@ -236,7 +241,7 @@ async def _ask_unloaded(
 
 async def _ask_for_list(
     client: BrokerClient, node: int, question: Question, version: int
-) -> list[GroupCoordinator]:
+) -> list[CoordinatedGroup]:
     fields: dict[str, Any] = {}
     if version >= 4:
         fields["states_filter"] = sorted(question.states)
@@ -244,12 +249,12 @@ async def _ask_for_list(
         fields["types_filter"] = sorted(question.types)
     answer = await client.ask(node, ListGroupsRequest, **fields)
     if answer.error_code:
-        text = f"broker {node} does not list its groups: {Refusal(answer.error_code)}"
+        text = f"broker {node} does not list its groups: {CoordinatorRefusal(answer.error_code)}"
         is_moving = answer.error_code in COORDINATOR_MOVES
         kind = ProblemKind.NO_COORDINATOR if is_moving else ProblemKind.DENIED
         raise BrokerError(kind, text, node)
     return [
-        GroupCoordinator(
+        CoordinatedGroup(
             listed.group_id,
             node,
             True,

@@ -19,7 +19,12 @@ from kgroup.model.offset import CommittedOffset, ShareOffset, split_commits
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, partition_of
+from kgroup.source.broker.coordinator import (
+    CoordinatedGroup,
+    CoordinatorRefusal,
+    Coordinators,
+    partition_of,
+)
 from kgroup.source.broker.group_api import (
     DESCRIBE_BY_TYPE,
     describe_share_offsets_request,
@@ -38,8 +43,8 @@ class OffsetFetcher:
         self._every_partition: list[Any] | None = None
 
     async def fetch(
-        self, node: int, coordinators: list[GroupCoordinator]
-    ) -> dict[str, tuple[CommittedOffset, ...] | Refusal]:
+        self, node: int, coordinators: list[CoordinatedGroup]
+    ) -> dict[str, tuple[CommittedOffset, ...] | CoordinatorRefusal]:
         """Ask one coordinator what groups have stored, sorted by topic and partition.
 
         Offsets may be negative; see `split_commits`.
@@ -82,7 +87,7 @@ class OffsetFetcher:
         return self._every_partition
 
 
-def _offsets(answer: Any, *, stored_only: bool) -> tuple[CommittedOffset, ...] | Refusal:
+def _offsets(answer: Any, *, stored_only: bool) -> tuple[CommittedOffset, ...] | CoordinatorRefusal:
     """Read one group's part of the answer to OffsetFetch.
 
     Args:
@@ -90,7 +95,7 @@ def _offsets(answer: Any, *, stored_only: bool) -> tuple[CommittedOffset, ...] |
         stored_only: it is the latter: the answer has no partition that was asked for by name.
     """
     if answer.error_code:
-        return Refusal(answer.error_code)
+        return CoordinatorRefusal(answer.error_code)
     offsets = []
     for topic in sorted(answer.topics, key=attrgetter("name")):
         name = topic.name
@@ -107,7 +112,7 @@ def _offsets(answer: Any, *, stored_only: bool) -> tuple[CommittedOffset, ...] |
                     )
                 )
             elif each.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):  # none, says 0.8
-                return Refusal(each.error_code)
+                return CoordinatorRefusal(each.error_code)
     return tuple(offsets)
 
 
@@ -134,7 +139,7 @@ class GroupReader:
 
     async def read(
         self,
-        coordinators: Collection[GroupCoordinator],
+        coordinators: Collection[CoordinatedGroup],
         listed: Mapping[str, Group],
         *,
         offsets: bool,
@@ -208,7 +213,7 @@ class GroupReader:
             for group_id, group in groups.items()
         }
 
-    async def _simple_group(self, coordinator: GroupCoordinator) -> Group:
+    async def _simple_group(self, coordinator: CoordinatedGroup) -> Group:
         """Make a group that only commits: brokers before 0.10 neither list nor describe those.
 
         In 0.8, which describes none, members are known to ZooKeeper only: the state is unknown.
@@ -223,8 +228,8 @@ class GroupReader:
         )
 
     async def describe(
-        self, node: int, coordinators: list[GroupCoordinator]
-    ) -> dict[str, Group | Refusal | None]:
+        self, node: int, coordinators: list[CoordinatedGroup]
+    ) -> dict[str, Group | CoordinatorRefusal | None]:
         """Ask one coordinator about groups; None for those that do not exist.
 
         A group whose type is not known is asked for in every way that the broker has.
@@ -239,7 +244,9 @@ class GroupReader:
             for kind in by_type
             if await self._client.version(node, DESCRIBE_BY_TYPE[kind].request) is not None
         ]
-        found: dict[str, Group | Refusal | None] = {each.group_id: None for each in coordinators}
+        found: dict[str, Group | CoordinatorRefusal | None] = {
+            each.group_id: None for each in coordinators
+        }
         apis = [(DESCRIBE_BY_TYPE[kind], by_type[kind]) for kind in kinds]
         answers = await self._client.gather_all(
             self._client.ask(node, api.request, **api.fields(ids)) for api, ids in apis
@@ -251,14 +258,14 @@ class GroupReader:
                 if code in _NO_SUCH_GROUP or (code and found[described.group_id] is not None):
                     continue
                 if code:
-                    found[described.group_id] = Refusal(code, described.error_message)
+                    found[described.group_id] = CoordinatorRefusal(code, described.error_message)
                 elif described.group_state != GroupState.DEAD:
                     found[described.group_id] = api.group(described, coordinator)
         return found
 
     async def _fetch_share_offsets(
-        self, node: int, coordinators: list[GroupCoordinator]
-    ) -> dict[str, tuple[ShareOffset, ...] | Refusal]:
+        self, node: int, coordinators: list[CoordinatedGroup]
+    ) -> dict[str, tuple[ShareOffset, ...] | CoordinatorRefusal]:
         request = describe_share_offsets_request()
         if await self._client.version(node, request) is None:
             return {}
@@ -269,7 +276,7 @@ class GroupReader:
             groups=[group(group_id=each.group_id, topics=None) for each in coordinators],
         )
         offsets = {
-            each.group_id: Refusal(each.error_code, each.error_message)
+            each.group_id: CoordinatorRefusal(each.error_code, each.error_message)
             if each.error_code
             else share_offsets(each)
             for each in answer.groups

@@ -19,7 +19,12 @@ from kgroup.model.problem import Problem
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient
-from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal, is_missing
+from kgroup.source.broker.coordinator import (
+    CoordinatedGroup,
+    CoordinatorRefusal,
+    Coordinators,
+    is_missing,
+)
 from kgroup.source.broker.error_code import COORDINATOR_MOVES, error_name
 from kgroup.source.broker.group_change import NOT_BEGUN, Change, Outcome, change_groups, refused
 from kgroup.source.broker.group_list import list_hidden_groups
@@ -49,8 +54,8 @@ async def delete_groups(
     unsettled: set[str] = set()
 
     async def delete(
-        node: int, coordinators: list[GroupCoordinator]
-    ) -> dict[str, Outcome | Refusal]:
+        node: int, coordinators: list[CoordinatedGroup]
+    ) -> dict[str, Outcome | CoordinatorRefusal]:
         names = [each.group_id for each in coordinators]
         if await client.version(node, DeleteGroupsRequest) is None:
             return {
@@ -107,12 +112,12 @@ async def _read_back(client: BrokerClient, group_ids: Collection[str]) -> tuple[
     return tuple(different)
 
 
-def _deleted(group_id: str, code: int, unsettled: set[str]) -> Outcome | Refusal:
+def _deleted(group_id: str, code: int, unsettled: set[str]) -> Outcome | CoordinatorRefusal:
     """Read the answer for one group; one that was asked for before may be gone already."""
     if code in COORDINATOR_MOVES:
         if code != NOT_BEGUN:
             unsettled.add(group_id)
-        return Refusal(code)
+        return CoordinatorRefusal(code)
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         if group_id in unsettled:
             return Outcome()
@@ -133,7 +138,9 @@ async def remove_members(
     unsettled: set[str] = set()
     left: dict[str, Problem] = {}
 
-    async def remove(node: int, _: list[GroupCoordinator]) -> dict[str, Outcome | Refusal]:
+    async def remove(
+        node: int, _: list[CoordinatedGroup]
+    ) -> dict[str, Outcome | CoordinatorRefusal]:
         try:
             codes = await _leave(client, node, group_id, members, reason)
         except BrokerError as error:
@@ -144,7 +151,7 @@ async def remove_members(
         if move is not None:
             if set(codes.values()) != {NOT_BEGUN}:
                 unsettled.add(group_id)
-            return {group_id: Refusal(move)}
+            return {group_id: CoordinatorRefusal(move)}
         for member_id, code in codes.items():
             is_gone = code == ErrorCode.UNKNOWN_MEMBER_ID
             if code and not (is_gone and group_id in unsettled):

@@ -47,7 +47,7 @@ _PASSING = BROKEN | {ProblemKind.MOVING}
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartPosition:
     """Where to begin in each partition; the latest of these.
 
     Attributes:
@@ -63,7 +63,7 @@ class Start:
     @property
     def is_sought(self) -> bool:
         """Whether anything is passed over."""
-        return self != Start()
+        return self != StartPosition()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class LiveLog:
             raise BrokerError(ProblemKind.DENIED, text)
 
     async def ranges_from(
-        self, numbers: Collection[int], start: Start, *, committed: bool = False
+        self, numbers: Collection[int], start: StartPosition, *, committed: bool = False
     ) -> tuple[dict[int, tuple[int, int]], dict[int, BrokerError]]:
         """Find where to begin in partitions, and where they end; or why that is not known.
 
@@ -240,7 +240,7 @@ class LiveLogs:
     """Some partitions of the topic as they are now; implements `Logs`."""
 
     def __init__(
-        self, topic: LiveLog, numbers: Sequence[int], start: Start, end: int | None = None
+        self, topic: LiveLog, numbers: Sequence[int], start: StartPosition, end: int | None = None
     ) -> None:
         """Ask nothing yet; by default a partition is read to its end."""
         self.log_count = self.file_count = len(numbers)
@@ -327,7 +327,7 @@ class FollowedLogs:
         self,
         topic: LiveLog,
         numbers: Sequence[int],
-        start: Start,
+        start: StartPosition,
         *,
         committed: bool,
         on_note: Callable[[str], None],
@@ -450,7 +450,7 @@ class FollowedLogs:
         """Take in what a broker says of a partition."""
         if found.code == ErrorCode.OFFSET_OUT_OF_RANGE:
             offset = self._next.pop(number)
-            self._starts[number] = Start(offset)
+            self._starts[number] = StartPosition(offset)
             self._lose([number], f"there is no offset {offset} any more")
         elif found.code:
             error = refusal(found.code, leader)

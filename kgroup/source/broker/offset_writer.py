@@ -33,7 +33,7 @@ from kgroup.protocol.message.primitives import no_string
 from kgroup.source.broker.answer_check import only_asked
 from kgroup.source.broker.client import BrokerClient, Window
 from kgroup.source.broker.connection import BROKEN
-from kgroup.source.broker.coordinator import Coordinators, GroupCoordinator, Refusal
+from kgroup.source.broker.coordinator import CoordinatedGroup, CoordinatorRefusal, Coordinators
 from kgroup.source.broker.error_code import COORDINATOR_MOVES
 from kgroup.source.broker.group_change import (
     NOT_BEGUN,
@@ -260,20 +260,20 @@ class _Writer:
         self._window = Window(_SIDE_BY_SIDE)
 
     async def write(
-        self, node: int, coordinators: list[GroupCoordinator]
-    ) -> dict[str, Outcome | Refusal]:
+        self, node: int, coordinators: list[CoordinatedGroup]
+    ) -> dict[str, Outcome | CoordinatorRefusal]:
         """Write some groups of one coordinator; see `Change`."""
         async with self._window:
             described, fetched = await self._read(node, coordinators)
             deletes = await self._client.version(node, OffsetDeleteRequest) is not None
-            results: dict[str, Outcome | Refusal] = {}
+            results: dict[str, Outcome | CoordinatorRefusal] = {}
             ready: dict[str, list[OffsetChange]] = {}
             for group_id in (each.group_id for each in coordinators):
                 group, offsets = described[group_id], fetched[group_id]
-                if isinstance(group, Refusal):
+                if isinstance(group, CoordinatorRefusal):
                     results[group_id] = group
                     continue
-                if isinstance(offsets, Refusal):
+                if isinstance(offsets, CoordinatorRefusal):
                     results[group_id] = offsets
                     continue
                 verdict = self._verdict(group_id, group, offsets, deletes)
@@ -288,8 +288,10 @@ class _Writer:
         return results
 
     async def _read(
-        self, node: int, coordinators: list[GroupCoordinator]
-    ) -> tuple[Mapping[str, Group | Refusal | None], Mapping[str, Offsets | Refusal]]:
+        self, node: int, coordinators: list[CoordinatedGroup]
+    ) -> tuple[
+        Mapping[str, Group | CoordinatorRefusal | None], Mapping[str, Offsets | CoordinatorRefusal]
+    ]:
         """Ask for members and offsets side by side."""
         describing = self._client.start(self._reader.describe(node, coordinators))
         try:
@@ -344,7 +346,7 @@ class _Writer:
 
     async def _write(
         self, node: int, group_id: str, changes: list[OffsetChange]
-    ) -> Outcome | Refusal:
+    ) -> Outcome | CoordinatorRefusal:
         """Send what one group needs, in as few requests as may be, one after the other."""
         commits = [change.after for change in changes if change.after is not None]
         problems = list(_unsendable(group_id, commits))
@@ -363,7 +365,7 @@ class _Writer:
             left = [at for at in map(place_of, changes) if at not in told]
             return Outcome((*problems, *by_partition(problem.kind, problem.reason, group_id, left)))
 
-        def ended(code: int, operation: str) -> Outcome | Refusal:
+        def ended(code: int, operation: str) -> Outcome | CoordinatorRefusal:
             """Tell of an error of the whole group."""
             if code not in _NOT_YET:
                 kind, reason = refused(code, operation)
@@ -371,7 +373,7 @@ class _Writer:
             if done or code != NOT_BEGUN:
                 self.unsettled.add(group_id)
             moves = code in COORDINATOR_MOVES
-            return Refusal(code if moves else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return CoordinatorRefusal(code if moves else ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
         try:
             for part in requests_of(group_id, commits):
@@ -388,7 +390,7 @@ class _Writer:
             if error.kind in BROKEN:
                 if done or error.was_sent:
                     self.unsettled.add(group_id)
-                return Refusal(ErrorCode.NETWORK_EXCEPTION, str(error))
+                return CoordinatorRefusal(ErrorCode.NETWORK_EXCEPTION, str(error))
             problem = Problem(error.kind, f"{sentence(error)}.", group_id, broker=error.broker_id)
             return rest(with_unknown_end(problem) if error.was_sent else problem)
         if not problems:

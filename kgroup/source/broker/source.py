@@ -40,9 +40,9 @@ from kgroup.source.base import (
 from kgroup.source.broker.client import BrokerClient
 from kgroup.source.broker.coordinator import (
     TRANSACTION_TOPIC,
+    CoordinatedGroup,
+    CoordinatorRefusal,
     Coordinators,
-    GroupCoordinator,
-    Refusal,
     find_coordinators,
     is_missing,
     partition_of,
@@ -73,7 +73,7 @@ _OLD = (
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-class Cluster:
+class LiveCluster:
     """A source of groups, and a store of what they commit; a context manager.
 
     Implements `GroupSource`, `WritableOffsetStore`, `GroupRemover`, `MemberRemover`, and others.
@@ -121,7 +121,7 @@ class Cluster:
         self._client: BrokerClient | None = None
         self._memory: LogMemory | None = None
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> LiveCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -341,7 +341,7 @@ class Cluster:
 
 
 class _Inquiry:
-    """One `Cluster.read`, with the problems that it meets."""
+    """One `LiveCluster.read`, with the problems that it meets."""
 
     def __init__(self, client: BrokerClient, question: Question, memory: LogMemory | None) -> None:
         self._client = client
@@ -421,8 +421,8 @@ class _Inquiry:
         return await find_left_out(self._client, commits, read, named=named, log_budget=budget)
 
     def _select(
-        self, coordinators: Iterable[GroupCoordinator], group_ids: Collection[str] | None
-    ) -> list[GroupCoordinator]:
+        self, coordinators: Iterable[CoordinatedGroup], group_ids: Collection[str] | None
+    ) -> list[CoordinatedGroup]:
         """Take the groups that were asked for, as far as a list tells."""
         question = self._question
         names = None if group_ids is None else set(group_ids)
@@ -442,8 +442,8 @@ class _Inquiry:
         )
 
     async def _of_unknown_state(
-        self, coordinators: Iterable[GroupCoordinator]
-    ) -> list[GroupCoordinator]:
+        self, coordinators: Iterable[CoordinatedGroup]
+    ) -> list[CoordinatedGroup]:
         """Take the groups of which an older broker's list does not tell state or type.
 
         A type that it does not tell is classic, unless the broker can describe others.
@@ -459,7 +459,7 @@ class _Inquiry:
                 )
         return [each for each in coordinators if each in unknown]
 
-    def _listed(self, coordinator: GroupCoordinator) -> Group:
+    def _listed(self, coordinator: CoordinatedGroup) -> Group:
         """Make a group of what a list tells."""
         type_ = coordinator.type or GroupType.CLASSIC
         return Group(
@@ -509,7 +509,7 @@ async def placements_of(
         placements[key] = Placement(
             partition_count=count,
             coordinator=brokers.get(answer) if isinstance(answer, int) else None,
-            error=str(answer) if isinstance(answer, Refusal) else None,
+            error=str(answer) if isinstance(answer, CoordinatorRefusal) else None,
             leader=None if leader is None else brokers.get(leader),
             replicas=partition.replicas if partition else None,
             isr=partition.isr if partition else None,
@@ -529,7 +529,7 @@ async def read_offsets(
     *,
     log_budget: int = 0,
 ) -> OffsetReading:
-    """Read what groups have committed; see `OffsetStore.read_offsets`, `Cluster.read_offsets`.
+    """Read what groups have committed; see `OffsetStore.read_offsets`, `LiveCluster.read_offsets`.
 
     Raises:
         BrokerError: no broker answers.
@@ -576,7 +576,7 @@ async def read_offsets(
 async def _left_out(
     client: BrokerClient,
     coordinators: Coordinators,
-    asked: Collection[GroupCoordinator],
+    asked: Collection[CoordinatedGroup],
     found: Mapping[str, Collection[CommittedOffset]],
     *,
     named: bool,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgroup.errors import UsageError
 from kgroup.redaction import HIDDEN, keep_userinfo
-from kgroup.source.config.client_setting import Setting, Settings
+from kgroup.source.config.client_setting import ClientSetting, ClientSettings
 from kgroup.source.config.profile import config_file, read_profile
 from kgroup.source.config.properties_file import read_properties
 
@@ -112,7 +112,7 @@ def client_config(
     profile_name = profile or environment.get("KGROUP_PROFILE")
     from_profile = read_profile(profile_name, config_file(environment)) if profile_name else []
     in_environment = environment.get("KGROUP_BOOTSTRAP_SERVER") or None
-    settings = Settings.merged(
+    settings = ClientSettings.merged(
         from_profile,
         _bootstrap(in_environment, "$KGROUP_BOOTSTRAP_SERVER"),
         [] if command_config is None else read_properties(command_config),
@@ -159,11 +159,11 @@ def client_config(
     )
 
 
-def _bootstrap(servers: str | None, where: str) -> list[Setting]:
-    return [] if servers is None else [Setting("bootstrap.servers", servers, where)]
+def _bootstrap(servers: str | None, where: str) -> list[ClientSetting]:
+    return [] if servers is None else [ClientSetting("bootstrap.servers", servers, where)]
 
 
-def _zookeeper_tls(settings: Settings) -> Tls | None:
+def _zookeeper_tls(settings: ClientSettings) -> Tls | None:
     """Take the settings of Kafka's brokers for TLS to ZooKeeper."""
     if settings.choice("zookeeper.ssl.client.enable", ("TRUE", "FALSE"), "FALSE") == "FALSE":
         return None
@@ -172,7 +172,7 @@ def _zookeeper_tls(settings: Settings) -> Tls | None:
     return Tls.read(settings.below("zookeeper."))
 
 
-def _zookeeper_digest(settings: Settings) -> str | None:
+def _zookeeper_digest(settings: ClientSettings) -> str | None:
     setting = settings.get("zookeeper.digest")
     if setting is not None and ":" not in "".join(setting.value):
         raise setting.expected("USER:PASSWORD")
@@ -182,16 +182,16 @@ def _zookeeper_digest(settings: Settings) -> str | None:
     return setting.value
 
 
-def _overrides(texts: Sequence[str]) -> Iterator[Setting]:
+def _overrides(texts: Sequence[str]) -> Iterator[ClientSetting]:
     for number, text in enumerate(texts, 1):
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             which = f" (the {number}. of {len(texts)})" if len(texts) > 1 else ""
             raise UsageError(f"-X{which}: expected KEY=VALUE, found no key or no =")
-        yield Setting(key.strip(), value, "-X")
+        yield ClientSetting(key.strip(), value, "-X")
 
 
-def _servers(settings: Settings) -> tuple[str, ...]:
+def _servers(settings: ClientSettings) -> tuple[str, ...]:
     setting = settings.get("bootstrap.servers")
     if setting is None:
         raise settings.missing(
@@ -211,7 +211,9 @@ def _servers(settings: Settings) -> tuple[str, ...]:
     return tuple(servers)
 
 
-def _note_on_server(settings: Settings, from_profile: Sequence[Setting]) -> Iterator[str]:
+def _note_on_server(
+    settings: ClientSettings, from_profile: Sequence[ClientSetting]
+) -> Iterator[str]:
     """Tell whoever asks for a profile by name that the environment leads to another cluster."""
     used = settings.get("bootstrap.servers")
     own = [setting for setting in from_profile if setting.key == "bootstrap.servers"]
@@ -307,12 +309,12 @@ _AWS_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 """What it does, kafka-python's AWS_MSK_IAM does by itself."""
 
 
-def notes_on_keys(settings: Iterable[Setting]) -> tuple[str, ...]:
+def notes_on_keys(settings: Iterable[ClientSetting]) -> tuple[str, ...]:
     """Say which settings have no effect here though they might be meant to; never their values."""
     return tuple(note for setting in settings if (note := _note(setting)) is not None)
 
 
-def _note(setting: Setting) -> str | None:
+def _note(setting: ClientSetting) -> str | None:
     key = setting.key
     if key in FOLLOWED or key in PASSED_OVER or setting.value in ("", _AWS_HANDLER):
         return None

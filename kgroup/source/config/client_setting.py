@@ -1,4 +1,4 @@
-"""Settings of a Kafka client: each knows where it came from, and secret ones do not show.
+"""Settings of a Kafka client: each has its origin, and secret ones do not show.
 
 Keys and values are those of Kafka's own clients (`ssl.truststore.location`, `sasl.mechanism`, …).
 """
@@ -47,7 +47,7 @@ class Secret(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ClientSetting:
     """One key with its value.
 
     Attributes:
@@ -83,19 +83,19 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClientSettings:
     """All settings by key; a key with an empty value counts as not set."""
 
-    by_key: Mapping[str, Setting]
+    by_key: Mapping[str, ClientSetting]
 
     @classmethod
-    def merged(cls, *layers: Iterable[Setting]) -> Settings:
+    def merged(cls, *layers: Iterable[ClientSetting]) -> ClientSettings:
         """Merge layers, the weakest first."""
         return cls({setting.key: setting for layer in layers for setting in layer})
 
-    def below(self, prefix: str) -> Settings:
+    def below(self, prefix: str) -> ClientSettings:
         """Give the settings whose keys begin with a prefix, under the rest of their keys."""
-        return Settings(
+        return ClientSettings(
             {
                 key.removeprefix(prefix): setting
                 for key, setting in self.by_key.items()
@@ -103,7 +103,7 @@ class Settings:
             }
         )
 
-    def get(self, key: str) -> Setting | None:
+    def get(self, key: str) -> ClientSetting | None:
         """Give the setting of a key, None where it is not set."""
         setting = self.by_key.get(key)
         return setting if setting is not None and setting.value else None

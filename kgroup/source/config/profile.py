@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.errors import UsageError
-from kgroup.source.config.client_setting import MOST_LONG, Setting
+from kgroup.source.config.client_setting import MOST_LONG, ClientSetting
 from kgroup.source.config.properties_file import read_properties, read_user_file, user_path
 
 _CONFIG_FILE = "~/.config/kgroup/config.toml"
@@ -43,7 +43,7 @@ def config_file(environment: Mapping[str, str]) -> Path:
     return user_path(environment.get("KGROUP_CONFIG") or _CONFIG_FILE, "$KGROUP_CONFIG")
 
 
-def read_profile(name: str, file: Path) -> list[Setting]:
+def read_profile(name: str, file: Path) -> list[ClientSetting]:
     """Give a profile's settings, the weakest first.
 
     Args:
@@ -65,10 +65,10 @@ def read_profile(name: str, file: Path) -> list[Setting]:
     server = profile.get("bootstrap-server")
     if server is not None:
         text = _text(server, f"{origin}: bootstrap-server")
-        settings.append(Setting("bootstrap.servers", text, origin))
+        settings.append(ClientSetting("bootstrap.servers", text, origin))
     properties = _table(profile.get("properties", {}), f"{origin}: properties: expected a table")
     for key, value in _flat(properties):
-        settings.append(Setting(key, _text(value, f"{origin}: {key}"), origin))
+        settings.append(ClientSetting(key, _text(value, f"{origin}: {key}"), origin))
     return settings
 
 

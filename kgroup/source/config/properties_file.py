@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kgroup.atomic_file import INPUTS
 from kgroup.errors import InputError, UsageError
-from kgroup.source.config.client_setting import Setting
+from kgroup.source.config.client_setting import ClientSetting
 
 _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -27,7 +27,7 @@ _ESCAPE = re.compile(r"\\(u.{0,4}|.?)", re.DOTALL)
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def read_properties(path: Path, origin: str = "") -> list[Setting]:
+def read_properties(path: Path, origin: str = "") -> list[ClientSetting]:
     """Read a file.
 
     Args:
@@ -46,7 +46,7 @@ def read_properties(path: Path, origin: str = "") -> list[Setting]:
         )
     settings = []
     for line, key, value in parse_properties(data.decode("latin-1"), f"{origin}{path}"):
-        settings.append(Setting(key, value, f"{origin}{path}:{line}"))
+        settings.append(ClientSetting(key, value, f"{origin}{path}:{line}"))
     return settings
 
 

@@ -32,9 +32,9 @@ from kgroup.redaction import is_secret, keep_secret
 from kgroup.source.config.client_setting import (
     MOST_INT,
     MOST_LONG,
+    ClientSetting,
+    ClientSettings,
     Secret,
-    Setting,
-    Settings,
     whole_number,
 )
 from kgroup.source.config.properties_file import read_user_file, user_path
@@ -74,7 +74,7 @@ class Sasl:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, settings: Settings) -> Sasl:
+    def read(cls, settings: ClientSettings) -> Sasl:
         """Take the `sasl.*` settings.
 
         Raises:
@@ -138,7 +138,7 @@ def _credentials(mechanism: str, module: LoginModule, where: str) -> dict[str, A
     return {"sasl_plain_username": username, "sasl_plain_password": password}
 
 
-def _kerberos(settings: Settings, options: Mapping[str, str]) -> dict[str, Any]:
+def _kerberos(settings: ClientSettings, options: Mapping[str, str]) -> dict[str, Any]:
     setting = settings.get("sasl.kerberos.service.name")
     name = "".join(setting.value if setting is not None else options.get("serviceName", ""))
     if not name:
@@ -177,7 +177,7 @@ class LoginModule:
         return self.name.rpartition(".")[2]
 
 
-def parse_jaas(setting: Setting) -> LoginModule:
+def parse_jaas(setting: ClientSetting) -> LoginModule:
     """Read the login module of `sasl.jaas.config`.
 
     Raises:
@@ -260,7 +260,7 @@ class TokenProvider(Protocol):
         """Give the SASL extensions to send with it."""
 
 
-def token_provider(settings: Settings, jaas: LoginModule, where: str) -> TokenProvider:
+def token_provider(settings: ClientSettings, jaas: LoginModule, where: str) -> TokenProvider:
     """Choose the provider as Kafka's login callback handlers do.
 
     Args:
@@ -463,7 +463,7 @@ def _claim(kind: str, value: Secret, where: str) -> object:
         raise UsageError(f"{where}: expected a number") from None
 
 
-def _secured(settings: Settings, jaas: LoginModule, where: str) -> TokenProvider:
+def _secured(settings: ClientSettings, jaas: LoginModule, where: str) -> TokenProvider:
     retriever = settings.get(_RETRIEVER_KEY)
     if retriever is not None and retriever.value.rpartition(".")[2] not in _RETRIEVERS:
         raise retriever.expected(" or ".join(_RETRIEVERS))
@@ -512,11 +512,11 @@ def _endpoint_tls(jaas: LoginModule, where: str) -> Tls:
     from kgroup.source.config.tls import Tls
 
     options = [
-        Setting(option, _plain(value), where)
+        ClientSetting(option, _plain(value), where)
         for option, value in jaas.options.items()
         if option.startswith("ssl.")
     ]
-    return Tls.read(Settings.merged(options))
+    return Tls.read(ClientSettings.merged(options))
 
 
 def _extensions(jaas: LoginModule, prefix: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from kgroup.errors import UsageError
-from kgroup.source.config.client_setting import Setting, Settings
+from kgroup.source.config.client_setting import ClientSetting, ClientSettings
 from kgroup.source.config.properties_file import read_user_file, user_path
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class Store:
         key_password: of the private key in it, None where it has none of its own.
     """
 
-    source: Setting
+    source: ClientSetting
     pem: bytes | None
     is_pem: bool
     password: str | None
@@ -341,7 +341,7 @@ class Tls:
     notes: tuple[str, ...]
 
     @classmethod
-    def read(cls, settings: Settings) -> Tls:
+    def read(cls, settings: ClientSettings) -> Tls:
         """Take the `ssl.*` settings.
 
         Raises:
@@ -428,12 +428,12 @@ def _load_key(context: ssl.SSLContext, store: Store) -> None:
             raise UsageError(f"{store.source.where}: {why}") from None
 
 
-def _trust_store(settings: Settings) -> Store | None:
+def _trust_store(settings: ClientSettings) -> Store | None:
     inline = settings.get("ssl.truststore.certificates")
     return _store(settings, "ssl.truststore", inline, None)
 
 
-def _key_store(settings: Settings) -> Store | None:
+def _key_store(settings: ClientSettings) -> Store | None:
     key = settings.get("ssl.keystore.key")
     chain = settings.get("ssl.keystore.certificate.chain")
     if key is None and chain is not None:
@@ -444,7 +444,7 @@ def _key_store(settings: Settings) -> Store | None:
 
 
 def _store(
-    settings: Settings, prefix: str, inline: Setting | None, chain: Setting | None
+    settings: ClientSettings, prefix: str, inline: ClientSetting | None, chain: ClientSetting | None
 ) -> Store | None:
     """Put a store together, with the rules of Kafka's `DefaultSslEngineFactory`."""
     kind = settings.choice(f"{prefix}.type", _TYPES, "JKS")
@@ -476,7 +476,7 @@ def _store(
     )
 
 
-def _check_host_name(settings: Settings) -> bool:
+def _check_host_name(settings: ClientSettings) -> bool:
     setting = settings.by_key.get("ssl.endpoint.identification.algorithm")
     if setting is None or setting.value.lower() == "https":
         return True
@@ -485,7 +485,7 @@ def _check_host_name(settings: Settings) -> bool:
     return False
 
 
-def _versions(settings: Settings) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
+def _versions(settings: ClientSettings) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
     setting = settings.get("ssl.enabled.protocols")
     if setting is None:
         return ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
@@ -498,7 +498,7 @@ def _versions(settings: Settings) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
 
 
 def _suites(
-    setting: Setting, names: tuple[str, ...], versions: tuple[ssl.TLSVersion, ssl.TLSVersion]
+    setting: ClientSetting, names: tuple[str, ...], versions: tuple[ssl.TLSVersion, ssl.TLSVersion]
 ) -> tuple[tuple[ssl.TLSVersion, ssl.TLSVersion], tuple[str, ...], tuple[str, ...]]:
     """Split suites into what Python can choose (up to TLS 1.2) and which versions they leave."""
     new = _TLS_1_3_SUITES.intersection(names)

@@ -192,11 +192,11 @@ class SqlOffsetStore:
             found = self._lock(connection, changes, facts)
             wanted = [(group, c.topic) for group, every in changes.items() for c in every]
             check_collisions(connection, facts, set(wanted), found.names, self.where)
-            work = work_of(changes, found, facts, now_ms=time.time_ns() // 1_000_000)
-            delete_rows(connection, self._table, work.deleted)
-            update_rows(connection, self._table, work.updated, is_plain=facts.is_plain)
-            insert_rows(connection, self._table, work.inserted)
-            return work.problems
+            pending = table_changes(changes, found, facts, now_ms=time.time_ns() // 1_000_000)
+            delete_rows(connection, self._table, pending.deleted)
+            update_rows(connection, self._table, pending.updated, is_plain=facts.is_plain)
+            insert_rows(connection, self._table, pending.inserted)
+            return pending.problems
 
         return self._retried(change, changes, on_done)
 
@@ -426,7 +426,7 @@ def _is_whole(number: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TableChanges:
     """Rows by role to delete, update and insert, in the order of their keys.
 
     Attributes:
@@ -439,9 +439,9 @@ class Work:
     problems: tuple[Problem, ...]
 
 
-def work_of(
+def table_changes(
     changes: Mapping[str, Sequence[OffsetChange]], found: Found, facts: TableFacts, *, now_ms: int
-) -> Work:
+) -> TableChanges:
     """Compare what is stored with what was expected, and give what is to be done.
 
     Args:
@@ -482,7 +482,7 @@ def work_of(
                 (updated if is_there else inserted).append(
                     key | _values(change.after, facts, now_ms)
                 )
-    return Work(deleted, updated, inserted, tuple(problems))
+    return TableChanges(deleted, updated, inserted, tuple(problems))
 
 
 def _check_once(group_id: str, ordered: Sequence[OffsetChange]) -> None:

@@ -35,7 +35,7 @@ from kgroup.source.zookeeper.view import (
 )
 
 if TYPE_CHECKING:
-    from kgroup.source.broker.source import Cluster
+    from kgroup.source.broker.source import LiveCluster
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Zookeeper:
         self._client = ZookeeperClient(address, deadline, context=context, digest=digest)
         self._broker_options = dict(brokers or {})
         self._nodes: ZookeeperTree | None = None
-        self._cluster: Cluster | None = None
+        self._cluster: LiveCluster | None = None
         self._silence: BrokerError | None = None
 
     def __enter__(self) -> Zookeeper:
@@ -257,7 +257,7 @@ class Zookeeper:
         return delete_groups(self._client, group_ids, on_done)
 
     def _of_brokers(
-        self, loss: str, ask: Callable[[Cluster], T]
+        self, loss: str, ask: Callable[[LiveCluster], T]
     ) -> tuple[T | None, tuple[Problem, ...]]:
         """Ask the brokers something; where none answers, say what is lost, and wait but once."""
         try:
@@ -303,14 +303,14 @@ class Zookeeper:
         nodes = self._nodes or read_topics(self._client, [])
         return tree_of(node for path, node in nodes.nodes.items() if path.startswith(prefix))
 
-    def _open_cluster(self) -> Cluster:
+    def _open_cluster(self) -> LiveCluster:
         options = dict(self._broker_options)
         servers = options.pop("bootstrap_servers", None) or self._registered(
             options.get("security_protocol", "PLAINTEXT")
         )
-        from kgroup.source.broker.source import Cluster
+        from kgroup.source.broker.source import LiveCluster
 
-        return Cluster(servers, deadline=self._client.deadline, **options)
+        return LiveCluster(servers, deadline=self._client.deadline, **options)
 
     def _registered(self, protocol: str) -> list[str]:
         """Return where brokers listen with this security protocol.

@@ -40,7 +40,7 @@ from kgroup.cli.option.store import (
     topic_option,
 )
 from kgroup.cli.option.suggestion import groups_argument, suggest_topics
-from kgroup.cli.output.context import Output, documented, show, warn_saved, write
+from kgroup.cli.output.context import Output, documented, show, warn, warn_saved, write
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern, parse_regex
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.operation.check.limit import LIMITS
+from kgroup.operation.check.look import LIMITS
 from kgroup.operation.check.rule import Rule
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli

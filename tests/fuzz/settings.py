@@ -37,7 +37,7 @@ from kgroup.model.zookeeper import Node, Stat
 from kgroup.operation.assign.dry_run import AssignRequest, assign_specs
 from kgroup.operation.assign.spec import read_specs
 from kgroup.operation.check.check import Request, check
-from kgroup.operation.check.limit import parse_limit, read_baseline
+from kgroup.operation.check.look import parse_limit, read_baseline
 from kgroup.operation.describe import describe
 from kgroup.operation.offsets.deletion import plan_deletion
 from kgroup.operation.offsets.diff import diff_offsets

@@ -13,8 +13,7 @@ from kgroup.history.query.commit_summary import commit_summaries
 from kgroup.history.query.lag import lags
 from kgroup.history.query.owner import timeline
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.history.sql.log_ends import LogEnd
-from kgroup.history.sql.question import check_topic
+from kgroup.history.sql.question import LogEnd, check_topic
 from kgroup.sample import sample_log_dir
 from tests.history.recorded import Ask
 from tests.history.warehouse_files import write_rows

@@ -11,7 +11,7 @@ from kgroup.errors import NotFoundError
 from kgroup.history.query.lag import lags
 from kgroup.history.query.past_group import PastGroups
 from kgroup.history.sql.engine import DuckEngine
-from kgroup.history.sql.log_ends import LogEnd
+from kgroup.history.sql.question import LogEnd
 from tests.examples import examples, some_of
 from tests.history.past_log import LOGS, T, commit, end
 from tests.history.random_history import RandomHistory

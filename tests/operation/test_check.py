@@ -28,14 +28,14 @@ from kgroup.model.log_range import LogRange, NextReading, NextRecord, OffsetMark
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.check.check import Audit, Request, check
-from kgroup.operation.check.limit import (
+from kgroup.operation.check.look import (
     LIMITS,
+    Thresholds,
     parse_group_limits,
     parse_limit,
     read_baseline,
     with_limits,
 )
-from kgroup.operation.check.look import Thresholds
 from kgroup.operation.check.rule import Finding, Rule, Severity
 from kgroup.render.check import nagios_lines, nagios_status, prometheus_lines
 from kgroup.render.document import document, json_rows

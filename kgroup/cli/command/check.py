@@ -59,7 +59,7 @@ def _parse_rules(texts: Sequence[str]) -> frozenset[Rule]:
 
 
 def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
-    from kgroup.operation.check.limit import parse_limit
+    from kgroup.operation.check.look import parse_limit
 
     limits = []
     for text in (part for each in texts for part in each.split(",")):
@@ -227,7 +227,7 @@ def command(
     if cluster is not None and warehouse is None:
         raise click.UsageError("--cluster is one of a warehouse; choose that by --warehouse")
     from kgroup.operation.check.check import Request, check
-    from kgroup.operation.check.limit import read_baseline
+    from kgroup.operation.check.look import read_baseline
     from kgroup.operation.check.rule import Severity
     from kgroup.render import check as render
 
@@ -303,7 +303,7 @@ def _past(
         yield None
         return
     from kgroup.cli.option.warehouse import SparkChoice, WarehouseChoice
-    from kgroup.history.query.look_back import look_back
+    from kgroup.history.query.check import look_back
     from kgroup.operation.printed_command import connected_by
 
     choice = WarehouseChoice(root, cluster, None, SparkChoice(None, {}))
@@ -326,8 +326,7 @@ def _all_limits(
 
     What is typed counts most.
     """
-    from kgroup.operation.check.limit import parse_group_limits, parse_limit, with_limits
-    from kgroup.operation.check.look import Thresholds
+    from kgroup.operation.check.look import Thresholds, parse_group_limits, parse_limit, with_limits
 
     connection = source.connection
     name = connection.profile if connection is not None else None

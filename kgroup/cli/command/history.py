@@ -502,7 +502,7 @@ def lag_command(
     if at_ms is not None and (since_ms is not None or until_ms is not None):
         raise click.UsageError("--at is one time; choose it, or --since and --until")
     from kgroup.history.query.lag import lags
-    from kgroup.history.sql.log_ends import ends_of
+    from kgroup.history.sql.question import ends_of
     from kgroup.render.history import lag_sheet
     from kgroup.source.snapshot.file import read_snapshot
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.plan.forecast import ProgramBehavior
     from kgroup.operation.plan.plan import Plan
-    from kgroup.operation.plan.running import RunningGroup
+    from kgroup.operation.plan.running_group import RunningGroup
     from kgroup.operation.plan.zookeeper_group import OldGroup
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
@@ -424,7 +424,7 @@ def static_membership_command(
     """
     if back and template is not None:
         raise click.UsageError("--back leaves no instance ids; leave it out, or --instance-id")
-    from kgroup.operation.plan.running import plan_each
+    from kgroup.operation.plan.running_group import plan_each
     from kgroup.operation.plan.static_membership import (
         plan_dynamic_membership,
         plan_static_membership,
@@ -593,7 +593,7 @@ def consumer_protocol_command(
     if client_version is not None and client is None:
         raise click.UsageError("--client-version is of a library: say which with --client")
     from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
-    from kgroup.operation.plan.running import plan_each
+    from kgroup.operation.plan.running_group import plan_each
 
     def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         make = partial(
@@ -650,7 +650,7 @@ def external_offsets_command(
     names the database as sql, that of $KGROUP_SQL_URL or of the profile, where its URL has one.
     """
     from kgroup.operation.plan.external_offsets import plan_external_offsets
-    from kgroup.operation.plan.running import plan_each
+    from kgroup.operation.plan.running_group import plan_each
 
     def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         make = partial(

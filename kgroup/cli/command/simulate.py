@@ -168,8 +168,8 @@ def _scenario(
     stop: Sequence[str],
 ) -> Report[Scenario]:
     """Read what is to be played."""
+    from kgroup.operation.group_scenario import assumptions, group_as_it_is, with_steps
     from kgroup.operation.report import Report
-    from kgroup.operation.running_group import assumptions, group_as_it_is, with_steps
     from kgroup.operation.simulate import scenario_names
     from kgroup.simulation.scenario.file import read_scenario
     from kgroup.simulation.scenario.scenario import Action

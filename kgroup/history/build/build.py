@@ -48,7 +48,7 @@ from kgroup.history.build.task import (
 from kgroup.history.input.live_source import LiveSource, ask_live
 from kgroup.history.input.segment_source import SegmentSource, Sources, find_sources
 from kgroup.history.input.split import Split
-from kgroup.history.sql.log_ends import LogEnd, ends_of
+from kgroup.history.sql.question import LogEnd, ends_of
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows, row_groups

@@ -19,7 +19,7 @@ from kgroup.history.build.task import SplitRead, TaskResult
 from kgroup.history.input.remote import first_line
 from kgroup.history.input.segment_source import SegmentSource
 from kgroup.history.input.split import FileRange
-from kgroup.history.sql.log_ends import LogEnd
+from kgroup.history.sql.question import LogEnd
 from kgroup.history.warehouse.coverage import Coverage
 from kgroup.history.warehouse.table import TABLES
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile, read_rows

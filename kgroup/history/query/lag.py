@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.log_ends import LogEnd, all_ends
 from kgroup.history.sql.question import (
     COMMITTED,
     RECORD_TABLES,
+    LogEnd,
     Row,
+    all_ends,
     check_topic,
     cluster_of_group,
     rows_of,

@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from kgroup.errors import NotFoundError, ProblemKind
 from kgroup.history.sql.engine import Engine, Parameter
-from kgroup.history.sql.log_ends import ends_at
 from kgroup.history.sql.question import (
     GROUP_TABLES,
     RECORD_TABLES,
     Row,
     cluster_of_group,
+    ends_at,
     first_times,
     known_up_to,
     marks,

@@ -12,11 +12,10 @@ from kgroup.operation.check.look import finding_of
 from kgroup.operation.check.rule import Finding, Rule
 from kgroup.operation.describe import GroupDescription
 from kgroup.operation.plan.advice import Proposal, judge_strategy
-from kgroup.operation.plan.consumer_protocol import conditions
+from kgroup.operation.plan.consumer_protocol import ProtocolChange, conditions
 from kgroup.operation.plan.forecast import USUAL
 from kgroup.operation.plan.plan import MigrationTarget, Verdict
-from kgroup.operation.plan.protocol_change import ProtocolChange
-from kgroup.operation.plan.running import read_running
+from kgroup.operation.plan.running_group import read_running
 from kgroup.operation.plan.static_membership import seconds
 from kgroup.operation.printed_command import Reach, reaching
 from kgroup.simulation.client.config import COOPERATIVE_STICKY

@@ -13,7 +13,7 @@ from kgroup.errors import InputError, NotFoundError, named_group
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import CLASSES
-from kgroup.operation.plan.consumer_protocol import conditions
+from kgroup.operation.plan.consumer_protocol import ProtocolChange, conditions
 from kgroup.operation.plan.forecast import (
     NOT_PLANNED,
     ProgramBehavior,
@@ -31,8 +31,7 @@ from kgroup.operation.plan.plan import (
     Precondition,
     Verdict,
 )
-from kgroup.operation.plan.protocol_change import ProtocolChange
-from kgroup.operation.plan.running import RunningGroup, read_running
+from kgroup.operation.plan.running_group import RunningGroup, read_running
 from kgroup.operation.plan.static_membership import plan_static_membership, seconds
 from kgroup.operation.plan.zookeeper_group import read_old
 from kgroup.operation.printed_command import kgroup_command

@@ -38,7 +38,7 @@ from kgroup.operation.plan.plan import (
     SettingChange,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup, plan_of
+from kgroup.operation.plan.running_group import RunningGroup, plan_of
 from kgroup.operation.plan.stop import how_to_stop, removal, seen_stopped
 from kgroup.operation.report import first_names
 from kgroup.simulation.scenario.scenario import KeptIn, MemberPlan, Scenario

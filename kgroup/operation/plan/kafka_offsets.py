@@ -32,7 +32,7 @@ from kgroup.operation.plan.plan import (
     SettingChange,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup, plan_of
+from kgroup.operation.plan.running_group import RunningGroup, plan_of
 from kgroup.operation.plan.stop import started_with
 from kgroup.operation.plan.zookeeper_group import OldGroup
 from kgroup.operation.report import first_names

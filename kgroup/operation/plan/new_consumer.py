@@ -19,6 +19,7 @@ from kgroup.assignor.base import TopicPartition
 from kgroup.model.group import GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.model.zookeeper import SubscriptionPattern
+from kgroup.operation.group_scenario import assumptions
 from kgroup.operation.plan.assignor import CLASSES
 from kgroup.operation.plan.forecast import ProgramBehavior, costs, rest_ms
 from kgroup.operation.plan.plan import (
@@ -31,10 +32,9 @@ from kgroup.operation.plan.plan import (
     Precondition,
     Verdict,
 )
-from kgroup.operation.plan.running import plan_of
+from kgroup.operation.plan.running_group import plan_of
 from kgroup.operation.plan.zookeeper_group import OldGroup, java_settings
 from kgroup.operation.report import first_names
-from kgroup.operation.running_group import assumptions
 from kgroup.protocol.zookeeper.topic_filter import filter_regex
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.scenario.play import play

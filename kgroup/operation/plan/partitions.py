@@ -42,7 +42,7 @@ from kgroup.operation.plan.plan import (
     SettingChange,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup, plan_each, plan_of
+from kgroup.operation.plan.running_group import RunningGroup, plan_each, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import Scenario

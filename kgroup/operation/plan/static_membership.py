@@ -44,7 +44,7 @@ from kgroup.operation.plan.plan import (
     SettingChange,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup, plan_of
+from kgroup.operation.plan.running_group import RunningGroup, plan_of
 from kgroup.operation.report import first_names
 from kgroup.simulation.client.config import ClientConfig
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario

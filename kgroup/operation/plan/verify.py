@@ -27,7 +27,7 @@ from kgroup.operation.plan.plan import (
     PlanStep,
     chosen_steps,
 )
-from kgroup.operation.plan.running import planned_members
+from kgroup.operation.plan.running_group import planned_members
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import kafka_offsets

@@ -20,6 +20,7 @@ from kgroup.model.offset import CommitStore
 from kgroup.model.offsets_partition import OFFSETS_TOPIC
 from kgroup.model.zookeeper import BrokerNode
 from kgroup.operation.assign.group import find_group
+from kgroup.operation.group_scenario import assumptions, scenario_of
 from kgroup.operation.plan.plan import (
     OffsetCopy,
     Plan,
@@ -28,10 +29,9 @@ from kgroup.operation.plan.plan import (
     SettingChange,
     Verdict,
 )
-from kgroup.operation.plan.running import RunningGroup, plan_all, planned_members
+from kgroup.operation.plan.running_group import RunningGroup, plan_all, planned_members
 from kgroup.operation.printed_command import UNKNOWN_ADDRESS, connection_words
 from kgroup.operation.report import Report, first_names
-from kgroup.operation.running_group import assumptions, scenario_of
 from kgroup.operation.zookeeper.commit import kafka_offsets
 from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.simulation.zookeeper.config import ZookeeperConfig

@@ -7,7 +7,7 @@ command-config = "prod.properties"     # beside this file, or an absolute path
 [profiles.prod.properties]             # Kafka's own names; stronger than command-config
 "client.id" = "night-shift"
 
-[profiles.prod.check]                  # limits of kgroup check, see kgroup.operation.check.limit
+[profiles.prod.check]                  # limits of kgroup check, see kgroup.operation.check.look
 old-commit = "1h"
 lag = 100000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kgroup.model.client_library import Certainty
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
-from kgroup.operation.plan.running import RunningGroup, read_running
+from kgroup.operation.plan.running_group import RunningGroup, read_running
 from tests.operation.sources import FakeSource
 
 

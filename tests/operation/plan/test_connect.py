@@ -18,7 +18,7 @@ from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.partitions import plan_partitions
 from kgroup.operation.plan.plan import MigrationTarget, Plan, SettingChange, Verdict
-from kgroup.operation.plan.running import plan_each, read_running
+from kgroup.operation.plan.running_group import plan_each, read_running
 from kgroup.operation.plan.static_membership import plan_static_membership
 from tests.operation.plan.groups import group_of
 from tests.operation.sources import FakeSource

@@ -27,7 +27,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import Plan, Verdict
-from kgroup.operation.plan.running import plan_each, read_running
+from kgroup.operation.plan.running_group import plan_each, read_running
 from kgroup.operation.plan.verify import StepProgress, verify_step, with_members_seen
 from kgroup.source.base import BrokerFeatures, SettingReading
 from tests.operation.sources import FakeSource

@@ -14,7 +14,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.plan.external_offsets import plan_external_offsets
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import OffsetCopy, Plan, Verdict
-from kgroup.operation.plan.running import read_running
+from kgroup.operation.plan.running_group import read_running
 from kgroup.source.base import OffsetReading
 from tests.operation.offset_stores import At, Store, commits
 from tests.operation.plan.groups import group_of

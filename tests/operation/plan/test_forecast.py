@@ -13,7 +13,7 @@ from kgroup.operation.plan.forecast import (
     stopped_group,
 )
 from kgroup.operation.plan.plan import Forecast
-from kgroup.operation.plan.running import read_running
+from kgroup.operation.plan.running_group import read_running
 from kgroup.simulation.scenario.scenario import Action, Step
 from tests.operation.plan.fake_cluster import FakeCluster
 from tests.operation.plan.groups import group_of, running

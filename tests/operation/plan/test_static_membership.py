@@ -11,7 +11,7 @@ from kgroup.errors import ExitStatus
 from kgroup.model.group import Group, GroupState
 from kgroup.operation.plan.forecast import USUAL, ProgramBehavior
 from kgroup.operation.plan.plan import Plan, Verdict
-from kgroup.operation.plan.running import read_running
+from kgroup.operation.plan.running_group import read_running
 from kgroup.operation.plan.static_membership import plan_dynamic_membership, plan_static_membership
 from kgroup.operation.plan.verify import StepProgress, verify_step
 from tests.operation.plan.fake_cluster import FakeCluster, classic_group, consumer_group, member

@@ -14,7 +14,7 @@ from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.partitions import plan_partitions
 from kgroup.operation.plan.plan import Plan, Verdict
-from kgroup.operation.plan.running import read_running
+from kgroup.operation.plan.running_group import read_running
 from kgroup.operation.plan.static_membership import plan_dynamic_membership, plan_static_membership
 from kgroup.operation.plan.verify import StepProgress, verify_step
 from tests.operation.plan.fake_cluster import FakeCluster

@@ -13,7 +13,7 @@ from kgroup.model.problem import Problem
 from kgroup.operation.plan.assignor import plan_assignor
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import Expected, Plan, PlanStep
-from kgroup.operation.plan.running import plan_each
+from kgroup.operation.plan.running_group import plan_each
 from kgroup.operation.plan.verify import StepCheck, StepProgress, verify_step, with_members_seen
 from kgroup.source.base import OffsetReading
 from tests.operation.plan.groups import group_of, running

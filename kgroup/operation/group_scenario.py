@@ -1,4 +1,4 @@
-"""A group that is there already, as a scenario in which it goes on."""
+"""Make a scenario of an existing group, from which a simulation continues."""
 
 from __future__ import annotations
 

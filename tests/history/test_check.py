@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kgroup.errors import InputError, UsageError
-from kgroup.history.query.look_back import look_back
+from kgroup.history.query.check import look_back
 from kgroup.history.sql.engine import DuckEngine
 from kgroup.model.cluster import ClusterView
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription

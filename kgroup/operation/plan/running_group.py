@@ -1,4 +1,4 @@
-"""A group as plans need it: what a source says, and a scenario that goes on from it."""
+"""A group as plans need it: its description, its brokers, and a scenario that continues from it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kgroup.model.client_library import KAFKA_CLIENTS, LIBRDKAFKA, Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
 from kgroup.model.problem import Problem
 from kgroup.operation.assign.group import find_group, protocol_of
+from kgroup.operation.group_scenario import assumptions, member_names, scenario_of
 from kgroup.operation.plan.connect import shared_settings, sink_connectors
 from kgroup.operation.plan.coordinator import NO_BROKERS, Brokers, kgroup_on, read_brokers
 from kgroup.operation.plan.forecast import USUAL, ProgramBehavior, beginning_at, paced
 from kgroup.operation.plan.plan import MigrationTarget, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
-from kgroup.operation.running_group import assumptions, member_names, scenario_of
 from kgroup.simulation.scenario.scenario import Scenario, Start
 from kgroup.source.base import GroupSource, WritableOffsetStore
 

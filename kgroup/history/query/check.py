@@ -1,4 +1,4 @@
-"""What is wrong with groups by what they did: what `kgroup check` finds in a warehouse."""
+"""Findings of `kgroup check` from the history of groups in a warehouse."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 
 from kgroup.errors import UnfitError
 from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, Member, Subscription
-from kgroup.operation.running_group import group_as_it_is
+from kgroup.operation.group_scenario import group_as_it_is
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.scenario.scenario import Action, Step

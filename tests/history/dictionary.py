@@ -11,7 +11,7 @@ from textwrap import fill
 
 import pyarrow as pa
 
-from kgroup.history.warehouse.table import ASSIGNED, TABLES, Table
+from kgroup.history.warehouse.table import ASSIGNED, TABLES, WarehouseTable
 
 PAGE = Path(__file__).parents[2] / "docs" / "history.md"
 BEGIN = "<!-- made by: python -m tests.history.dictionary -->\n"
@@ -46,7 +46,7 @@ def _lines() -> Iterator[str]:
     yield f"\n{fill(told, 100)}\n"
 
 
-def _columns(table: Table) -> Iterator[str]:
+def _columns(table: WarehouseTable) -> Iterator[str]:
     for name, (kind, meaning) in table.columns.items():
         yield f"| `{name}` | {_NAMES[kind]} | {meaning.replace('|', chr(92) + '|')} |\n"
 

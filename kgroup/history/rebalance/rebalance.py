@@ -85,7 +85,7 @@ class MemberChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class RebalanceCause:
     """Something that starts a rebalance, and happened since the one before.
 
     Attributes:
@@ -157,6 +157,6 @@ class Rebalance:
     cause: CauseKind
     certainty: CauseCertainty
     evidence: str
-    causes: tuple[Cause, ...]
+    causes: tuple[RebalanceCause, ...]
     offsets_partition: int
     log_offset: int

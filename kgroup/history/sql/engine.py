@@ -19,7 +19,7 @@ import pyarrow as pa
 from kgroup.columnar.chunk_size import processor_count
 from kgroup.errors import InputError, KgroupError, UsageError
 from kgroup.history.sql.allowed import check_query, missing_table, refused_statement
-from kgroup.history.warehouse.table import TABLES, Table
+from kgroup.history.warehouse.table import TABLES, WarehouseTable
 from kgroup.history.warehouse.table_file import check_columns, damaged_file, row_groups
 from kgroup.interrupt import kept_signals
 
@@ -69,7 +69,7 @@ class Engine(Protocol):
         ...
 
 
-def table_schema(table: Table) -> pa.Schema:
+def table_schema(table: WarehouseTable) -> pa.Schema:
     """Return the columns of a table as queries see it."""
     return pa.schema([*table.schema, *FOLDER_COLUMNS])
 
@@ -258,7 +258,7 @@ def _memory() -> int:
     return min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 
-def _view(table: Table, paths: Sequence[str]) -> str:
+def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
     """Write the view of a table; filters on `cluster` and `date` leave out whole files.
 
     The two are taken from the last two folders: DuckDB's own way takes `cluster=` and the like from

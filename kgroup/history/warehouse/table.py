@@ -61,7 +61,7 @@ _PRODUCER: _Columns = {
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class WarehouseTable:
     """A table.
 
     Attributes:
@@ -83,7 +83,7 @@ class Table:
 
 
 _ALL = (
-    Table(
+    WarehouseTable(
         "offset_commits",
         "A committed offset: an OffsetCommit record with a value.",
         {
@@ -99,7 +99,7 @@ _ALL = (
             **_PRODUCER,
         },
     ),
-    Table(
+    WarehouseTable(
         "group_generations",
         "A classic group's GroupMetadata record with a value: a generation, or a change within it.",
         {
@@ -114,7 +114,7 @@ _ALL = (
             "value_json": (_TEXT, "all of the value, as decode-offsets prints it"),
         },
     ),
-    Table(
+    WarehouseTable(
         "members",
         "A member as a record tells of it: each member in a GroupMetadata record, or the "
         "MemberMetadata record of a consumer, share or streams group.",
@@ -138,7 +138,7 @@ _ALL = (
             ),
         },
     ),
-    Table(
+    WarehouseTable(
         "consumer_group_epochs",
         "Any record with a value of a consumer, share or streams group.",
         {
@@ -161,7 +161,7 @@ _ALL = (
             "value_json": (_TEXT, "all of the value, as decode-offsets prints it"),
         },
     ),
-    Table(
+    WarehouseTable(
         "tombstones",
         "A record without a value: what its key stood for is gone.",
         {
@@ -177,7 +177,7 @@ _ALL = (
             **_PRODUCER,
         },
     ),
-    Table(
+    WarehouseTable(
         "transactions",
         "The end of a transaction of a producer: a control record.",
         {
@@ -188,7 +188,7 @@ _ALL = (
             "coordinator_epoch": (_INT32, "of the transaction's coordinator"),
         },
     ),
-    Table(
+    WarehouseTable(
         "other_records",
         "Any other record: of a type that is not known, or whose value cannot be read.",
         {
@@ -199,7 +199,7 @@ _ALL = (
             **_PRODUCER,
         },
     ),
-    Table(
+    WarehouseTable(
         "assignments",
         "A stretch of time in which a member owned a partition (or a task).",
         {
@@ -229,7 +229,7 @@ _ALL = (
         },
         day="from_ms",
     ),
-    Table(
+    WarehouseTable(
         "log_ends",
         "Where a partition of a user's topic began and ended, as a snapshot recorded it.",
         {
@@ -240,7 +240,7 @@ _ALL = (
             "time_ms": (_INT64, "when the snapshot was taken"),
         },
     ),
-    Table(
+    WarehouseTable(
         "damage",
         "Bytes that could not be read.",
         {
@@ -258,5 +258,5 @@ _ALL = (
     ),
 )
 
-TABLES: Mapping[str, Table] = {table.name: table for table in _ALL}
+TABLES: Mapping[str, WarehouseTable] = {table.name: table for table in _ALL}
 """All tables by name."""

@@ -167,7 +167,7 @@ _HALF = StepProgress.HALF_DONE
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class StepCondition:
     """One of the things that a step was to bring about.
 
     Attributes:
@@ -199,7 +199,7 @@ class ObservedGroup:
     left: tuple[str, ...]
 
 
-def conditions(plan: Plan, step: PlanStep, seen: ObservedGroup) -> Iterator[Condition]:
+def conditions(plan: Plan, step: PlanStep, seen: ObservedGroup) -> Iterator[StepCondition]:
     """Compare a group with what is expected of it."""
     expected, group = step.expected, seen.group
     if expected.is_restarted:
@@ -224,7 +224,7 @@ def conditions(plan: Plan, step: PlanStep, seen: ObservedGroup) -> Iterator[Cond
         yield _stopped(plan, group, seen.left)
     else:
         is_there = group.state is expected.state
-        yield Condition(
+        yield StepCondition(
             "The group is stable.",
             StepProgress.DONE if is_there else StepProgress.HALF_DONE,
             None if group.state is None else str(group.state),
@@ -233,7 +233,7 @@ def conditions(plan: Plan, step: PlanStep, seen: ObservedGroup) -> Iterator[Cond
     yield from _unverified(plan, step)
 
 
-def _restarted(plan: Plan, seen: ObservedGroup) -> Condition:
+def _restarted(plan: Plan, seen: ObservedGroup) -> StepCondition:
     total, count = len(seen.turnover.before), len(seen.group.members)
     progress, found = StepProgress.DONE, "every one has another id"
     if seen.left:
@@ -243,20 +243,20 @@ def _restarted(plan: Plan, seen: ObservedGroup) -> Condition:
     elif not count:
         progress, found = StepProgress.HALF_DONE, "nobody is there"
     text = f"All {total} members were restarted." if total != 1 else "The member was restarted."
-    return Condition(text, progress, found)
+    return StepCondition(text, progress, found)
 
 
-def _new(turnover: Turnover) -> Condition:
+def _new(turnover: Turnover) -> StepCondition:
     """Say of members that came meanwhile that nobody knows how they were started."""
     names = first_names([each.name for each in turnover.new])
     if turnover.known_new:
         found = f"came since, nobody tells how: {names}; restart them with the others, too"
     else:
         found = f"{turnover.new_count} of these came since, nobody tells how: {names}; plan anew"
-    return Condition("Members that came since were started as the step says.", _HALF, found)
+    return StepCondition("Members that came since were started as the step says.", _HALF, found)
 
 
-def _counted(expected: Expected, seen: ObservedGroup) -> Condition:
+def _counted(expected: Expected, seen: ObservedGroup) -> StepCondition:
     assert expected.members is not None
     count = len(seen.group.members)
     text = f"{expected.members} member" + ("" if expected.members == 1 else "s")
@@ -267,10 +267,10 @@ def _counted(expected: Expected, seen: ObservedGroup) -> Condition:
         of = "" if len(turnover.gone) == turnover.gone_count else f"{turnover.gone_count} of "
         found += f"; not back: {of}{names}; where that is for good, plan anew"
     progress = StepProgress.DONE if count >= expected.members else fewer
-    return Condition(f"The group has {text} or more.", progress, found)
+    return StepCondition(f"The group has {text} or more.", progress, found)
 
 
-def _unverified(plan: Plan, step: PlanStep) -> Iterator[Condition]:
+def _unverified(plan: Plan, step: PlanStep) -> Iterator[StepCondition]:
     """Tell that a step may seem done and not be: the ids of one before were never noted."""
     if not step.expected.is_restarted or step.expected.commits is not None:
         return
@@ -280,7 +280,7 @@ def _unverified(plan: Plan, step: PlanStep) -> Iterator[Condition]:
         if each.number < step.number and each.expected.is_restarted and shares(each, step)
     ]
     if earlier and earlier[-1].seen is None:
-        yield Condition(
+        yield StepCondition(
             f"Step {earlier[-1].number} was verified when it was done.",
             StepProgress.HALF_DONE,
             f"no: members that were restarted for it cannot be told from those of step "
@@ -288,29 +288,29 @@ def _unverified(plan: Plan, step: PlanStep) -> Iterator[Condition]:
         )
 
 
-def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> Condition:
+def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> StepCondition:
     owned = len(group.stray_owners or ())
     text = "No member is there, and nobody owns a partition."
     if not missing:
         progress = StepProgress.HALF_DONE if owned else StepProgress.DONE
-        return Condition(text, progress, f"{owned} owned" if owned else "nobody")
+        return StepCondition(text, progress, f"{owned} owned" if owned else "nobody")
     before = {each.name for each in plan.members}
     progress = StepProgress.NOT_BEGUN if before <= set(missing) else StepProgress.HALF_DONE
-    return Condition(text, progress, f"there: {first_names(missing)}")
+    return StepCondition(text, progress, f"there: {first_names(missing)}")
 
 
-def _subscribed(topics: Collection[str], group: Group) -> Condition:
+def _subscribed(topics: Collection[str], group: Group) -> StepCondition:
     told = [each.subscription for each in group.members if each.subscription is not None]
     there = {topic for each in told for topic in each.topics or ()}
     left = sorted(set(topics) - there)
-    return Condition(
+    return StepCondition(
         f"Members subscribe to {first_names(sorted(topics))}.",
         StepProgress.HALF_DONE if left else StepProgress.DONE,
         f"nobody to {first_names(left)}" if left else "all of them",
     )
 
 
-def _committed(expected: Expected, group: Group, kafka: Commits | None) -> Condition:
+def _committed(expected: Expected, group: Group, kafka: Commits | None) -> StepCondition:
     """Compare stores; where there are members, for the partitions that they own.
 
     A running consumer commits what it owns, and nothing else. Where ids do not tell who was
@@ -323,7 +323,7 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> Condi
         else "Commits go to Kafka alone, which is ahead of ZooKeeper."
     )
     if kafka is None:
-        return Condition(text, StepProgress.HALF_DONE, None)
+        return StepCondition(text, StepProgress.HALF_DONE, None)
     owned = {
         each.member_id: {(at.topic or "", at.partition) for at in each.assignment or ()}
         for each in group.members
@@ -349,12 +349,14 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> Condi
         is_done = False
         found += f"; no such commit yet of {first_names(silent)}"
     if is_done:
-        return Condition(text, StepProgress.DONE, found)
+        return StepCondition(text, StepProgress.DONE, found)
     is_begun = expected.is_restarted or not ats.isdisjoint(kafka)
-    return Condition(text, StepProgress.HALF_DONE if is_begun else StepProgress.NOT_BEGUN, found)
+    return StepCondition(
+        text, StepProgress.HALF_DONE if is_begun else StepProgress.NOT_BEGUN, found
+    )
 
 
-def _spoken(protocol: str, group: Group) -> Condition:
+def _spoken(protocol: str, group: Group) -> StepCondition:
     """Tell whether all members of a consumer group speak the consumer protocol.
 
     Brokers before 4.0 do not tell who does (ConsumerGroupDescribe of version 0).
@@ -364,62 +366,62 @@ def _spoken(protocol: str, group: Group) -> Condition:
     is_known = all(each.uses_classic_protocol is not None for each in group.members)
     found = f"not yet: {names}" if classic else "every one does" if is_known else None
     progress = StepProgress.DONE if is_known and not classic else StepProgress.HALF_DONE
-    return Condition(f"All members speak the {protocol} protocol.", progress, found)
+    return StepCondition(f"All members speak the {protocol} protocol.", progress, found)
 
 
-def copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> Condition:
+def copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> StepCondition:
     """Compare the stores; a missing table or file has nothing yet."""
     what = "the same in" if copy.is_last else "something in"
     text = f"Each partition that {copy.origin} has an offset of has {what} {copy.goal}."
     if open_stores is None:
-        return Condition(text, StepProgress.HALF_DONE, None)
+        return StepCondition(text, StepProgress.HALF_DONE, None)
     try:
         with open_stores(copy, (group_id,)) as (origin, goal):
             found = compare_copied(origin, goal, copy, group_id)
     except InputError as error:
-        return Condition(text, StepProgress.NOT_BEGUN, str(error))
+        return StepCondition(text, StepProgress.NOT_BEGUN, str(error))
     if found.problems:
-        return Condition(text, StepProgress.HALF_DONE, str(found.problems[0].reason))
+        return StepCondition(text, StepProgress.HALF_DONE, str(found.problems[0].reason))
     open_ = (*found.missing, *(found.different if copy.is_last else ()))
     if not open_:
-        return Condition(text, StepProgress.DONE, f"{found.partitions} partitions")
+        return StepCondition(text, StepProgress.DONE, f"{found.partitions} partitions")
     names = first_names([f"{topic}-{partition}" for topic, partition in sorted(open_)])
     begun = StepProgress.HALF_DONE if len(open_) < found.partitions else StepProgress.NOT_BEGUN
-    return Condition(text, begun, f"not yet of {names}")
+    return StepCondition(text, begun, f"not yet of {names}")
 
 
-def _same(what: str, expected: str, found: str | None) -> Condition:
+def _same(what: str, expected: str, found: str | None) -> StepCondition:
     progress = StepProgress.DONE if expected == found else StepProgress.WRONG
     if found is None:  # as long as a rebalance goes on
         progress = StepProgress.HALF_DONE
-    return Condition(f"The group's {what} is {expected}.", progress, found)
+    return StepCondition(f"The group's {what} is {expected}.", progress, found)
 
 
-def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Iterator[Condition]:
+def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Iterator[StepCondition]:
     """Compare topics' partitions, and what of them the group owns."""
     owned = {(each.topic, each.partition) for m in group.members for each in m.assignment or ()}
     for topic, count in expected.partitions.items():
         if topic in counts:
             is_done = counts[topic] >= count
-            yield Condition(
+            yield StepCondition(
                 f"{topic} has {count} partitions.",
                 StepProgress.DONE if is_done else StepProgress.NOT_BEGUN,
                 str(counts[topic]),
             )
         free = [number for number in range(count) if (topic, number) not in owned]
-        yield Condition(
+        yield StepCondition(
             f"The group owns all partitions of {topic}.",
             StepProgress.HALF_DONE if free else StepProgress.DONE,
             f"not yet: {first_names(free)}" if free else str(count),
         )
 
 
-def _instances(expected: Sequence[str], group: Group) -> Condition:
+def _instances(expected: Sequence[str], group: Group) -> StepCondition:
     """Compare the members' instance ids: whoever was restarted has its own."""
     there = {each.instance_id for each in group.members if each.instance_id is not None}
     dynamic = [each.client_id or each.member_id for each in group.members if not each.instance_id]
     if not expected:
-        return Condition(
+        return StepCondition(
             "No member has an instance id.",
             StepProgress.WRONG if there else StepProgress.DONE,
             first_names(sorted(there)) or "none",
@@ -429,7 +431,7 @@ def _instances(expected: Sequence[str], group: Group) -> Condition:
         *([f"missing: {first_names(missing)}"] if missing else []),
         *([f"without one: {first_names(dynamic)}"] if dynamic else []),
     ]
-    return Condition(
+    return StepCondition(
         "Every member has an instance id, as planned.",
         StepProgress.WRONG if found else StepProgress.DONE,
         "; ".join(found) or first_names(sorted(there)),
@@ -454,7 +456,7 @@ class StepCheck:
     progress: StepProgress
     missing: tuple[str, ...]
     new: tuple[str, ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[StepCondition, ...]
     members: tuple[PlannedMember, ...]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -133,7 +133,7 @@ def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
-DIAGRAM_OPTION = click.option(
+_DIAGRAM_OPTION = click.option(
     "--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."
 )
 
@@ -159,72 +159,51 @@ def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
     return {each.key: each.value.strip(JAVA_BLANK) for each in settings}, notes
 
 
-def write_plans(
-    command: str,
-    source: Source,
-    groups: Sequence[str],
-    make: Callable[[GroupSource, Sequence[str]], Report[Plan]],
-    output: Output,
-    *,
-    diagram: bool,
-) -> ExitStatus:
-    """Make plans of what a source says, and write them in the form that the user chose, or drawn.
-
-    Args:
-        command: name for the JSON document.
-        source: of groups.
-        groups: names; what none comes to, `make` knows.
-        make: plans for them, from the source that has them.
-        output: form, columns and heads.
-        diagram: draw them.
-
-    Raises:
-        UsageError: click's, of a drawing in another form.
-    """
-    if diagram and (output.form != "table" or output.columns):
-        raise click.UsageError("--diagram is a drawing; leave it out, or -o and --columns")
-    reports = []
-    with documented(command, output):
-        for chosen, names in source.divided(groups):
-            with chosen.open() as opened:
-                reports.append(make(opened, names))
-    from kgroup.operation.report import joined
-    from kgroup.render import plan as render
-
-    report = joined(reports)
-
-    if not diagram:
-        return show(command, report, output, render.steps_sheet, render.plans_text)
-    for each in report.data:
-        write(render.diagram_text(each))
-    flush()
-    warn_report(report)
-    return report.exit_status
+Plans: TypeAlias = "Callable[[GroupSource, Sequence[str]], Report[Plan]]"
+"""Makes plans for groups of a source."""
 
 
-def write_old_plans(
-    command: str,
-    source: Source,
-    groups: Sequence[str],
-    make: Callable[[OldGroup], Plan],
-    consumer_config: Path | None,
-    output: Output,
-    *,
-    diagram: bool,
-) -> ExitStatus:
-    """Do the same for groups on ZooKeeper.
+def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
+    """Make the command of a target of a function that returns how to plan.
 
-    Args:
-        command: name for the JSON document.
-        source: of groups.
-        groups: names.
-        make: makes a plan for one of them.
-        consumer_config: file with settings of their members; None: nobody tells them.
-        output: form, columns and heads.
-        diagram: draw the plans.
+    The function takes the target's own options, ``source`` and ``habits``. The command has the
+    options of forecast and output too; it plans the groups, and writes the plans or draws them.
     """
 
-    def made(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
+    @wraps(plans_of)
+    def plan_groups(
+        *, groups: Sequence[str], source: Source, diagram: bool, output: Output, **given: Any
+    ) -> ExitStatus:
+        plans = plans_of(source=source, **given)
+        if diagram and (output.form != "table" or output.columns):
+            raise click.UsageError("--diagram is a drawing; leave it out, or -o and --columns")
+        name = f"plan {click.get_current_context().command.name}"
+        reports = []
+        with documented(name, output):
+            for chosen, names in source.divided(groups):
+                with chosen.open() as opened:
+                    reports.append(plans(opened, names))
+        from kgroup.operation.report import joined
+        from kgroup.render import plan as render
+
+        report = joined(reports)
+        if not diagram:
+            return show(name, report, output, render.steps_sheet, render.plans_text)
+        for each in report.data:
+            write(render.diagram_text(each))
+        flush()
+        warn_report(report)
+        return report.exit_status
+
+    return habit_options(_DIAGRAM_OPTION(output_options(plan_groups)))
+
+
+def _plans_of_old(
+    source: Source, consumer_config: Path | None, make: Callable[[OldGroup], Plan]
+) -> Plans:
+    """Plan groups in ZooKeeper, with the settings of their members if a file has them."""
+
+    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         from kgroup.operation.plan.zookeeper_group import plan_old
 
         address = None if source.zookeeper is None else str(source.zookeeper)
@@ -233,7 +212,7 @@ def write_old_plans(
             report = plan_old(opened, groups, settings, address, make, cluster)
         return replace(report, notes=(*notes, *report.notes))
 
-    return write_plans(command, source, groups, made, output, diagram=diagram)
+    return plans
 
 
 def _parse_settings(
@@ -287,19 +266,14 @@ def _parse_settings(
     help="Library of the members' clients; that of librdkafka (also of Python, Go, .NET, Node) "
     "cannot mix strategies.",
 )
-@habit_options
-@DIAGRAM_OPTION
-@output_options
+@forecast_options
 def assignor_command(
     strategy: str,
-    groups: Sequence[str],
     source: Source,
     settings: Mapping[str, tuple[str, ...]],
     client: str | None,
     habits: ProgramBehavior,
-    diagram: bool,
-    output: Output,
-) -> ExitStatus:
+) -> Plans:
     """Move groups to another strategy of their members.
 
     STRATEGY is range, roundrobin, sticky or cooperative-sticky, or its class. From an eager
@@ -308,14 +282,13 @@ def assignor_command(
     """
     from kgroup.operation.plan.assignor import plan_assignors, strategy_named
 
-    plans = partial(
+    return partial(
         plan_assignors,
         strategy=strategy_named(strategy),
         told=settings,
         habits=habits,
         library=client,
     )
-    return write_plans("plan assignor", source, groups, plans, output, diagram=diagram)
 
 
 @command.command(
@@ -329,17 +302,10 @@ def assignor_command(
 @named_groups_argument
 @zookeeper_source_options
 @CONSUMER_CONFIG_OPTION
-@habit_options
-@DIAGRAM_OPTION
-@output_options
+@forecast_options
 def kafka_offsets_command(
-    groups: Sequence[str],
-    source: Source,
-    consumer_config: Path | None,
-    habits: ProgramBehavior,
-    diagram: bool,
-    output: Output,
-) -> ExitStatus:
+    source: Source, consumer_config: Path | None, habits: ProgramBehavior
+) -> Plans:
     """Move commits of consumers on ZooKeeper to Kafka.
 
     Consumers of 0.8.2 go on to read meanwhile: they are restarted one after another with commits to
@@ -347,9 +313,7 @@ def kafka_offsets_command(
     """
     from kgroup.operation.plan.kafka_offsets import plan_kafka_offsets
 
-    make = partial(plan_kafka_offsets, habits=habits)
-    name = "plan kafka-offsets"
-    return write_old_plans(name, source, groups, make, consumer_config, output, diagram=diagram)
+    return _plans_of_old(source, consumer_config, partial(plan_kafka_offsets, habits=habits))
 
 
 @command.command(
@@ -363,17 +327,10 @@ def kafka_offsets_command(
 @named_groups_argument
 @zookeeper_source_options
 @CONSUMER_CONFIG_OPTION
-@habit_options
-@DIAGRAM_OPTION
-@output_options
+@forecast_options
 def new_consumer_command(
-    groups: Sequence[str],
-    source: Source,
-    consumer_config: Path | None,
-    habits: ProgramBehavior,
-    diagram: bool,
-    output: Output,
-) -> ExitStatus:
+    source: Source, consumer_config: Path | None, habits: ProgramBehavior
+) -> Plans:
     """Replace consumers on ZooKeeper by Java's consumer of 0.9 and later.
 
     Neither knows of the other, so that there is no rolling way: the old consumers are stopped,
@@ -381,9 +338,7 @@ def new_consumer_command(
     """
     from kgroup.operation.plan.new_consumer import plan_new_consumer
 
-    make = partial(plan_new_consumer, habits=habits)
-    name = "plan new-consumer"
-    return write_old_plans(name, source, groups, make, consumer_config, output, diagram=diagram)
+    return _plans_of_old(source, consumer_config, partial(plan_new_consumer, habits=habits))
 
 
 @command.command(
@@ -405,18 +360,10 @@ def new_consumer_command(
     "number from 1.  [default: the shortest that tells members apart]",
 )
 @click.option("--back", is_flag=True, help="Plan the way back to dynamic members.")
-@habit_options
-@DIAGRAM_OPTION
-@output_options
+@forecast_options
 def static_membership_command(
-    groups: Sequence[str],
-    source: Source,
-    template: str | None,
-    back: bool,
-    habits: ProgramBehavior,
-    diagram: bool,
-    output: Output,
-) -> ExitStatus:
+    source: Source, template: str | None, back: bool, habits: ProgramBehavior
+) -> Plans:
     """Give members of groups names that outlive restarts.
 
     A static member (group.instance.id) that is back before its session ends gets its partitions
@@ -442,8 +389,7 @@ def static_membership_command(
 
         return plan_each(opened, groups, make, habits)
 
-    name = "plan static-membership"
-    return write_plans(name, source, groups, plans, output, diagram=diagram)
+    return plans
 
 
 _MOST = 100_000
@@ -495,19 +441,14 @@ def _parse_reset(text: str) -> str:
     callback=parsed(parse_some_time),
     help="What members have for metadata.max.age.ms: how often they look for partitions.",
 )
-@habit_options
-@DIAGRAM_OPTION
-@output_options
+@forecast_options
 def partitions_command(
     growth: tuple[str, int],
-    groups: Sequence[str],
     source: Source,
     reset: str | None,
     metadata_max_age: int,
     habits: ProgramBehavior,
-    diagram: bool,
-    output: Output,
-) -> ExitStatus:
+) -> Plans:
     """Give a topic more partitions, and lose no record of it.
 
     Says for each group that reads the topic, or each that is named, who joins again and when, what
@@ -531,7 +472,7 @@ def partitions_command(
             zookeeper=None if zookeeper is source else zookeeper.open_snapshot(),
         )
 
-    return write_plans("plan partitions", source, groups, plans, output, diagram=diagram)
+    return plans
 
 
 def _parse_version(text: str) -> tuple[int, ...]:
@@ -570,11 +511,8 @@ def _parse_version(text: str) -> tuple[int, ...]:
     callback=parsed(_parse_version),
     help="Version of it that the members will have.",
 )
-@habit_options
-@DIAGRAM_OPTION
-@output_options
+@forecast_options
 def consumer_protocol_command(
-    groups: Sequence[str],
     source: Source,
     back: bool,
     assignor: str | None,
@@ -582,9 +520,7 @@ def consumer_protocol_command(
     client: str | None,
     client_version: tuple[int, ...] | None,
     habits: ProgramBehavior,
-    diagram: bool,
-    output: Output,
-) -> ExitStatus:
+) -> Plans:
     """Move groups to the consumer protocol (KIP-848), or back.
 
     Members are restarted one after another with group.protocol=consumer, and the group reads on.
@@ -607,8 +543,7 @@ def consumer_protocol_command(
         )
         return plan_each(opened, groups, make, habits)
 
-    name = "plan consumer-protocol"
-    return write_plans(name, source, groups, plans, output, diagram=diagram)
+    return plans
 
 
 @command.command(
@@ -629,20 +564,15 @@ def consumer_protocol_command(
 )
 @source_options(required=True)
 @table_options
-@habit_options
-@DIAGRAM_OPTION
-@output_options
+@forecast_options
 def external_offsets_command(
-    groups: Sequence[str],
     to_kafka: bool,
     rolling: bool,
     source: Source,
     sql: str | None,
     names: SqlNames,
     habits: ProgramBehavior,
-    diagram: bool,
-    output: Output,
-) -> ExitStatus:
+) -> Plans:
     """Move offsets from Kafka to a table beside the application's results, or back.
 
     The listener of the application is the switch: it seeks to what the table has. The group is
@@ -664,8 +594,7 @@ def external_offsets_command(
         )
         return plan_each(opened, groups, make, habits)
 
-    name = "plan external-offsets"
-    return write_plans(name, source, groups, plans, output, diagram=diagram)
+    return plans
 
 
 _OWN = ("every", "lists", "form", "columns", "no_headers")

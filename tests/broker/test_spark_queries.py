@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kgroup.errors import InputError, KgroupError, UsageError
-from kgroup.spark.engine import SparkEngine
-from kgroup.spark.plan_check import FUNCTIONS
+from kgroup.spark.engine import FUNCTIONS, SparkEngine
 from tests.cli.command_line import Cli
 from tests.history.damaged_warehouse import DAMAGES, LOG_DIR, check_every_question, drop_columns
 from tests.history.recorded import Built

@@ -30,7 +30,7 @@ class AssignorError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicMetadata:
     """A topic as the leader's metadata has it.
 
     Attributes:
@@ -95,7 +95,7 @@ class Subscriber:
     version: int = 3
 
 
-ClassicAssignor = Callable[[Sequence[Subscriber], Mapping[str, Topic]], Assignment]
+ClassicAssignor = Callable[[Sequence[Subscriber], Mapping[str, TopicMetadata]], Assignment]
 """Assigns to members, in the order of the JoinGroup response, as the leader of their group does.
 
 It is given the topics of the cluster, and raises `AssignorError` where Kafka's own fails.
@@ -108,7 +108,7 @@ def in_hash_order(members: Sequence[Subscriber]) -> list[Subscriber]:
     return [by_id[member_id] for member_id in hash_order(by_id)]
 
 
-def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> list[str]:
+def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> list[str]:
     """Give the subscribed topics that exist, in the order of `partitionsPerTopic`.
 
     Source: `AbstractPartitionAssignor.assign`: a HashSet of all topics, then a HashMap.

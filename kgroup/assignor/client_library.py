@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kgroup.assignor.base import ClassicAssignor, Subscriber, Topic
+from kgroup.assignor.base import ClassicAssignor, Subscriber, TopicMetadata
 from kgroup.assignor.spec import MemberSpec
 
-IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, Topic]], bool]
+IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, TopicMetadata]], bool]
 
 IsSameWithout = Callable[
-    [ClassicAssignor, Sequence[Subscriber], Mapping[str, Topic], Collection[str]], bool
+    [ClassicAssignor, Sequence[Subscriber], Mapping[str, TopicMetadata], Collection[str]], bool
 ]
 """As `IsDetermined`, with the names of the topics that the leader knows before it assigns."""
 

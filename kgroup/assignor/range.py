@@ -12,7 +12,7 @@ from itertools import chain, groupby, islice
 from kgroup.assignor.base import (
     Assignment,
     Subscriber,
-    Topic,
+    TopicMetadata,
     TopicPartition,
     by_member_info,
     consumers_by_topic,
@@ -24,13 +24,13 @@ from kgroup.assignor.base import (
 from kgroup.assignor.java.java_hash import hash_order, utf16
 
 
-def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the newest clients do, see `ClassicAssignor`."""
     members = in_hash_order(members)
     return _assign(members, by_member_info(members), with_metadata(members, topics), topics)
 
 
-def assign_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_1_1(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader of kafka-clients 1.1.1 does: without racks, nobody is static."""
     members = in_hash_order(members)
     in_turn = sorted(members, key=lambda member: utf16(member.member_id))
@@ -43,7 +43,7 @@ def _assign(
     members: Sequence[Subscriber],
     in_turn: Sequence[Subscriber],
     names: Sequence[str],
-    topics: Mapping[str, Topic],
+    topics: Mapping[str, TopicMetadata],
 ) -> Assignment:
     consumers = consumers_by_topic([member.topics for member in in_turn], names)
     assignment: Assignment = {member.member_id: [] for member in members}
@@ -61,7 +61,7 @@ def _assign(
 
 def _assign_ranges(
     consumers: Mapping[str, Sequence[int]],
-    topics: Mapping[str, Topic],
+    topics: Mapping[str, TopicMetadata],
     given: Sequence[list[TopicPartition]],
 ) -> None:
     """Give every member its run of each topic.
@@ -93,7 +93,7 @@ def _assign_ranges(
 class _TopicState:
     """A topic while it is being assigned."""
 
-    def __init__(self, name: str, topic: Topic, consumers: list[Subscriber]) -> None:
+    def __init__(self, name: str, topic: TopicMetadata, consumers: list[Subscriber]) -> None:
         self.consumers = consumers
         self.partitions: list[TopicPartition] = [(name, p) for p in range(topic.partitions)]
         self._is_free = [True] * topic.partitions

@@ -12,7 +12,7 @@ from itertools import groupby
 from kgroup.assignor.base import (
     Assignment,
     Subscriber,
-    Topic,
+    TopicMetadata,
     by_member_info,
     consumers_by_topic,
     in_hash_order,
@@ -20,7 +20,7 @@ from kgroup.assignor.base import (
 from kgroup.assignor.java.java_hash import utf16
 
 
-def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""
     members = in_hash_order(members)
     assignment: Assignment = {member.member_id: [] for member in members}

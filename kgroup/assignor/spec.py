@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.assignor.base import TopicMetadata, TopicPartition
 
 NEWEST = "4.3.1"
 """The version of Kafka that is imitated unless another is asked for."""
@@ -118,7 +118,7 @@ class GroupSpec:
 
     strategy: str
     members: tuple[MemberSpec, ...]
-    topics: Mapping[str, Topic]
+    topics: Mapping[str, TopicMetadata]
     protocol: str = "classic"
     client: Software | None = None
     topic_ids: Mapping[str, bytes] = field(default_factory=dict)

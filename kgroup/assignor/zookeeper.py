@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 
-from kgroup.assignor.base import AssignorError, Topic, TopicPartition, java_order
+from kgroup.assignor.base import AssignorError, TopicMetadata, TopicPartition, java_order
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mutable_order
 from kgroup.model.offsets_partition import string_hash
@@ -33,14 +33,14 @@ Consumers = Mapping[str, Mapping[str, int]]
 Topics are in the order of the registration; those that a pattern matches as ZooKeeper lists them.
 """
 
-ZookeeperAssignor = Callable[[Consumers, Mapping[str, Topic]], ThreadAssignment]
+ZookeeperAssignor = Callable[[Consumers, Mapping[str, TopicMetadata]], ThreadAssignment]
 """Assigns to consumers the topics that exist.
 
 It raises `AssignorError` where every consumer fails to assign: topics or threads differ, say.
 """
 
 
-def assign_range(consumers: Consumers, topics: Mapping[str, Topic]) -> ThreadAssignment:
+def assign_range(consumers: Consumers, topics: Mapping[str, TopicMetadata]) -> ThreadAssignment:
     """Give every thread of a topic a run of its partitions, see `ZookeeperAssignor`."""
     assigned = _empty(consumers)
     for topic, threads in _threads_by_topic(consumers).items():
@@ -53,7 +53,9 @@ def assign_range(consumers: Consumers, topics: Mapping[str, Topic]) -> ThreadAss
     return _sorted(assigned)
 
 
-def assign_round_robin(consumers: Consumers, topics: Mapping[str, Topic]) -> ThreadAssignment:
+def assign_round_robin(
+    consumers: Consumers, topics: Mapping[str, TopicMetadata]
+) -> ThreadAssignment:
     """Deal partitions of all topics, in the order of their hashes, to the threads one by one.
 
     A consumer walks topics in the order of a map, which depends on what it has registered. That
@@ -118,7 +120,7 @@ def _topic_order(registered: list[str]) -> list[str]:
     return mutable_order(immutable_order(registered, [string_hash(topic) for topic in registered]))
 
 
-def _by_hash(walk: Sequence[str], topics: Mapping[str, Topic]) -> Iterator[TopicPartition]:
+def _by_hash(walk: Sequence[str], topics: Mapping[str, TopicMetadata]) -> Iterator[TopicPartition]:
     """Sort the partitions of topics by `TopicAndPartition.toString.hashCode`."""
     keyed: list[tuple[int, int, TopicPartition]] = []
     ends: list[tuple[int, int]] = []
@@ -143,7 +145,7 @@ def _shown(threads: Sequence[ThreadId]) -> str:
     return f"Set({', '.join(map(thread_name, ordered))})"
 
 
-def _partitions(topics: Mapping[str, Topic], topic: str) -> int:
+def _partitions(topics: Mapping[str, TopicMetadata], topic: str) -> int:
     return topics[topic].partitions if topic in topics else 0
 
 

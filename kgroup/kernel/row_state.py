@@ -17,7 +17,7 @@ _SIGNED = (np.int8, np.int16, np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class TemplateColumn:
     """A column in a template: of integers, or of texts. The arrays are Arrow's.
 
     Attributes:
@@ -78,7 +78,7 @@ class RowState:
     """
 
     def __init__(
-        self, kinds: NDArray[np.uint8], templates: Mapping[int, Sequence[bytes | Column]]
+        self, kinds: NDArray[np.uint8], templates: Mapping[int, Sequence[bytes | TemplateColumn]]
     ) -> None:
         self._rows = len(kinds)
         self._kept: list[object] = [kinds, templates]
@@ -96,12 +96,12 @@ class RowState:
         """Whether all rows are written."""
         return bool(self.words[memory.LINE_ROW] == self._rows)
 
-    def _template(self, template: Sequence[bytes | Column]) -> int:
+    def _template(self, template: Sequence[bytes | TemplateColumn]) -> int:
         """Give the address of a template."""
         pieces = np.zeros((len(template) + 1, memory.PIECE_WORDS), np.int64)
         pieces[-1, memory.PIECE_KIND] = memory.END_OF_ROW
         for words, piece in zip(pieces, template, strict=False):
-            if isinstance(piece, Column):
+            if isinstance(piece, TemplateColumn):
                 found = piece.words(self._rows)
                 words[list(found)] = list(found.values())
             else:

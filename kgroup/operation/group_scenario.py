@@ -23,16 +23,16 @@ from kgroup.operation.assign.group import (
 )
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.zookeeper.commit import with_kafka_commits
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.consumer.message import PAUSE_EPOCH
 from kgroup.simulation.scenario.scenario import (
     Action,
-    ConnectorPlan,
+    InitialGroup,
     MemberPlan,
     Scenario,
-    Start,
     StartMember,
     Step,
+    ZookeeperMemberPlan,
 )
 from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 from kgroup.source.base import GroupSource, Reading
@@ -151,7 +151,7 @@ def _on_zookeeper(
         owned = _partitions(member.assignment)
         threads = [each.thread or 0 for each in member.assignment or ()]
         name = member.member_id.removeprefix(f"{group.group_id}_")
-        connectors[name] = ConnectorPlan(config)
+        connectors[name] = ZookeeperMemberPlan(config)
         started[name] = StartMember(
             member.member_id, owned, threads=dict(zip(owned, threads, strict=True))
         )
@@ -164,7 +164,7 @@ def _on_zookeeper(
     } - {f"{topic}-{number}" for each in started.values() for topic, number in each.threads}
     if free:
         notes.append(f"nobody owns {first_names(sorted(free))}, until something changes")
-    start = Start(1, spec.strategy, "", started, *_offsets_and_ends(group, spec))
+    start = InitialGroup(1, spec.strategy, "", started, *_offsets_and_ends(group, spec))
     title = f"Group {shown_id(group.group_id)} as it is"
     return Scenario(
         group.group_id, topics, {}, (), _WATCHED_MS, title, start=start, connectors=connectors
@@ -173,7 +173,7 @@ def _on_zookeeper(
 
 def _start(
     group: Group, spec: GroupSpec, members: Mapping[str, StartMember], notes: list[str]
-) -> Start:
+) -> InitialGroup:
     """Say where the group stands."""
     is_consumer_group = spec.protocol == "consumer"
     generation_id = group.group_epoch if is_consumer_group else group.generation_id
@@ -194,7 +194,7 @@ def _start(
         notes.append(f"the group's leader is not known; {first} is taken")
     if away := [name for name, member in members.items() if member.is_away]:
         notes.append(f"static members that are away, and may come back: {first_names(away)}")
-    return Start(
+    return InitialGroup(
         generation_id or 1,
         spec.strategy,
         leader_id,
@@ -298,9 +298,9 @@ def _on_known_partitions(
     return kept
 
 
-def _config(group_id: str, name: str, spec: MemberSpec, member: Member) -> ClientConfig:
+def _config(group_id: str, name: str, spec: MemberSpec, member: Member) -> ConsumerConfig:
     """Configure a consumer as far as its coordinator knows how, and else by default."""
-    config = ClientConfig(
+    config = ConsumerConfig(
         group_id, spec.client_id or name, spec.topics, instance_id=spec.instance_id, rack=spec.rack
     )
     timeout_ms = member.rebalance_timeout_ms or config.max_poll_interval_ms
@@ -308,8 +308,8 @@ def _config(group_id: str, name: str, spec: MemberSpec, member: Member) -> Clien
 
 
 def _of_classic_group(
-    config: ClientConfig, strategies: tuple[str, ...], member: Member
-) -> ClientConfig:
+    config: ConsumerConfig, strategies: tuple[str, ...], member: Member
+) -> ConsumerConfig:
     session_ms = member.session_timeout_ms or config.session_timeout_ms
     return replace(
         config,
@@ -319,7 +319,7 @@ def _of_classic_group(
     )
 
 
-def _of_consumer_group(config: ClientConfig, member: Member) -> ClientConfig:
+def _of_consumer_group(config: ConsumerConfig, member: Member) -> ConsumerConfig:
     subscription = member.subscription
     assert subscription is not None  # its group would have been refused
     return replace(

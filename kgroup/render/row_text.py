@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kgroup.kernel.entry import quote, write_rows
 from kgroup.kernel.memory import PADDING
-from kgroup.kernel.row_state import Column, RowState
+from kgroup.kernel.row_state import RowState, TemplateColumn
 
 _Array = np.ndarray[Any, Any]
 Memory: TypeAlias = list[_Array]
@@ -52,7 +52,7 @@ def row_blocks(
         templates: by kind.
         free: memory that may be used, and to which it is given back.
     """
-    columns: dict[Cells, str | Column] = {}
+    columns: dict[Cells, str | TemplateColumn] = {}
     state = RowState(kinds, {kind: _merged(each, columns) for kind, each in templates.items()})
     needed = BLOCK_SIZE
     while not state.is_done:
@@ -71,15 +71,17 @@ def _block(free: Memory, size: int) -> _Array:
     return np.empty(size + PADDING, np.uint8)
 
 
-def _merged(template: Template, columns: dict[Cells, str | Column]) -> list[bytes | Column]:
+def _merged(
+    template: Template, columns: dict[Cells, str | TemplateColumn]
+) -> list[bytes | TemplateColumn]:
     """Make texts that stand side by side one; columns that are all the same are texts, too."""
-    pieces: list[bytes | Column] = []
+    pieces: list[bytes | TemplateColumn] = []
     for piece in template:
         if isinstance(piece, Cells) and piece not in columns:
             text = _constant(piece)
             columns[piece] = _column(piece) if text is None else text
         made = piece if isinstance(piece, str) else columns[piece]
-        if isinstance(made, Column):
+        if isinstance(made, TemplateColumn):
             pieces.append(made)
         elif pieces and isinstance(pieces[-1], bytes):
             pieces[-1] += made.encode()
@@ -88,7 +90,7 @@ def _merged(template: Template, columns: dict[Cells, str | Column]) -> list[byte
     return pieces
 
 
-def _column(cells: Cells) -> Column:
+def _column(cells: Cells) -> TemplateColumn:
     numbers = column = cells.column
     ends = text = None
     if pa.types.is_dictionary(column.type):
@@ -98,7 +100,7 @@ def _column(cells: Cells) -> Column:
         ends, text = _texts(column)
     bitmap, data = numbers.buffers()[:2]
     has_numbers = pa.types.is_integer(numbers.type)
-    return Column(
+    return TemplateColumn(
         cells.null.encode(),
         _part(data, numbers.type.to_pandas_dtype(), numbers) if has_numbers else None,
         ends,

@@ -14,7 +14,7 @@ from kgroup.simulation.timeline import (
     Event,
     Ownership,
     PartitionTotal,
-    Rebalance,
+    SimulatedRebalance,
     Simulation,
     Standstill,
 )
@@ -166,7 +166,7 @@ def _parts(event: Event) -> str | None:
     return None if event.partitions is None else ranges(sorted(event.partitions))
 
 
-def _rebalance(rebalance: Rebalance) -> tuple[object, ...]:
+def _rebalance(rebalance: SimulatedRebalance) -> tuple[object, ...]:
     took = None if rebalance.end_ms is None else age(rebalance.end_ms - rebalance.begin_ms)
     return _time_text(rebalance.begin_ms), took, rebalance.generation_id, rebalance.cause
 

@@ -14,7 +14,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.message.primitives import uuid_text
-from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.classic.group import ClassicGroup, RebalanceCause
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer as Answer
@@ -22,7 +22,7 @@ from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.message import ConsumerHeartbeatAnswer, IdPartition
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
-from kgroup.simulation.group_coordinator import GroupCoordinator
+from kgroup.simulation.group_coordinator import GroupCoordinatorShard
 from kgroup.simulation.message import (
     CommitAnswer,
     FetchAnswer,
@@ -34,7 +34,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     TopicPartition,
 )
-from kgroup.simulation.rules import ConsumerSettings, Settings
+from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from kgroup.simulation.subscription import decode_assignment
 from kgroup.simulation.world import OPERATOR, World
 
@@ -47,7 +47,7 @@ _BEGINS_MS = 500
 """From when brokers name a new coordinator until it begins to load; on a busy one up to 1 s."""
 
 
-class Cluster(World):
+class SimulatedCluster(World):
     """Brokers, one of which coordinates the group; topics; and the network.
 
     Args:
@@ -72,7 +72,7 @@ class Cluster(World):
     def __init__(
         self,
         group_id: str,
-        settings: Settings,
+        settings: BrokerSettings,
         consumer_settings: ConsumerSettings,
         brokers: tuple[int, ...],
         topics: Mapping[str, int],
@@ -90,7 +90,7 @@ class Cluster(World):
         self._load_ms = load_ms
         self._topic_ids = topic_ids
         self._coordinators = {
-            broker: GroupCoordinator(settings, self, consumer_settings) for broker in brokers
+            broker: GroupCoordinatorShard(settings, self, consumer_settings) for broker in brokers
         }
         self._down: set[int] = set()
         self._failover: Timer | None = None
@@ -142,7 +142,7 @@ class Cluster(World):
             before.resign()
         self._elect(broker, self._load_ms)
 
-    def _depose(self) -> GroupCoordinator | None:
+    def _depose(self) -> GroupCoordinatorShard | None:
         """Have nobody know the group until another broker has read it; return who did."""
         before, self.coordinator = self.coordinator, None
         self.timeline.gone()
@@ -295,7 +295,7 @@ class Cluster(World):
         """Make an id as brokers do for those of the consumer protocol."""
         return uuid_text(self._random.randbytes(16))
 
-    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: RebalanceCause | None) -> None:
         """Note that a group has come to another state, or that it was read from the log."""
         if self.coordinator is None:
             return  # it is forgotten by who does not coordinate any more
@@ -305,9 +305,11 @@ class Cluster(World):
         elif group.state in (GroupState.EMPTY, GroupState.DEAD) and group is self.group:
             self.note(COORDINATOR, str(group.state).lower())
 
-    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
+    def removed(
+        self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: RebalanceCause
+    ) -> None:
         """Note that a member was removed."""
-        if cause is not Cause.MEMBER_LEFT:
+        if cause is not RebalanceCause.MEMBER_LEFT:
             name = self.names.get(member_id, member_id)
             self.note(COORDINATOR, "member removed", f"{name}: {cause}")
 

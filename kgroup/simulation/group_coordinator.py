@@ -4,7 +4,7 @@ A classic group of consumers is upgraded when a member joins it with the consume
 consumer group is downgraded when its last member that speaks that protocol leaves, or comes back
 with the classic one (KIP-848, `group.consumer.migration.policy`).
 
-Source: `GroupCoordinator` of Kafka 1.1.1, 2.8.2 and 3.9.2; `GroupCoordinatorService`,
+Source: `GroupCoordinatorShard` of Kafka 1.1.1, 2.8.2 and 3.9.2; `GroupCoordinatorService`,
 `CoordinatorRuntime` and `GroupMetadataManager` (`convertToConsumerGroup`, `convertToClassicGroup`,
 `validateOnlineUpgrade`, `validateOnlineDowngrade...`) of 4.3.1.
 """
@@ -19,7 +19,7 @@ from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
 from kgroup.simulation.classic.coordinator import REQUESTS, ClassicCoordinator
-from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.classic.group import ClassicGroup, RebalanceCause
 from kgroup.simulation.classic.rebalance import ClassicRuntime
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.consumer import record as record_of
@@ -29,7 +29,7 @@ from kgroup.simulation.consumer.classic_member import (
     as_classic_group,
     as_consumer_group,
 )
-from kgroup.simulation.consumer.coordinator import Goal
+from kgroup.simulation.consumer.coordinator import MemberTarget
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import ConsumerMember
 from kgroup.simulation.consumer.message import (
@@ -41,9 +41,9 @@ from kgroup.simulation.consumer.message import (
     DescribeConsumerGroup,
     IdPartition,
 )
-from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.topic_image import TopicImage
-from kgroup.simulation.consumer.validation import Refusal, check_request
+from kgroup.simulation.consumer.validation import RequestRefused, check_request
 from kgroup.simulation.coordinator_log import CoordinatorLog
 from kgroup.simulation.message import (
     CONSUMER,
@@ -69,17 +69,19 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy, Settings
+from kgroup.simulation.rules import BrokerSettings, ConsumerSettings, MigrationPolicy
 from kgroup.word import Word
 
 
 class CoordinatorRuntime(ClassicMemberRuntime, ClassicRuntime, Interface):
     """Where answers and records go, and where ids come from."""
 
-    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: RebalanceCause | None) -> None:
         """Learn that a group has come to another state, or a consumer group to another epoch."""
 
-    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
+    def removed(
+        self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: RebalanceCause
+    ) -> None:
         """Learn that a member was, or is about to be, removed."""
 
 
@@ -100,7 +102,7 @@ class MixedCoordinator(ClassicMembers):
 
     def __init__(
         self,
-        settings: Settings,
+        settings: BrokerSettings,
         consumer: ConsumerSettings,
         runtime: CoordinatorRuntime,
         topics: TopicImage | None = None,
@@ -108,7 +110,7 @@ class MixedCoordinator(ClassicMembers):
         super().__init__(consumer, runtime, topics)
         self.classic = ClassicCoordinator(settings, runtime)
         self._classic_settings = settings
-        self._made: dict[str, tuple[ClassicGroup, Cause | None]] = {}
+        self._made: dict[str, tuple[ClassicGroup, RebalanceCause | None]] = {}
 
     def handle(self, request: AnyRequest) -> None:
         """Take a request; it is answered now or later, through the runtime."""
@@ -133,7 +135,7 @@ class MixedCoordinator(ClassicMembers):
             return None
         return self.groups.get(request.group_id)
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: GroupRecord) -> None:
         """Apply a record of a group of either protocol, or of an offset that is loaded."""
         if record.type == "OffsetCommit":
             self.classic.offsets.replay(record.key, record.value)
@@ -250,19 +252,19 @@ class MixedCoordinator(ClassicMembers):
 
     # --- upgrade --------------------------------------------------------------------------------
 
-    def _group_to_join(self, group_id: str, records: list[Record]) -> ConsumerGroup:
+    def _group_to_join(self, group_id: str, records: list[GroupRecord]) -> ConsumerGroup:
         group = self.classic.groups.get(group_id)
         if group is None:
             return super()._group_to_join(group_id, records)
         if group.state is GroupState.EMPTY:
-            records.append(Record("GroupMetadata", {"group": group_id}, None))
+            records.append(GroupRecord("GroupMetadata", {"group": group_id}, None))
             return ConsumerGroup(group_id)
         if (
             not self._settings.migration_policy.upgrades
             or group.protocol_type != CONSUMER
             or len(group) > self._settings.max_size
         ):
-            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+            raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
         self.classic.interrupt(group)
         made = as_consumer_group(group, self.topics, records)
         for member in group.members:
@@ -272,8 +274,8 @@ class MixedCoordinator(ClassicMembers):
     # --- downgrade ------------------------------------------------------------------------------
 
     def _fence(
-        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: Cause
-    ) -> list[Record]:
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: RebalanceCause
+    ) -> list[GroupRecord]:
         leaving = {member.member_id for member in members}
         staying = [each for name, each in group.members.items() if name not in leaving]
         if not staying or not self._can_downgrade(staying):
@@ -287,7 +289,7 @@ class MixedCoordinator(ClassicMembers):
         updated: ConsumerMember,
         instance_id: str | None,
         owned: frozenset[IdPartition],
-        records: list[Record],
+        records: list[GroupRecord],
     ) -> ConsumerMember:
         static = group.members.get(group.statics.get(instance_id or "", ""))
         others = [each for each in group.members.values() if each is not static]
@@ -296,9 +298,9 @@ class MixedCoordinator(ClassicMembers):
         subscribed, is_new = self._note_member(group, member, updated, records)
         rebalances = group.assignment_epoch < subscribed.epoch
         if not rebalances:
-            goal = Goal(group.assignment_epoch, group.target_of(updated))
+            goal = MemberTarget(group.assignment_epoch, group.target_of(updated))
             updated = self._reconcile(group, updated, goal, is_new, owned, records)
-        cause = Cause.STATIC_MEMBER_CAME_BACK if rebalances else None
+        cause = RebalanceCause.STATIC_MEMBER_CAME_BACK if rebalances else None
         records += self._downgrade(group, (), updated, cause)
         return updated
 
@@ -315,8 +317,8 @@ class MixedCoordinator(ClassicMembers):
         group: ConsumerGroup,
         leaving: Collection[str],
         joining: ConsumerMember | None,
-        cause: Cause | None,
-    ) -> list[Record]:
+        cause: RebalanceCause | None,
+    ) -> list[GroupRecord]:
         """Make a classic group in the place of a consumer group; it rebalances for a cause."""
         made = as_classic_group(
             group,
@@ -335,7 +337,7 @@ class MixedCoordinator(ClassicMembers):
         assignments = {each.member_id: each.assignment for each in made.members}
         return [
             *record_of.group_tombstones(group.group_id, names, group.regexes),
-            Record("GroupMetadata", {"group": group.group_id}, made.record(assignments)),
+            GroupRecord("GroupMetadata", {"group": group.group_id}, made.record(assignments)),
         ]
 
 
@@ -375,7 +377,7 @@ class CoordinatorState(Word):
     ACTIVE = ("active", "The broker knows the groups and answers for them.")
 
 
-class GroupCoordinator:
+class GroupCoordinatorShard:
     """What a broker does with requests of groups, in each of its states.
 
     Args:
@@ -391,7 +393,7 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: BrokerSettings,
         runtime: CoordinatorRuntime,
         consumer: ConsumerSettings | None = None,
         topics: TopicImage | None = None,
@@ -453,7 +455,7 @@ class GroupCoordinator:
             if self._mixed is None:
                 _LOADS[record.type](self.classic, key, value)
             else:
-                self._mixed.replay(Record(record.type, key, value))
+                self._mixed.replay(GroupRecord(record.type, key, value))
         self.state = CoordinatorState.ACTIVE
         if self._mixed is None:
             self.classic.loaded()
@@ -501,7 +503,7 @@ class GroupCoordinator:
         if isinstance(request, ConsumerGroupHeartbeat):
             try:
                 check_request(request, self._consumer.assignors)
-            except Refusal as refusal:
+            except RequestRefused as refusal:
                 return refusal.code
         if self.state is CoordinatorState.RESIGNED:
             return ErrorCode.NOT_COORDINATOR

@@ -25,7 +25,7 @@ from kgroup.simulation.message import (
     OffsetFetch,
     TopicPartition,
 )
-from kgroup.simulation.rules import RETENTION_WHEN_EMPTY, Settings
+from kgroup.simulation.rules import RETENTION_WHEN_EMPTY, BrokerSettings
 
 
 class OffsetOwner(Protocol):
@@ -50,7 +50,10 @@ class OffsetManager:
     """
 
     def __init__(
-        self, settings: Settings, clock: Clock, append: Callable[[str, Data, Data | None], None]
+        self,
+        settings: BrokerSettings,
+        clock: Clock,
+        append: Callable[[str, Data, Data | None], None],
     ) -> None:
         self._settings = settings
         self._clock = clock

@@ -100,7 +100,7 @@ NEWEST: Version = (4, 3, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class BrokerSettings:
     """What a broker's configuration decides; defaults are those of Kafka 4.3.1.
 
     Attributes:
@@ -124,7 +124,7 @@ class Settings:
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000
 
     @classmethod
-    def of(cls, version: Version) -> Settings:
+    def of(cls, version: Version) -> BrokerSettings:
         """Return the defaults of a version."""
         return cls(
             version,

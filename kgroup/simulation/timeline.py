@@ -47,7 +47,7 @@ class _Owner:
     still_ms: int | None = None
 
 
-class Lack:
+class GapTotal:
     """How long partitions are without something.
 
     Args:
@@ -97,8 +97,8 @@ class Owners:
     """
 
     def __init__(self, clock: Clock) -> None:
-        self.unowned = Lack(clock)
-        self.unread = Lack(clock)
+        self.unowned = GapTotal(clock)
+        self.unread = GapTotal(clock)
         self._clock = clock
         self._owners: dict[TopicPartition, dict[str, _Owner]] = {}
         self._ownerships: list[Ownership] = []
@@ -216,7 +216,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Rebalance:
+class SimulatedRebalance:
     """From the first sign of a rebalance until the group was stable, or empty.
 
     Attributes:
@@ -295,7 +295,7 @@ class Simulation:
     events: tuple[Event, ...]
     ownerships: tuple[Ownership, ...]
     standstills: tuple[Standstill, ...]
-    rebalances: tuple[Rebalance, ...]
+    rebalances: tuple[SimulatedRebalance, ...]
     state_ms: Mapping[str, int]
     transitions: tuple[Transition, ...]
     partitions: tuple[PartitionTotal, ...]
@@ -321,7 +321,7 @@ class Timeline:
         self.owners = Owners(clock)
         self._clock = clock
         self._logs = logs
-        self._rebalances: list[Rebalance] = []
+        self._rebalances: list[SimulatedRebalance] = []
         self._requests: Counter[str] = Counter()
         self._refused_commits: Counter[str] = Counter()
         self._state_ms: Counter[str] = Counter()
@@ -354,7 +354,7 @@ class Timeline:
 
     def rebalance_begins(self, cause: str) -> None:
         """Note that a rebalance begins, and why."""
-        self._rebalances.append(Rebalance(self._clock.now_ms, None, cause, None))
+        self._rebalances.append(SimulatedRebalance(self._clock.now_ms, None, cause, None))
 
     def rebalance_ends(self, generation_id: int | None) -> None:
         """Note that the rebalance that goes on is over, if one does."""

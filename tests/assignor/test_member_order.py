@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.assignor.base import Topic
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign
 
@@ -45,7 +45,7 @@ def test_who_keeps_one_more(order: tuple[int, ...], numbers: tuple[int, ...]) ->
             MemberSpec(member_id, ("a", "b"), owned=owned, generation=5)
             for member_id, owned in zip(IDS, OWNED, strict=True)
         ),
-        {"a": Topic(7), "b": Topic(6)},
+        {"a": TopicMetadata(7), "b": TopicMetadata(6)},
         member_order=tuple(IDS[at] for at in order),
     )
     assignment = assign(spec)
@@ -75,7 +75,7 @@ def test_who_gets_one_more_of_the_coordinator(order: str, grown: str) -> None:
     spec = GroupSpec(
         "uniform",
         tuple(MemberSpec(ids[m], ("a", "b28"), owned=tuple(owned[m])) for m in "abc"),
-        {"a": Topic(7), "b28": Topic(9)},
+        {"a": TopicMetadata(7), "b28": TopicMetadata(9)},
         "consumer",
         topic_ids={"a": bytes(15) + b"\1", "b28": bytes(15) + b"\2"},
         member_order=tuple(ids[m] for m in order),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.assignor.base import Topic
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.server.server import IntSet, ServerGroup, Target
 from kgroup.assignor.spec import GroupSpec, MemberSpec
@@ -45,7 +45,7 @@ def test_the_topics_of_a_target_iterate_as_in_java(name: str) -> None:
         key: (rank << 64 | rank ^ (string_hash(key) & 0xFFFFFFFF)).to_bytes(16, "big")
         for rank, key in enumerate(keys)
     }
-    topics = {key: Topic(1) for key in keys}
+    topics = {key: TopicMetadata(1) for key in keys}
     spec = GroupSpec("uniform", (MemberSpec("m", ()),), topics, "consumer", topic_ids=ids)
     target = Target(ServerGroup(spec), MAPS[name].capacity)
     for kind, key in MAPS[name].steps:

@@ -34,7 +34,7 @@ from kgroup.simulation.message import (
     Request,
     SyncGroup,
 )
-from kgroup.simulation.rules import MEMBER_ID_REQUIRED, Settings
+from kgroup.simulation.rules import MEMBER_ID_REQUIRED, BrokerSettings
 from tests.broker.maven import version_tuple
 from tests.broker.offset_request import OFFSET_VERSIONS, Sender, as_version, offsets_request
 from tests.broker.raw_client import RawClient, as_version_has_it, from_wire, to_wire
@@ -63,11 +63,11 @@ _CONFIG = {
 _MAX_SIZE = 4
 
 
-def settings(version: str, delay_ms: int) -> Settings:
+def settings(version: str, delay_ms: int) -> BrokerSettings:
     """Return the settings that a broker has which `play_broker` runs."""
     number = version_tuple(version)
-    max_size = _MAX_SIZE if number >= MEMBER_ID_REQUIRED else Settings().max_size
-    return Settings(
+    max_size = _MAX_SIZE if number >= MEMBER_ID_REQUIRED else BrokerSettings().max_size
+    return BrokerSettings(
         number, min_session_timeout_ms=1_000, initial_rebalance_delay_ms=delay_ms, max_size=max_size
     )
 
@@ -194,7 +194,7 @@ class Play:
     version: str
     address: str
     seed: int
-    settings: Settings
+    settings: BrokerSettings
     timed: bool = False
     cut: bool = False
     count: int = 0

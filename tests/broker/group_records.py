@@ -13,7 +13,7 @@ from kgroup.protocol.message.primitives import base64_bytes
 from kgroup.protocol.record.consumer_protocol import decode_subscription
 from kgroup.protocol.record.coordinator_record import decode_members
 from kgroup.simulation.consumer.member import Data
-from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 from tests.broker.consumer_play import ConsumerPlay
@@ -48,16 +48,16 @@ _OF_MEMBERS = frozenset(
 _PARTITIONS = frozenset({"topicPartitions", "assignedPartitions", "partitionsPendingRevocation"})
 
 
-def written(log_dir: Path) -> Mapping[str, Sequence[Record]]:
+def written(log_dir: Path) -> Mapping[str, Sequence[GroupRecord]]:
     """Read what is in the one partition of `__consumer_offsets`, by group."""
-    records: dict[str, list[Record]] = defaultdict(list)
+    records: dict[str, list[GroupRecord]] = defaultdict(list)
     for segment in find_segments([log_dir], on_problem=lambda problem: None):
         problems = ProblemLog()
         for each in read_segment(segment, problems):
             data = None if each.value is None else each.value["data"]
             if each.type in _WITH_OFFSETS or each.type.startswith("ConsumerGroup"):
                 assert each.key is not None
-                record = Record(each.type, each.key["data"], data)
+                record = GroupRecord(each.type, each.key["data"], data)
                 records[next(iter(record.key.values()))].append(record)
         assert not problems.problems()
     return records
@@ -73,7 +73,7 @@ def compare_records(log_dir: Path, plays: Iterable[ConsumerPlay]) -> None:
         assert not [pair for pair in pairs if pair[0] != pair[1]][:1], play.story
 
 
-def comparable(records: Sequence[Record]) -> list[Any]:
+def comparable(records: Sequence[GroupRecord]) -> list[Any]:
     """Leave out what no two coordinators share: times, orders in hash tables, and the very hash.
 
     Of hashes it stays which are the same, and which is 0.

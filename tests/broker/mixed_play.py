@@ -43,7 +43,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy, Settings
+from kgroup.simulation.rules import BrokerSettings, ConsumerSettings, MigrationPolicy
 from tests.broker.consumer_play import (
     BROKER_SETTINGS,
     SETTINGS,
@@ -60,7 +60,7 @@ from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 from tests.simulation.mixed_world import MixedWorld
 
-CLASSIC = Settings(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=0, max_size=4)
+CLASSIC = BrokerSettings(min_session_timeout_ms=1_000, initial_rebalance_delay_ms=0, max_size=4)
 MIXED_BROKER_SETTINGS = BROKER_SETTINGS | {
     "group.min.session.timeout.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",

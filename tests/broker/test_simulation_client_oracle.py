@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kgroup.simulation.client.application import Consumer, Habits
-from kgroup.simulation.client.config import ClientConfig
-from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.client.application import ApplicationSettings, Consumer
+from kgroup.simulation.client.config import ConsumerConfig
+from kgroup.simulation.cluster import SimulatedCluster
 from kgroup.simulation.consumer.message import AnyRequest, ConsumerGroupHeartbeat, IdPartition
-from kgroup.simulation.rules import NEWEST, ConsumerSettings, Settings
+from kgroup.simulation.rules import NEWEST, BrokerSettings, ConsumerSettings
 from tests.broker.proxy import RecordingProxy
 from tests.broker.servers import broker
 from tests.record.clients import join_java, settle
@@ -234,11 +234,11 @@ class Real:
         )
 
 
-_HABITS = Habits(processing_ms=50)
+_HABITS = ApplicationSettings(processing_ms=50)
 """Of the Java program, as `poll` there takes so long."""
 
 
-class Simulated(Cluster):
+class Simulated(SimulatedCluster):
     """The same story, lived by simulated consumers."""
 
     def __init__(
@@ -248,7 +248,7 @@ class Simulated(Cluster):
         topic_ids: Mapping[str, str],
         member_ids: list[str],
     ) -> None:
-        settings = Settings.of(NEWEST), ConsumerSettings(heartbeat_interval_ms=INTERVAL_MS)
+        settings = BrokerSettings.of(NEWEST), ConsumerSettings(heartbeat_interval_ms=INTERVAL_MS)
         super().__init__(name, *settings, (1,), topics, 10, (1, 5), 0, Random(1), topic_ids)
         self.beats: list[tuple[str, Beat]] = []
         self._name = name
@@ -266,9 +266,9 @@ class Simulated(Cluster):
                 running[act] = Consumer(act, self._config(act), _HABITS, self, {})
             self.clock.run(self.clock.now_ms + 30_000)
 
-    def _config(self, member: str) -> ClientConfig:
+    def _config(self, member: str) -> ConsumerConfig:
         has_regex = self._story.has_regex
-        return ClientConfig(
+        return ConsumerConfig(
             self._name,
             member,
             () if has_regex else tuple(self._ids),

@@ -23,7 +23,7 @@ from kazoo.exceptions import NoNodeError
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
-from kgroup.simulation.zookeeper.connector import Connector
+from kgroup.simulation.zookeeper.consumer import ZookeeperConsumer
 from tests.broker.old_consumers import (
     QUIET_S,
     SESSION_TIMEOUT_MS,
@@ -89,7 +89,7 @@ class Group:
         self.simulated = ZookeeperCluster(
             self.group_id, (1, 2), counts, TICK_MS, 0, (1, 5), Random(0)
         )
-        self.members: dict[str, Connector] = {}
+        self.members: dict[str, ZookeeperConsumer] = {}
         self._lead()
 
     def _lead(self) -> None:
@@ -113,7 +113,7 @@ class Group:
             reset="smallest",
         )
         chosen = replace(base, **config)
-        self.members[name] = Connector(name, chosen, 50, self.simulated, {})
+        self.members[name] = ZookeeperConsumer(name, chosen, 50, self.simulated, {})
         self.real.join(
             name,
             self.group_id,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.assignor.base import Topic
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assign
 
@@ -51,7 +51,7 @@ class World:
         return GroupSpec(
             strategy,
             tuple(members),
-            {name: Topic(count) for name, count in self.topics.items()},
+            {name: TopicMetadata(count) for name, count in self.topics.items()},
             protocol,
             topic_ids={name: name.encode().ljust(16)[:16] for name in self.topics},
         )

@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.kernel import entry, memory
 from kgroup.kernel.memory import PADDING, Batches
-from kgroup.kernel.row_state import Column, RowState
+from kgroup.kernel.row_state import RowState, TemplateColumn
 from kgroup.kernel.string_table import StringTable
 from kgroup.kernel.walk_state import WalkState
 
@@ -33,7 +33,7 @@ def listing(hashes: int = 4, locators: int = 4, batches: int = 4) -> None:
     walk().list_in(numbers(hashes), numbers(locators), columns)
 
 
-def rows(column: Column) -> None:
+def rows(column: TemplateColumn) -> None:
     RowState(numbers(3, np.uint8), {0: [b"x", column]})
 
 
@@ -97,16 +97,19 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: entry.quote(np.array([0, 1], np.int32), np.full(1 + PADDING, 0xFF, np.uint8)),
         "expected UTF-8",
     ),
-    "a column of nothing": (lambda: rows(Column(b"")), "numbers or texts"),
-    "a long null": (lambda: rows(Column(b"123456789", numbers(3))), "up to 8 bytes"),
-    "too few numbers": (lambda: rows(Column(b"", numbers(2))), "numbers: expected 3"),
-    "unsigned numbers": (lambda: rows(Column(b"", numbers(3, np.uint32))), "found 3 of uint32"),
+    "a column of nothing": (lambda: rows(TemplateColumn(b"")), "numbers or texts"),
+    "a long null": (lambda: rows(TemplateColumn(b"123456789", numbers(3))), "up to 8 bytes"),
+    "too few numbers": (lambda: rows(TemplateColumn(b"", numbers(2))), "numbers: expected 3"),
+    "unsigned numbers": (
+        lambda: rows(TemplateColumn(b"", numbers(3, np.uint32))),
+        "found 3 of uint32",
+    ),
     "too few bits": (
-        lambda: rows(Column(b"", numbers(3), bitmap=numbers(1, np.uint8), first=6)),
+        lambda: rows(TemplateColumn(b"", numbers(3), bitmap=numbers(1, np.uint8), first=6)),
         "bitmap: expected 2",
     ),
     "too few ends": (
-        lambda: rows(Column(b"", ends=numbers(3, np.int32), text=numbers(9, np.uint8))),
+        lambda: rows(TemplateColumn(b"", ends=numbers(3, np.int32), text=numbers(9, np.uint8))),
         "ends: expected 4",
     ),
     "a place for text without padding": (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.base import Topic
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.errors import UsageError
 from kgroup.operation.assign.client import software
@@ -27,7 +27,7 @@ def member(name: str, client: Software | None, **more: Any) -> MemberSpec:
 
 
 def group(*members: MemberSpec, **more: Any) -> GroupSpec:
-    return GroupSpec("sticky", members, {"t": Topic(2)}, **more)
+    return GroupSpec("sticky", members, {"t": TopicMetadata(2)}, **more)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_is_said_of_a_leader_that_is_not_known_is_said_of_no_other() -> Non
 def test_racks_that_may_count_are_told() -> None:
     """By `rangeBalancer.Balance` of franz-go 1.21.2: who is in the rack of a partition gets it."""
     members = (member("a", FRANZ_GO, rack="a"), member("b", FRANZ_GO, rack="b"))
-    topics = {"t": Topic(2, leader_racks=("b", "a"))}
+    topics = {"t": TopicMetadata(2, leader_racks=("b", "a"))}
     spec = GroupSpec("range", members, topics, leader_id="a")
     plan = dry_run(spec)
     assert plan.assignment == {"a": (("t", 0),), "b": (("t", 1),)}
@@ -119,7 +119,7 @@ def test_racks_that_may_count_are_told() -> None:
     assert by_rack.assignment == {"a": (("t", 1),), "b": (("t", 0),)}
     assert by_rack.warnings == ()
     assert dry_run(replace(spec, strategy="roundrobin")).warnings == ()
-    assert dry_run(replace(spec, topics={"t": Topic(2)})).warnings == ()
+    assert dry_run(replace(spec, topics={"t": TopicMetadata(2)})).warnings == ()
     assert dry_run(replace(spec, client=software("franz-go@1.20"))).warnings == ()
 
 
@@ -140,12 +140,12 @@ def test_partitions_whose_leaders_are_in_no_known_rack_are_told(
 ) -> None:
     """Which strategies go by them: docs/assign.md, after the sources of both libraries."""
     members = tuple(member(name, None, rack=name) for name in "ab")
-    known = Topic(2, leader_racks=("b", "a"))
+    known = TopicMetadata(2, leader_racks=("b", "a"))
     imitated = software(client)
-    spec = GroupSpec(strategy, members, {"t": known, "u": Topic(9)}, client=imitated)
+    spec = GroupSpec(strategy, members, {"t": known, "u": TopicMetadata(9)}, client=imitated)
     assert dry_run(spec).warnings == ()
     grown = set_partitions(spec, "t", 3)
-    unknown = replace(spec, topics={"t": Topic(2)})
+    unknown = replace(spec, topics={"t": TopicMetadata(2)})
     for each, named in (grown, "t-2"), (unknown, "t-0, t-1"):
         assert dry_run(each).warnings == goes_by_racks * (
             f"{strategy} of {imitated.name} goes by racks, and no rack is known of the leaders of "

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from kgroup.assignor.base import Topic
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import settled
@@ -22,7 +22,7 @@ def group(members: Iterable[str], strategy: str = "sticky", **topics: int) -> Gr
     spec = GroupSpec(
         strategy,
         tuple(MemberSpec(name, tuple(topics), client_id=f"{name}-client") for name in members),
-        {name: Topic(count) for name, count in topics.items()},
+        {name: TopicMetadata(count) for name, count in topics.items()},
     )
     return after(spec, dry_run(spec))
 
@@ -90,7 +90,9 @@ def test_every_partition_is_drawn_where_it_is(width: int) -> None:
 
 def test_members_of_one_client_are_told_apart() -> None:
     names = [f"consumer-payments-1-{at:08x}-0000-4000-8000-0000000000ff" for at in (10, 11, 12)]
-    spec = GroupSpec("range", tuple(MemberSpec(name, ("t",)) for name in names), {"t": Topic(3)})
+    spec = GroupSpec(
+        "range", tuple(MemberSpec(name, ("t",)) for name in names), {"t": TopicMetadata(3)}
+    )
     labels = [line.partition("  ")[0] for line in drawn(dry_run(spec))[2:5]]
     assert len(set(labels)) == 3
     assert max(map(len, labels)) <= 24
@@ -157,7 +159,7 @@ def test_colours_are_an_addition() -> None:
 
 
 def test_names_that_could_harm_a_terminal_are_escaped() -> None:
-    spec = GroupSpec("range", (MemberSpec("a\x1b[2J", ("t\n",)),), {"t\n": Topic(1)})
+    spec = GroupSpec("range", (MemberSpec("a\x1b[2J", ("t\n",)),), {"t\n": TopicMetadata(1)})
     lines = drawn(dry_run(spec))
     assert lines[0].split() == ["t\\n"]
     assert lines[2] == "a\\x1b[2J  +"

@@ -7,7 +7,7 @@ from typing import Any
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import ClientConfig, ClientState, Joined
+from kgroup.simulation.client.config import ClientState, ConsumerConfig, Joined
 from kgroup.simulation.client.membership import ClassicClient
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.message import (
@@ -20,7 +20,7 @@ from kgroup.simulation.message import (
 from kgroup.simulation.subscription import encode_assignment
 from tests.simulation.scripted_host import ScriptedHost
 
-CONFIG = ClientConfig("g", "c", ("orders",), strategies=("range",))
+CONFIG = ConsumerConfig("g", "c", ("orders",), strategies=("range",))
 
 
 class ClassicHost(ScriptedHost):
@@ -28,7 +28,7 @@ class ClassicHost(ScriptedHost):
 
     client: ClassicClient
 
-    def __init__(self, config: ClientConfig = CONFIG) -> None:
+    def __init__(self, config: ConsumerConfig = CONFIG) -> None:
         super().__init__(TopicImage([KnownTopic("orders", "A" * 21 + "Q", 6)]))
         self.has_listener = False
         self.polls: list[bool] = []

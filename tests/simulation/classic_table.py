@@ -23,7 +23,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.rules import Settings, Version
+from kgroup.simulation.rules import BrokerSettings, Version
 from tests.simulation.world import Sim
 
 GROUP = "g"
@@ -36,7 +36,7 @@ class Table(Sim):
     """A coordinator and the ids that it gives: a-1, b-2 and so on, after the client's."""
 
     def __init__(self, version: Version, **given: int) -> None:
-        super().__init__(Settings(version, **{"initial_rebalance_delay_ms": 0} | given))
+        super().__init__(BrokerSettings(version, **{"initial_rebalance_delay_ms": 0} | given))
         self._count = 0
 
     def new_member_id(self, prefix: str) -> str:

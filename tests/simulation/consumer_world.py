@@ -7,13 +7,13 @@ from typing import Any
 
 from kgroup.model.delta import Delta
 from kgroup.model.group import Group, GroupState
-from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.classic.group import ClassicGroup, RebalanceCause
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import Data
 from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, ConsumerHeartbeatAnswer
-from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.rules import ConsumerSettings
 from tests.model.records import record
@@ -45,10 +45,10 @@ class ConsumerWorld:
     ) -> None:
         self.clock = Clock()
         self.answers: list[ConsumerHeartbeatAnswer] = []
-        self.records: list[Record] = []
+        self.records: list[GroupRecord] = []
         self.next_id = ""
-        self.causes: list[Cause] = []
-        self.removals: list[tuple[str, Cause]] = []
+        self.causes: list[RebalanceCause] = []
+        self.removals: list[tuple[str, RebalanceCause]] = []
         settings = settings or ConsumerSettings(assignment_interval_ms=0)
         self.coordinator = ConsumerCoordinator(settings, self, topics)
 
@@ -56,16 +56,18 @@ class ConsumerWorld:
         self.answers.append(answer)
 
     def append(self, type_: str, key: Data, value: Data | None) -> None:
-        self.records.append(Record(type_, key, value))
+        self.records.append(GroupRecord(type_, key, value))
 
     def new_uuid(self) -> str:
         return self.next_id
 
-    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: RebalanceCause | None) -> None:
         if cause is not None:
             self.causes.append(cause)
 
-    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
+    def removed(
+        self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: RebalanceCause
+    ) -> None:
         self.removals.append((member_id, cause))
 
     @property

@@ -19,7 +19,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.rules import ConsumerSettings, Settings
+from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from tests.simulation.consumer_world import GROUP, ConsumerWorld
 
 
@@ -32,7 +32,9 @@ class MixedWorld(ConsumerWorld):
 
     coordinator: MixedCoordinator
 
-    def __init__(self, settings: ConsumerSettings, topics: TopicImage, classic: Settings) -> None:
+    def __init__(
+        self, settings: ConsumerSettings, topics: TopicImage, classic: BrokerSettings
+    ) -> None:
         super().__init__(settings, topics)
         self._settings = classic, settings
         self.coordinator = MixedCoordinator(classic, settings, self, topics)

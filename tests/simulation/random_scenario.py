@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.rules import (
     CONSUMER_PROTOCOL,
     COOPERATIVE,
     SKIPPED_ASSIGNMENT,
+    BrokerSettings,
     ConsumerSettings,
     MigrationPolicy,
-    Settings,
 )
 from kgroup.simulation.scenario.scenario import Action, KeptIn, MemberPlan, Paused, Scenario, Step
 
@@ -58,16 +58,16 @@ def random_scenario(seed: int) -> Scenario:
         members,
         tuple(steps),
         at_ms + _QUIET_MS,
-        settings=Settings.of(version),
+        settings=BrokerSettings.of(version),
         consumer_settings=ConsumerSettings(migration_policy=random.choice(_POLICIES)),
     )
 
 
 def _config(
     name: str, topics: list[str], version: tuple[int, ...], is_static: bool, random: Random
-) -> ClientConfig:
+) -> ConsumerConfig:
     is_new = version >= CONSUMER_PROTOCOL and random.random() < 0.6
-    config = ClientConfig(
+    config = ConsumerConfig(
         "g",
         name,
         tuple(random.sample(topics, random.randint(1, len(topics)))),

@@ -11,7 +11,7 @@ from kgroup.model.group import GroupState
 from kgroup.operation.simulate import shipped_scenarios
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.classic.coordinator import TABLE
-from kgroup.simulation.classic.group import Cause
+from kgroup.simulation.classic.group import RebalanceCause
 from kgroup.simulation.client import consumer_membership, group_member, membership
 from kgroup.simulation.client.config import ClientState
 from kgroup.simulation.client.consumer_membership import FOLLOWS
@@ -21,8 +21,8 @@ from kgroup.simulation.group_coordinator import TABLE as MIXED
 from kgroup.simulation.group_coordinator import CoordinatorState
 from kgroup.simulation.scenario.file import FIELDS
 from kgroup.simulation.scenario.scenario import Action, KeptIn, Paused
-from kgroup.simulation.zookeeper.connector import FOLLOWS as CONNECTOR_FOLLOWS
-from kgroup.simulation.zookeeper.connector import Trigger
+from kgroup.simulation.zookeeper.consumer import FOLLOWS as CONNECTOR_FOLLOWS
+from kgroup.simulation.zookeeper.consumer import Trigger
 from kgroup.word import Word
 from tests.simulation.consumer_answers import BEAT_EPOCH, REFUSALS
 from tests.simulation.consumer_answers import FOLLOWS as GROUP_FOLLOWS
@@ -168,7 +168,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "triggers": lambda: _words(Trigger),
     "states": _transitions,
     "requests": _coordinator,
-    "causes": lambda: _words(Cause),
+    "causes": lambda: _words(RebalanceCause),
     "coordinator states": lambda: _words(CoordinatorState),
     "consumer states": lambda: _words(ClientState),
     "consumer group states": lambda: _following(GROUP_FOLLOWS),

@@ -13,7 +13,7 @@ import pytest
 
 from kgroup.assignor.spec import MemberSpec
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import ClientConfig, ClientState
+from kgroup.simulation.client.config import ClientState, ConsumerConfig
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage
 from kgroup.simulation.message import (
     CommitAnswer,
@@ -471,7 +471,7 @@ def test_without_coordinator_it_gives_up_in_time_and_joins_when_there_is_one(
     ],
 )
 def test_what_it_gives_up_before_it_joins(
-    config: ClientConfig, forgotten: str, told: list[object], member_id: str
+    config: ConsumerConfig, forgotten: str, told: list[object], member_id: str
 ) -> None:
     here = ClassicHost(replace(config, enable_auto_commit=False)).stable(*orders(0, 1))
     forget(here, forgotten)

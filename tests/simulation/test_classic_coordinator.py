@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.group_coordinator import GroupCoordinator
+from kgroup.simulation.group_coordinator import GroupCoordinatorShard
 from kgroup.simulation.message import (
     CommittedPartition,
     DeleteGroup,
@@ -20,7 +20,7 @@ from kgroup.simulation.message import (
     OffsetCommit,
     OffsetDelete,
 )
-from kgroup.simulation.rules import Settings, Version
+from kgroup.simulation.rules import BrokerSettings, Version
 from tests.simulation.classic_table import GROUP, NEW, OLD, VERSIONS, Table, make_join, stable
 
 
@@ -150,7 +150,7 @@ def test_member_id_is_required_since_2_2() -> None:
     [((2, 1), ErrorCode.UNKNOWN_MEMBER_ID), ((2, 2), ErrorCode.INVALID_GROUP_ID)],
 )
 def test_a_group_without_a_name(version: Version, code: ErrorCode) -> None:
-    """KIP-289, in 2.2: `GroupCoordinator.isValidGroupId`."""
+    """KIP-289, in 2.2: `GroupCoordinatorShard.isValidGroupId`."""
     table = Table(version)
     assert table.ask(Heartbeat("", 1, "a")).error is code
     left = table.ask(LeaveGroup("", (LeavingMember("a"),)))
@@ -447,8 +447,8 @@ def test_a_group_that_is_too_large_when_it_is_loaded_rebalances(version: Version
         leader = next(each for each in table.join_answers().values() if each.members)
         table.sync(leader)
         assert table.state() is GroupState.STABLE
-        settings = Settings(version, initial_rebalance_delay_ms=0, max_size=max_size)
-        next_one = GroupCoordinator(settings, table)
+        settings = BrokerSettings(version, initial_rebalance_delay_ms=0, max_size=max_size)
+        next_one = GroupCoordinatorShard(settings, table)
         next_one.elect(table.log, 0)
         table.clock.run(table.clock.now_ms)
         group = next_one.classic.groups[GROUP]

@@ -30,7 +30,7 @@ from kgroup.simulation.message import (
     OffsetFetch,
     SyncGroup,
 )
-from kgroup.simulation.rules import ConsumerSettings, Settings
+from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from tests.simulation.consumer_answers import BEAT_EPOCH, FOLLOWS, REFUSALS
 from tests.simulation.consumer_world import GROUP, image
 from tests.simulation.mixed_world import MixedWorld, join_group
@@ -150,7 +150,7 @@ def transitions(seed: int) -> set[tuple[GroupState, GroupState]]:
     """Let random members of both protocols come and go; return the states before and after."""
     draw = Random(seed)
     settings = ConsumerSettings(assignment_interval_ms=draw.choice([0, 1_000]))
-    world = MixedWorld(settings, image({"foo": 4}), Settings(initial_rebalance_delay_ms=0))
+    world = MixedWorld(settings, image({"foo": 4}), BrokerSettings(initial_rebalance_delay_ms=0))
     world.clock.run(1_000)
     seen = set()
     for _ in range(draw.randint(5, 40)):

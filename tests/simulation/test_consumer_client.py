@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import ClientConfig, Joined
+from kgroup.simulation.client.config import ConsumerConfig, Joined
 from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.consumer_membership import ConsumerClientState as State
 from kgroup.simulation.consumer.message import (
@@ -24,7 +24,9 @@ from kgroup.simulation.message import CommitAnswer, OffsetCommit, TopicPartition
 from tests.simulation.scripted_host import ScriptedHost
 
 ORDERS, PAYMENTS = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
-CONFIG = ClientConfig("g", "c", ("orders",), group_protocol="consumer", max_poll_interval_ms=60_000)
+CONFIG = ConsumerConfig(
+    "g", "c", ("orders",), group_protocol="consumer", max_poll_interval_ms=60_000
+)
 INTERVAL_MS = 5_000
 
 
@@ -34,7 +36,7 @@ class Coordinator(ScriptedHost):
     client: ConsumerClient
     settles_ms = 10
 
-    def __init__(self, config: ClientConfig = CONFIG, *, has_listener: bool = False) -> None:
+    def __init__(self, config: ConsumerConfig = CONFIG, *, has_listener: bool = False) -> None:
         super().__init__(
             TopicImage([KnownTopic("orders", ORDERS, 6), KnownTopic("payments", PAYMENTS, 2)])
         )

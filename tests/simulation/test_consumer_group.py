@@ -16,13 +16,13 @@ import pytest
 from kgroup.model.group import GroupState, MemberState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.coordinator_record import decode_value, encode_value
-from kgroup.simulation.classic.group import Cause
+from kgroup.simulation.classic.group import RebalanceCause
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator
 from kgroup.simulation.consumer.member import ConsumerMember, SubscriptionCount
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH, ConsumerHeartbeatAnswer
-from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.target_assignment import TABLE
-from kgroup.simulation.consumer.validation import Refusal
+from kgroup.simulation.consumer.validation import RequestRefused
 from kgroup.simulation.rules import ConsumerSettings
 from tests.simulation.consumer_world import GROUP, ConsumerWorld, foo, image, topic_id
 
@@ -238,7 +238,7 @@ def test_who_is_not_heard_of_is_removed_when_its_session_ends() -> None:
     assert "A" in made.group.members
     made.clock.run(85_000)
     assert made.state() is GroupState.EMPTY
-    assert made.removals == [("A", Cause.SESSION_EXPIRED)]
+    assert made.removals == [("A", RebalanceCause.SESSION_EXPIRED)]
     assert made.group.epoch == 3
 
 
@@ -254,7 +254,7 @@ def test_who_does_not_revoke_in_its_rebalance_timeout_is_removed() -> None:
     assert "A" in made.group.members
     made.clock.run(15_000)
     assert "A" not in made.group.members
-    assert made.removals == [("A", Cause.NOT_REVOKED)]
+    assert made.removals == [("A", RebalanceCause.NOT_REVOKED)]
     assert made.beat("B", 3).assignment == foo(0, 1, 2, 3, 4, 5)
 
 
@@ -273,9 +273,9 @@ def test_a_session_that_cannot_be_ended_is_tried_again_unless_the_member_is_hear
     """`CoordinatorTimerImpl` schedules it anew, in half a second, under the same key."""
 
     class Coordinator(ConsumerCoordinator):
-        def _fence(self, *args: Any) -> list[Record]:
+        def _fence(self, *args: Any) -> list[GroupRecord]:
             if self._clock.now_ms <= 45_000:
-                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+                raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
             return super()._fence(*args)
 
     made = world()

@@ -19,7 +19,7 @@ from kgroup.simulation.message import (
     OffsetDelete,
     OffsetFetch,
 )
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import BrokerSettings
 from tests.simulation.consumer_world import GROUP, image
 from tests.simulation.mixed_world import join_group
 from tests.simulation.world import Sim, beat, join, sim
@@ -166,7 +166,7 @@ def test_a_deleted_group_takes_its_offsets_with_it() -> None:
 
 def test_offsets_of_topics_that_nobody_reads_expire_and_then_the_group() -> None:
     """`cleanupGroupMetadata`: of a consumer group the retention runs since the commit."""
-    made = Sim(Settings(initial_rebalance_delay_ms=0, offsets_retention_ms=DAY_MS))
+    made = Sim(BrokerSettings(initial_rebalance_delay_ms=0, offsets_retention_ms=DAY_MS))
     made.coordinator.update_topics(image({"foo": 6, "bar": 1}))
     made.ask(join("A", topics=("foo",)))
     commit(made, 2, "A", 0)

@@ -11,10 +11,10 @@ import pytest
 
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.classic.group import ClassicGroup, RebalanceCause
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, DescribeConsumerGroup
-from kgroup.simulation.group_coordinator import GroupCoordinator
+from kgroup.simulation.group_coordinator import GroupCoordinatorShard
 from kgroup.simulation.message import CommittedPartition, Heartbeat, OffsetCommit, OffsetFetch
 from kgroup.simulation.rules import Version
 from tests.simulation.consumer_world import GROUP, image
@@ -27,7 +27,7 @@ FOO = {("foo", 0): CommittedPartition(7)}
 def fail_over(made: Sim) -> None:
     """Have another broker, which knew nothing, go on from the log."""
     made.coordinator.resign()
-    made.coordinator = GroupCoordinator(made.coordinator._settings, made)
+    made.coordinator = GroupCoordinatorShard(made.coordinator._settings, made)
     made.coordinator.update_topics(image({"foo": 6}))
     made.coordinator.elect(made.log, 0)
     made.clock.run(made.clock.now_ms)
@@ -70,7 +70,7 @@ def test_an_empty_group_goes_on_from_its_epoch() -> None:
     made = sim()
     made.ask(join("A"))
     made.ask(beat("A", LEAVE_EPOCH))
-    assert made.removals == [("A", Cause.MEMBER_LEFT)]
+    assert made.removals == [("A", RebalanceCause.MEMBER_LEFT)]
     group = made.coordinator.group(GROUP)
     assert isinstance(group, ConsumerGroup)
     assert (group.state, group.epoch) == (GroupState.EMPTY, 3)

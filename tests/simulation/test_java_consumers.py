@@ -11,11 +11,11 @@ import pytest
 
 from kgroup.model.problem import ProblemLog
 from kgroup.protocol.record.coordinator_record import decode_members
-from kgroup.simulation.client.application import Consumer, Habits
-from kgroup.simulation.client.config import ClientConfig
-from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.client.application import ApplicationSettings, Consumer
+from kgroup.simulation.client.config import ConsumerConfig
+from kgroup.simulation.cluster import SimulatedCluster
 from kgroup.simulation.coordinator_log import Data
-from kgroup.simulation.rules import ConsumerSettings, Settings
+from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 
@@ -51,7 +51,7 @@ def recorded(version: str) -> dict[str, list[Any]]:
     return found
 
 
-class Stage(Cluster):
+class Stage(SimulatedCluster):
     """A cluster that gives out the recorded ids, and keeps the records of the group."""
 
     def __init__(self, group: str, version: str, ids: list[str]) -> None:
@@ -63,7 +63,7 @@ class Stage(Cluster):
         topics = {"orders": 6, "payments": 3, "shipments": 4}
         super().__init__(
             group,
-            Settings.of(number),
+            BrokerSettings.of(number),
             ConsumerSettings(),
             (1,),
             topics,
@@ -105,7 +105,7 @@ def test_records_of_java_consumers(version: str, group: str) -> None:
     number = tuple(map(int, version.split(".")))
     consumers = []
     for place, each in enumerate(members.values()):
-        config = ClientConfig(
+        config = ConsumerConfig(
             group,
             each["clientId"],
             tuple(each["subscription"]["topics"]),
@@ -116,8 +116,8 @@ def test_records_of_java_consumers(version: str, group: str) -> None:
             version=number,
         )
 
-        def start(config: ClientConfig = config) -> None:
-            consumers.append(Consumer(config.client_id, config, Habits(), stage, {}))
+        def start(config: ConsumerConfig = config) -> None:
+            consumers.append(Consumer(config.client_id, config, ApplicationSettings(), stage, {}))
 
         stage.clock.after(place * 20_000, start)
     if not expected[-1]["members"]:

@@ -10,7 +10,7 @@ import pytest
 from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.scenario.file import read_scenario
 from kgroup.simulation.scenario.play import CoordinatorStage, play
-from kgroup.simulation.scenario.scenario import Start
+from kgroup.simulation.scenario.scenario import InitialGroup
 
 MEMBER = """
 topics = "t"
@@ -264,7 +264,7 @@ def test_a_partition_that_somebody_still_reads_has_an_owner() -> None:
 
 def test_commits_of_a_group_that_is_there_say_nothing_but_the_offset() -> None:
     """Kafka's schema: -1 is an epoch, or a time of expiry, that is not known."""
-    start = Start(1, "range", "", {}, {("t", 0): 5}, {})
+    start = InitialGroup(1, "range", "", {}, {("t", 0): 5}, {})
     text = "[topics]\nt = 1\n[[member]]\nname = 'm'" + MEMBER
     here = CoordinatorStage(replace(read_scenario(text, "s.toml"), start=start), Random(0))
     (record,) = [each for each in here.cluster.log if each.type == "OffsetCommit"]

@@ -12,7 +12,7 @@ import pytest
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_assignment
-from kgroup.simulation.classic.group import Cause
+from kgroup.simulation.classic.group import RebalanceCause
 from kgroup.simulation.consumer.message import LEAVE_EPOCH, PAUSE_EPOCH
 from kgroup.simulation.message import (
     DeleteGroup,
@@ -23,7 +23,7 @@ from kgroup.simulation.message import (
     SyncAnswer,
     SyncGroup,
 )
-from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy, Settings
+from kgroup.simulation.rules import BrokerSettings, ConsumerSettings, MigrationPolicy
 from tests.simulation.consumer_world import GROUP, foo, image
 from tests.simulation.mixed_world import MixedWorld
 
@@ -32,7 +32,7 @@ def mixed(policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL) -> MixedWorld
     settings = ConsumerSettings(
         assignors=("range", "uniform"), assignment_interval_ms=0, migration_policy=policy
     )
-    classic = Settings(initial_rebalance_delay_ms=0)
+    classic = BrokerSettings(initial_rebalance_delay_ms=0)
     return MixedWorld(settings, image({"foo": 6}), classic)
 
 
@@ -212,8 +212,8 @@ def test_the_group_is_downgraded_when_the_last_member_with_the_consumer_protocol
     world.beat("A", LEAVE_EPOCH)
     group = world.classic
     assert (group.state, group.generation_id) == (GroupState.PREPARING_REBALANCE, 4)
-    assert world.removals == [("A", Cause.MEMBER_LEFT)]
-    assert world.causes[-1] is Cause.MEMBER_LEFT
+    assert world.removals == [("A", RebalanceCause.MEMBER_LEFT)]
+    assert world.causes[-1] is RebalanceCause.MEMBER_LEFT
     assert (group.protocol_type, group.protocol) == ("consumer", "range")
     assert [member.member_id for member in group.members] == ["C", "D"]
     assert partitions(SyncAnswer(ErrorCode.NONE, group["C"].assignment)) == [2, 3]
@@ -229,8 +229,8 @@ def test_the_group_is_downgraded_when_its_session_ends() -> None:
     world.sync("C", 3)
     world.clock.run(45_000)
     assert [member.member_id for member in world.classic.members] == ["C"]
-    assert world.removals == [("A", Cause.SESSION_EXPIRED)]
-    assert world.causes[-1] is Cause.SESSION_EXPIRED
+    assert world.removals == [("A", RebalanceCause.SESSION_EXPIRED)]
+    assert world.causes[-1] is RebalanceCause.SESSION_EXPIRED
 
 
 def test_a_static_member_that_comes_back_with_the_classic_protocol_downgrades_the_group() -> None:
@@ -272,8 +272,8 @@ def test_a_member_that_does_not_join_or_sync_in_time_is_removed() -> None:
         assert world.beat_classic("D", 4) is ErrorCode.REBALANCE_IN_PROGRESS  # it does not join
     world.clock.run(120_000)
     assert set(world.group.members) == {"A"}
-    assert world.removals == [("C", Cause.NOT_SYNCED), ("D", Cause.NOT_JOINED)]
-    assert world.causes[-2:] == [Cause.NOT_SYNCED, Cause.NOT_JOINED]
+    assert world.removals == [("C", RebalanceCause.NOT_SYNCED), ("D", RebalanceCause.NOT_JOINED)]
+    assert world.causes[-2:] == [RebalanceCause.NOT_SYNCED, RebalanceCause.NOT_JOINED]
 
 
 def test_a_classic_member_that_falls_silent_is_removed() -> None:
@@ -286,7 +286,7 @@ def test_a_classic_member_that_falls_silent_is_removed() -> None:
     assert set(world.group.members) == {"A", "C"}
     world.clock.run(25_000)
     assert set(world.group.members) == {"A"}
-    assert world.removals == [("C", Cause.SESSION_EXPIRED)]
+    assert world.removals == [("C", RebalanceCause.SESSION_EXPIRED)]
 
 
 def test_a_classic_member_keeps_the_session_that_it_asked_for() -> None:
@@ -337,7 +337,7 @@ def test_a_group_that_is_too_large_for_a_classic_one_is_not_downgraded() -> None
     world = MixedWorld(
         ConsumerSettings(assignors=("range",), assignment_interval_ms=0),
         image({"foo": 6}),
-        Settings(initial_rebalance_delay_ms=0, max_size=1),
+        BrokerSettings(initial_rebalance_delay_ms=0, max_size=1),
     )
     world.join("A")
     world.join_classic("C")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from kgroup.model.group import GroupState
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.partition_logs import PartitionLogs
-from kgroup.simulation.timeline import Rebalance, Timeline
+from kgroup.simulation.timeline import SimulatedRebalance, Timeline
 
 PREPARING, COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
 
 
-def rebalances(*moves: tuple[int, GroupState | None, int, str | None]) -> list[Rebalance]:
+def rebalances(*moves: tuple[int, GroupState | None, int, str | None]) -> list[SimulatedRebalance]:
     """Count the rebalances of a group: when it came to which state, in which generation, and why.
 
     Without a state its coordinator has gone.
@@ -35,11 +35,18 @@ def test_a_rebalance_that_begins_anew_before_it_is_over_is_one() -> None:
         (50, GroupState.STABLE, 3, None),
         (60, PREPARING, 3, "member left"),
         (70, GroupState.EMPTY, 4, None),
-    ) == [Rebalance(10, 50, "member joined", 3), Rebalance(60, 70, "member left", 4)]
+    ) == [
+        SimulatedRebalance(10, 50, "member joined", 3),
+        SimulatedRebalance(60, 70, "member left", 4),
+    ]
 
 
 def test_a_coordinator_that_goes_ends_no_rebalance_but_the_next_one_does() -> None:
     began = (10, PREPARING, 1, "member joined")
-    assert rebalances(began, (20, None, 0, None)) == [Rebalance(10, None, "member joined", None)]
+    assert rebalances(began, (20, None, 0, None)) == [
+        SimulatedRebalance(10, None, "member joined", None)
+    ]
     loaded = (30, GroupState.STABLE, 1, None)  # what was written: the generation before
-    assert rebalances(began, (20, None, 0, None), loaded) == [Rebalance(10, 30, "member joined", 1)]
+    assert rebalances(began, (20, None, 0, None), loaded) == [
+        SimulatedRebalance(10, 30, "member joined", 1)
+    ]

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from kgroup.simulation.consumer.group import ConsumerGroup
-from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.coordinator_log import CoordinatorLog
 from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.mixed_play import CLASSIC, mixed_settings
@@ -41,7 +41,7 @@ def test_records_give_the_durable_state() -> None:
         for each in log:
             assert each.key is not None
             assert each.value is not None
-            next_one.replay(Record(each.type, each.key["data"], each.value["data"]))
+            next_one.replay(GroupRecord(each.type, each.key["data"], each.value["data"]))
         next_one.on_loaded()
         assert next_one.classic.offsets.of(group_id) == coordinator.classic.offsets.of(group_id)
         assert next_one.groups.keys() == coordinator.groups.keys()

@@ -13,7 +13,7 @@ import pytest
 
 from kgroup.model.group import GroupState
 from kgroup.simulation.classic.group import ClassicGroup
-from kgroup.simulation.group_coordinator import GroupCoordinator
+from kgroup.simulation.group_coordinator import GroupCoordinatorShard
 from kgroup.simulation.message import DescribeAnswer, DescribeGroup, ListAnswer, ListGroups
 from tests.broker.group_play import VERSIONS, settings
 from tests.broker.play_file import DELAYS, encode, read_plays, request_of
@@ -96,7 +96,7 @@ def test_records_give_the_durable_state(version: str, kind: str) -> None:
         group = sim.coordinator.classic.groups.get(group_id)
         offsets = sim.coordinator.classic.offsets.of(group_id)
         durable = sim.log.groups().get(group_id)
-        next_one = GroupCoordinator(settings(version, 0), sim)
+        next_one = GroupCoordinatorShard(settings(version, 0), sim)
         next_one.elect(sim.log, 0)
         sim.clock.run(sim.clock.now_ms)
         assert next_one.classic.offsets.of(group_id) == offsets

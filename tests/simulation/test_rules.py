@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgroup.simulation import rules
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ConsumerConfig
 
 
 def test_rules_came_with_their_proposals() -> None:
@@ -39,7 +39,7 @@ def test_messages_of_clients_changed_with_proposals(
     version: rules.Version, join_version: int, subscription_version: int
 ) -> None:
     """JoinGroup with KIP-394, 345 and 814, what the leader is told with KIP-429, 792 and 881."""
-    config = ClientConfig("g", "c", ("orders",), version=version)
+    config = ConsumerConfig("g", "c", ("orders",), version=version)
     assert config.join_version == join_version
     assert config.subscription_version == subscription_version
     assert config.assigns_as == ("4.3.1" if version >= (2, 4) else "1.1.1")

@@ -6,10 +6,16 @@ import pytest
 
 from kgroup.errors import InputError
 from kgroup.model.zookeeper import SubscriptionPattern
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.file import FIELDS, read_scenario
-from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, KeptIn, MemberPlan, Scenario
+from kgroup.simulation.scenario.scenario import (
+    Action,
+    KeptIn,
+    MemberPlan,
+    Scenario,
+    ZookeeperMemberPlan,
+)
 from kgroup.simulation.zookeeper.config import Registration
 
 MEMBER = '[topics]\norders = 6\n[[member]]\nname = "a"\ntopics = "orders"\n'
@@ -258,7 +264,7 @@ def test_defaults_are_those_of_the_version(
 def test_defaults_are_those_of_kafka_4_3_1() -> None:
     """As `defaultValues()` of its `ConsumerConfig` and `GroupCoordinatorConfig` prints them."""
     scenario = read(MEMBER)
-    assert scenario.members["a"].config == ClientConfig(
+    assert scenario.members["a"].config == ConsumerConfig(
         "group",
         "a",
         ("orders",),
@@ -314,7 +320,7 @@ def test_what_a_scenario_does_not_say_is_as_its_fields_are_described() -> None:
         assert (plan.processing_ms, plan.offsets) == (500, KeptIn.KAFKA)
     reader = read('protocol = "zookeeper"\n' + MEMBER).connectors["a"]
     assert reader.config.registration.subscription == {"orders": 1}
-    for plan_on_zookeeper in (reader, ConnectorPlan(reader.config)):
+    for plan_on_zookeeper in (reader, ZookeeperMemberPlan(reader.config)):
         assert plan_on_zookeeper.processing_ms == 50
 
 
@@ -413,7 +419,7 @@ def test_consumers_on_zookeeper() -> None:
     assert third.registration.pattern == "white_list"
     (_, _, pause, restart) = scenario.steps
     assert (pause.paused, pause.for_ms) == ("zookeeper", 10_000)
-    assert isinstance(restart.plan, ConnectorPlan)
+    assert isinstance(restart.plan, ZookeeperMemberPlan)
     assert restart.plan.config.storage == "kafka"
     assert restart.plan.config.registration == Registration(
         {"x": 1}, SubscriptionPattern.BLACK_LIST
@@ -434,7 +440,7 @@ def test_dual_commit_goes_with_offsets_in_kafka(settings: str, changes: str, is_
     """By default `dual.commit.enabled` is whether `offsets.storage` is "kafka"."""
     restart = f'[[step]]\nat = 1\ndo = "restart"\nmember = "a"\nset = {{ {changes} }}\n'
     (step,) = read(f'{ZOOKEEPER}topics = "orders"\n{settings}\n{restart}').steps
-    assert isinstance(step.plan, ConnectorPlan)
+    assert isinstance(step.plan, ZookeeperMemberPlan)
     assert step.plan.config.is_dual is is_dual
 
 

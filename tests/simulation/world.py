@@ -5,28 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from kgroup.model.group import GroupState
-from kgroup.simulation.classic.group import Cause, ClassicGroup
+from kgroup.simulation.classic.group import ClassicGroup, RebalanceCause
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest, ConsumerGroupHeartbeat
 from kgroup.simulation.coordinator_log import CoordinatorLog, Data
-from kgroup.simulation.group_coordinator import GroupCoordinator
-from kgroup.simulation.rules import NEWEST, Settings, Version
+from kgroup.simulation.group_coordinator import GroupCoordinatorShard
+from kgroup.simulation.rules import NEWEST, BrokerSettings, Version
 from tests.simulation.consumer_world import GROUP, image
 
 
 class Sim:
     """The world of the state machine: answers are kept, ids are those of the broker."""
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: BrokerSettings, clock: Clock | None = None) -> None:
         self.clock = clock or Clock()
         self.log = CoordinatorLog()
         self.written: list[tuple[str, Data, Data | None]] = []
         self.answers: list[tuple[Any, Any]] = []
-        self.moves: list[tuple[GroupState, Cause | None]] = []
-        self.removals: list[tuple[str, Cause]] = []
+        self.moves: list[tuple[GroupState, RebalanceCause | None]] = []
+        self.removals: list[tuple[str, RebalanceCause]] = []
         self.next_id: str | None = None
-        self.coordinator = GroupCoordinator(settings, self)
+        self.coordinator = GroupCoordinatorShard(settings, self)
         self.coordinator.elect(self.log, 0)
         self.clock.run(0)
 
@@ -44,10 +44,12 @@ class Sim:
     def new_uuid(self) -> str:
         return self.new_member_id("")
 
-    def moved(self, group: ClassicGroup | ConsumerGroup, cause: Cause | None) -> None:
+    def moved(self, group: ClassicGroup | ConsumerGroup, cause: RebalanceCause | None) -> None:
         self.moves.append((group.state, cause))
 
-    def removed(self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: Cause) -> None:
+    def removed(
+        self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: RebalanceCause
+    ) -> None:
         self.removals.append((member_id, cause))
 
     def take(self) -> list[tuple[Any, Any]]:
@@ -64,7 +66,7 @@ class Sim:
 
 def sim(version: Version = NEWEST) -> Sim:
     """Make a coordinator that knows the topic foo; the next member is C."""
-    made = Sim(Settings(version, initial_rebalance_delay_ms=0))
+    made = Sim(BrokerSettings(version, initial_rebalance_delay_ms=0))
     made.coordinator.update_topics(image({"foo": 6}))
     made.next_id = "C"
     return made

@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle, islice
 
-from kgroup.assignor.base import Assignment, ClassicAssignor, Subscriber, Topic, TopicPartition
+from kgroup.assignor.base import (
+    Assignment,
+    ClassicAssignor,
+    Subscriber,
+    TopicMetadata,
+    TopicPartition,
+)
 from kgroup.assignor.client.franz_go_sticky import (
     COOPERATIVE,
     COOPERATIVE_1_14,
@@ -76,19 +82,21 @@ def _member_as_sent(member: MemberSpec, strategy: str, version: str) -> Subscrib
     )
 
 
-def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Give every member a run of each topic's partitions."""
     return _assign_range(members, topics, {})
 
 
-def assign_range_by_rack(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_range_by_rack(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Likewise, but of its share every member first gets the partitions in its rack."""
     return _assign_range(members, topics, known_racks(members, topics))
 
 
 def _assign_range(
     members: Sequence[Subscriber],
-    topics: Mapping[str, Topic],
+    topics: Mapping[str, TopicMetadata],
     racks: Mapping[str, Sequence[str | None]],
 ) -> Assignment:
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
@@ -119,7 +127,9 @@ def _assign_range(
     return as_listed(given)
 
 
-def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_round_robin(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Deal all partitions to the members in turn, past those who do not subscribe."""
     given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     circle = cycle([(frozenset(each.topics), given[each.member_id]) for each in in_turn(members)])
@@ -134,7 +144,7 @@ _MOST_PARTITIONS = 5000
 
 
 def _is_determined(
-    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
     by_rack = assignor.by_rack if isinstance(assignor, Sticky) else assignor is assign_range_by_rack
     if by_rack and not is_same_for_any_leader(members, topics):

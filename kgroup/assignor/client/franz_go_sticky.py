@@ -24,7 +24,13 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeVar
 
-from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
+from kgroup.assignor.base import (
+    Assignment,
+    AssignorError,
+    Subscriber,
+    TopicMetadata,
+    TopicPartition,
+)
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 
 
@@ -39,7 +45,7 @@ def in_turn(members: Sequence[Subscriber]) -> list[Subscriber]:
     )
 
 
-def subscribed(members: Iterable[Subscriber], topics: Mapping[str, Topic]) -> list[str]:
+def subscribed(members: Iterable[Subscriber], topics: Mapping[str, TopicMetadata]) -> list[str]:
     """Give the topics that members subscribe to and that exist, in the order in which they come."""
     subscriptions = dict.fromkeys(member.topics for member in members)
     names = dict.fromkeys(name for own in subscriptions for name in own)
@@ -54,7 +60,7 @@ def as_listed(given: Mapping[str, Iterable[TopicPartition]]) -> Assignment:
 _Racks = Mapping[str, Sequence[str | None]]
 
 
-def known_racks(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> _Racks:
+def known_racks(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> _Racks:
     """Give the rack of each partition by topic, of the topics to which the leader subscribes.
 
     The first member stands for a leader that is not known.
@@ -63,7 +69,9 @@ def known_racks(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> _
     return _known_to(leader.topics, topics)
 
 
-def is_same_for_any_leader(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> bool:
+def is_same_for_any_leader(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> bool:
     """Tell whether it is known who leads, or does not matter, as all know the same racks."""
     if any(member.leads for member in members) or not any(member.rack for member in members):
         return True
@@ -71,7 +79,7 @@ def is_same_for_any_leader(members: Sequence[Subscriber], topics: Mapping[str, T
     return all(_known_to(own, topics).keys() == _known_to(first, topics).keys() for own in others)
 
 
-def _known_to(own: Sequence[str], topics: Mapping[str, Topic]) -> _Racks:
+def _known_to(own: Sequence[str], topics: Mapping[str, TopicMetadata]) -> _Racks:
     racks = {name: topics[name].leader_racks for name in own if name in topics}
     return {name: each for name, each in racks.items() if each is not None}
 
@@ -119,7 +127,7 @@ class Balancer:
     def __init__(
         self,
         members: Sequence[Subscriber],
-        topics: Mapping[str, Topic],
+        topics: Mapping[str, TopicMetadata],
         key_order: KeyOrder,
         *,
         cooperative: bool,
@@ -785,7 +793,9 @@ class Sticky:
     older_claims_count: bool = False
     by_rack: bool = False
 
-    def __call__(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    def __call__(
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+    ) -> Assignment:
         """Assign as the leader does if it walks over maps in the order in which they were filled.
 
         That is the likeliest one: with two topics three times of four, with three every other time.
@@ -793,7 +803,10 @@ class Sticky:
         return self.in_order(members, topics, list)
 
     def in_order(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic], key_order: KeyOrder
+        self,
+        members: Sequence[Subscriber],
+        topics: Mapping[str, TopicMetadata],
+        key_order: KeyOrder,
     ) -> Assignment:
         """Assign as the leader does if it walks over maps in an order."""
         balancer = Balancer(
@@ -807,7 +820,9 @@ class Sticky:
             balancer.assignment, balancer.members, older_claims_count=self.older_claims_count
         )
 
-    def is_determined(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> bool:
+    def is_determined(
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+    ) -> bool:
         """Tell whether the leader answers the same every time, as far as it was tried."""
         try:
             return len(list(islice(self._distinct(members, topics), 2))) == 1
@@ -815,7 +830,7 @@ class Sticky:
             return False
 
     def outcomes(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> list[Assignment]:
         """Give the different assignments that come out, the likeliest first.
 
@@ -829,7 +844,7 @@ class Sticky:
         return list(self._distinct(members, topics))
 
     def _distinct(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> Iterator[Assignment]:
         balancer = Balancer(members, topics, list, cooperative=self.cooperative)
         found: list[Assignment] = []

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from kgroup.assignor import range as range_assignor
 from kgroup.assignor import round_robin
-from kgroup.assignor.base import Assignment, Subscriber, Topic, TopicPartition
+from kgroup.assignor.base import Assignment, Subscriber, TopicMetadata, TopicPartition
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.java.java_hash import hash_order, utf16
 from kgroup.assignor.spec import NEWEST, MemberSpec, UserData
@@ -120,7 +120,9 @@ def _rank(calls: tuple[str, ...], *, prepend: bool) -> Mapping[str, int]:
     return {text: at for at, text in enumerate(hash_order(calls, prepend=prepend))}
 
 
-def _assign_sticky_1_1(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def _assign_sticky_1_1(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     from kgroup.assignor.sticky import sticky_1_1  # which needs numpy
 
     return sticky_1_1.assign(members, topics)

@@ -13,7 +13,13 @@ from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from kgroup.assignor.base import Assignment, AssignorError, ClassicAssignor, Subscriber, Topic
+from kgroup.assignor.base import (
+    Assignment,
+    AssignorError,
+    ClassicAssignor,
+    Subscriber,
+    TopicMetadata,
+)
 from kgroup.assignor.client.go_library import (
     MapOrder,
     ascending,
@@ -25,7 +31,7 @@ from kgroup.assignor.spec import MemberSpec
 
 _BY_RACK = "rack-affinity"
 
-_TopicAssignor = Callable[[Sequence[Subscriber], Topic], Mapping[str, Sequence[int]]]
+_TopicAssignor = Callable[[Sequence[Subscriber], TopicMetadata], Mapping[str, Sequence[int]]]
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
@@ -55,10 +61,10 @@ def rack_in_user_data(strategy: str | None, user_data: object) -> str | None:
     return b64decode(user_data).decode("utf-8", "replace") or None
 
 
-def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`: runs whose limits are rounded down."""
 
-    def runs(takers: Sequence[Subscriber], topic: Topic) -> dict[str, list[int]]:
+    def runs(takers: Sequence[Subscriber], topic: TopicMetadata) -> dict[str, list[int]]:
         given: dict[str, list[int]] = {member.member_id: [] for member in takers}
         for at, member in enumerate(sorted(takers, key=lambda member: member.member_id)):
             first, end = (number * topic.partitions // len(takers) for number in (at, at + 1))
@@ -68,10 +74,12 @@ def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> 
     return _by_topic(members, topics, runs)
 
 
-def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_round_robin(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Assign likewise: partitions are dealt, for each topic from the first member on."""
 
-    def dealt(takers: Sequence[Subscriber], topic: Topic) -> dict[str, list[int]]:
+    def dealt(takers: Sequence[Subscriber], topic: TopicMetadata) -> dict[str, list[int]]:
         given: dict[str, list[int]] = {member.member_id: [] for member in takers}
         for at, member in enumerate(sorted(takers, key=lambda member: member.member_id)):
             given[member.member_id] += topic.as_listed[at :: len(takers)]
@@ -81,7 +89,7 @@ def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic
 
 
 def assign_by_rack(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic], order: MapOrder = ascending
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], order: MapOrder = ascending
 ) -> Assignment:
     """Assign likewise: members get partitions whose leaders are in their racks, if that is even.
 
@@ -94,7 +102,7 @@ def assign_by_rack(
 
 
 def _assign_topic_by_rack(
-    takers: Sequence[Subscriber], topic: Topic, order: MapOrder
+    takers: Sequence[Subscriber], topic: TopicMetadata, order: MapOrder
 ) -> dict[str, list[int]]:
     """Source: `RackAffinityGroupBalancer.assignTopic`."""
     partitions_in: dict[str, list[int]] = defaultdict(list)
@@ -132,7 +140,7 @@ def _assign_topic_by_rack(
 
 
 def _by_topic(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic], assign: _TopicAssignor
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], assign: _TopicAssignor
 ) -> Assignment:
     """Assign each topic by itself; a message has topics in a random order, here they are sorted.
 
@@ -154,7 +162,7 @@ def _by_topic(
 
 
 def _is_determined(
-    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
     """Tell whether no map is walked that counts, and how shared topics are listed is known."""
     if any(

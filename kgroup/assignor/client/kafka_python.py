@@ -18,7 +18,7 @@ from kgroup.assignor.base import (
     AssignorError,
     ClassicAssignor,
     Subscriber,
-    Topic,
+    TopicMetadata,
     TopicPartition,
 )
 from kgroup.assignor.client.kafka_python_sticky import StickyAssignor
@@ -51,20 +51,20 @@ def _is_static(member: Subscriber) -> bool:
     return member.instance_id is not None
 
 
-def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""
     return _assign_range(members, topics, static_first)
 
 
 def assign_range_before_2_3(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
     """Likewise, without regard to who is static."""
     return _assign_range(members, topics, by_id)
 
 
 def _assign_range(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic], turn: Turn
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], turn: Turn
 ) -> Assignment:
     assignment: Assignment = {member.member_id: [] for member in members}
     subscribed = {topic for member in members for topic in member.topics}
@@ -82,7 +82,9 @@ def _assign_range(
     return assignment
 
 
-def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_round_robin(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`.
 
     Raises:
@@ -101,7 +103,7 @@ def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic
 
 
 def assign_round_robin_before_2_3(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
     """Assign as the leader does: who is static does not matter, and turns are skipped."""
     assignment: Assignment = {member.member_id: [] for member in members}
@@ -113,7 +115,7 @@ def assign_round_robin_before_2_3(
 
 
 def _subscribed_partitions(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Iterator[TopicPartition]:
     subscribed = {topic for member in members for topic in member.topics}
     for name in sorted(subscribed.intersection(topics)):
@@ -200,7 +202,7 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> list[list[TopicPartition]
 
 
 def _is_determined(
-    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
     return not isinstance(assignor, StickyAssignor) or assignor.is_determined(members, topics)
 
@@ -208,7 +210,7 @@ def _is_determined(
 def _is_same_without(
     assignor: ClassicAssignor,
     members: Sequence[Subscriber],
-    topics: Mapping[str, Topic],
+    topics: Mapping[str, TopicMetadata],
     known: Collection[str],
 ) -> bool:
     """See `ClientLibrary`; only sticky assignors read what the first of the two rebalances gave.

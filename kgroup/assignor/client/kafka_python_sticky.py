@@ -17,7 +17,13 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import islice
 
-from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
+from kgroup.assignor.base import (
+    Assignment,
+    AssignorError,
+    Subscriber,
+    TopicMetadata,
+    TopicPartition,
+)
 from kgroup.assignor.sticky.claim import NO_GENERATION, Claim, or_no_generation
 
 _Choose = Callable[[Collection[TopicPartition]], TopicPartition]
@@ -40,7 +46,7 @@ class _Balance:
     def __init__(
         self,
         members: Sequence[Subscriber],
-        topics: Mapping[str, Topic],
+        topics: Mapping[str, TopicMetadata],
         claims: Mapping[str, Claim],
         choose: _Choose,
         *,
@@ -309,11 +315,15 @@ class StickyAssignor:
     reads_version: bool
     undoes_moves: bool
 
-    def __call__(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+    def __call__(
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+    ) -> Assignment:
         """Assign; of partitions of which the library takes any one, the lowest is taken."""
         return self._assign(members, topics, _Choices(()))
 
-    def is_determined(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> bool:
+    def is_determined(
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+    ) -> bool:
         """Tell whether the library would answer the same in every process.
 
         It takes any element of a set at two places, and the order of sets depends on hashes of
@@ -327,7 +337,10 @@ class StickyAssignor:
             return False
 
     def is_same_without(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic], known: Collection[str]
+        self,
+        members: Sequence[Subscriber],
+        topics: Mapping[str, TopicMetadata],
+        known: Collection[str],
     ) -> bool:
         """Tell whether members come to have the same if only known topics are assigned first.
 
@@ -348,7 +361,7 @@ class StickyAssignor:
     def _balanced(
         self,
         members: Sequence[Subscriber],
-        topics: Mapping[str, Topic],
+        topics: Mapping[str, TopicMetadata],
         claims: Mapping[str, Claim],
         choices: _Choices,
     ) -> Assignment:
@@ -357,7 +370,7 @@ class StickyAssignor:
         return {member.member_id: sorted(given[member.member_id]) for member in members}
 
     def outcomes(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> list[Assignment] | None:
         """Give all that the library may answer; None where more than 64 ways lead there.
 
@@ -373,7 +386,7 @@ class StickyAssignor:
         return found
 
     def _ways(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> Iterator[Assignment | None]:
         """Assign in one way after the other; None in the end where there are more than 64."""
         scripts: list[tuple[int, ...]] = [()]
@@ -386,7 +399,7 @@ class StickyAssignor:
         yield None
 
     def _assign(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic], choices: _Choices
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], choices: _Choices
     ) -> Assignment:
         claims = {member.member_id: self._claim(member) for member in members}
         assignment = self._balanced(members, topics, claims, choices)

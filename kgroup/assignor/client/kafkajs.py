@@ -12,13 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kgroup.assignor.base import Assignment, AssignorError, ClassicAssignor, Subscriber, Topic
+from kgroup.assignor.base import (
+    Assignment,
+    AssignorError,
+    ClassicAssignor,
+    Subscriber,
+    TopicMetadata,
+)
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.java.java_hash import utf16
 from kgroup.assignor.spec import MemberSpec
 
 
-def _assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def _assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as versions since 1.13.0 do, see `ClassicAssignor`."""
     circle = _in_turn(members)
     dealt = [
@@ -29,7 +35,9 @@ def _assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assig
     return {member_id: dealt[at :: len(circle)] for at, member_id in enumerate(circle)}
 
 
-def _assign_by_topic(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def _assign_by_topic(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Likewise before: partition 0 of each topic goes to the first member, 1 to the second."""
     circle = _in_turn(members)
     assignment: Assignment = {member_id: [] for member_id in circle}
@@ -43,7 +51,9 @@ def _in_turn(members: Sequence[Subscriber]) -> list[str]:
     return sorted((member.member_id for member in members), key=utf16)
 
 
-def _topics_of_leader(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> list[str]:
+def _topics_of_leader(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> list[str]:
     """Give the topics that are dealt; the first member stands for a leader that is not known.
 
     Raises:
@@ -72,7 +82,7 @@ def _as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list
 
 
 def _is_determined(
-    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
     """Tell whether it is known who leads, and how topics are listed, or does not matter."""
     if len(members) > 1 and not all(

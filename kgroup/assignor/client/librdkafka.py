@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from kgroup.assignor.base import Assignment, ClassicAssignor, Subscriber, Topic
+from kgroup.assignor.base import Assignment, ClassicAssignor, Subscriber, TopicMetadata
 from kgroup.assignor.client.librdkafka_sticky import (
     EligibleTopic,
     assign_sticky,
@@ -75,7 +75,7 @@ def _member_as_sent(member: MemberSpec, strategy: str, version: int) -> Subscrib
     )
 
 
-def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader does since 2.2.0, see `ClassicAssignor`."""
     assignment: Assignment = {member.member_id: [] for member in members}
     states = [_TopicState(topic) for topic in eligible_topics(read(members), topics)]
@@ -92,7 +92,7 @@ def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> 
 
 
 def assign_range_before_racks(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
     """Assign as the leader did before 2.2.0."""
     assignment: Assignment = {member.member_id: [] for member in members}
@@ -158,7 +158,9 @@ def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> N
                 break
 
 
-def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_round_robin(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""
     assignment: Assignment = {member.member_id: [] for member in members}
     readable = read(members)

@@ -23,7 +23,7 @@ from kgroup.assignor.base import (
     Assignment,
     AssignorError,
     Subscriber,
-    Topic,
+    TopicMetadata,
     TopicPartition,
     uses_racks,
 )
@@ -63,13 +63,13 @@ def read(members: Sequence[Subscriber]) -> list[Subscriber]:
 
 
 def eligible_topics(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> list[EligibleTopic]:
     """Give the topics in the order of the broker's answer to the leader's question for them."""
     asked = list(dict.fromkeys(name for member in members for name in member.topics))
     eligible = []
     for name in _as_broker_answers(asked):
-        topic = topics.get(name, Topic(0))
+        topic = topics.get(name, TopicMetadata(0))
         racks = tuple(map(topic.racks_of, range(topic.partitions)))
         subscribers = tuple(member for member in members if name in member.topics)
         eligible.append(EligibleTopic(name, topic.partitions, racks, subscribers))
@@ -263,20 +263,20 @@ _RACK_FROM = 3
 _OWNED_FROM = 1
 
 
-def assign_sticky(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_sticky(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader does since 2.6.1, see `ClassicAssignor`."""
     return _assign(members, topics, _Balance, claims)
 
 
 def assign_sticky_before_2_6_1(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
     """Assign as the leader did from 2.2.0 to 2.6.0, which may find an uneven group even."""
     return _assign(members, topics, _SkippingBalance, claims)
 
 
 def assign_sticky_before_2_2(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
     """Assign as the leader did from 1.7.0 to 2.1.1: without racks and generations too."""
     return _assign(members, topics, _SkippingBalance, claims_before_2_2, uses_racks=False)
@@ -284,7 +284,7 @@ def assign_sticky_before_2_2(
 
 def _assign(
     members: Sequence[Subscriber],
-    topics: Mapping[str, Topic],
+    topics: Mapping[str, TopicMetadata],
     balance: type[_Balance],
     read_claims: Callable[[Sequence[Subscriber]], _Claims],
     *,

@@ -25,7 +25,7 @@ from kgroup.assignor.base import (
     AssignorError,
     ClassicAssignor,
     Subscriber,
-    Topic,
+    TopicMetadata,
     TopicPartition,
 )
 from kgroup.assignor.client.go_library import (
@@ -39,7 +39,9 @@ from kgroup.assignor.spec import MemberSpec
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 
 
-def partition_counts(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> dict[str, int]:
+def partition_counts(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> dict[str, int]:
     """Give the number of partitions of each subscribed topic.
 
     Source: `consumerGroup.balance` of Sarama 1.61.1.
@@ -73,7 +75,7 @@ def by_topic(
     }
 
 
-def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`: the first members get one more."""
 
     def runs(topic: str, takers: list[str], count: int) -> list[tuple[str, range]]:
@@ -85,7 +87,9 @@ def assign_range(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> 
     return _in_runs(members, topics, runs)
 
 
-def assign_range_1_28(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_range_1_28(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Assign as before 1.35.0: members in the order of a hash, limits rounded half up.
 
     A topic that a member names twice counts for two members. Which of two members with one hash
@@ -103,7 +107,7 @@ def assign_range_1_28(members: Sequence[Subscriber], topics: Mapping[str, Topic]
 
 def _in_runs(
     members: Sequence[Subscriber],
-    topics: Mapping[str, Topic],
+    topics: Mapping[str, TopicMetadata],
     runs: Callable[[str, list[str], int], list[tuple[str, range]]],
 ) -> Assignment:
     plan: Assignment = {member.member_id: [] for member in members}
@@ -123,7 +127,9 @@ def _fnv_1a(text: str) -> int:
     return value
 
 
-def assign_round_robin(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_round_robin(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`.
 
     Partitions are sorted as texts, `orders-10` before `orders-2`.
@@ -189,7 +195,7 @@ class _Claim:
 
 
 def assign_sticky(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic], order: MapOrder = ascending
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], order: MapOrder = ascending
 ) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""
     claims = {
@@ -200,7 +206,7 @@ def assign_sticky(
 
 
 def assign_cooperative_sticky(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic], order: MapOrder = ascending
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], order: MapOrder = ascending
 ) -> Assignment:
     """Assign likewise; what changes hands is only given up for now.
 
@@ -241,7 +247,7 @@ class _Plan:
     def __init__(
         self,
         members: Sequence[Subscriber],
-        topics: Mapping[str, Topic],
+        topics: Mapping[str, TopicMetadata],
         claims: Mapping[str, _Claim],
         order: MapOrder,
     ) -> None:
@@ -501,7 +507,7 @@ def _as_sent(member: MemberSpec, strategy: str, *, goes_on: bool) -> Subscriber:
 
 
 def _is_determined(
-    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, Topic]
+    assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
     by_chance = next((each for each in _BY_CHANCE if each is assignor), None)
     return by_chance is None or is_same_in_any_order(

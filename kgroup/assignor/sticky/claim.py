@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kgroup.assignor.base import Subscriber, Topic, TopicPartition, uses_racks
+from kgroup.assignor.base import Subscriber, TopicMetadata, TopicPartition, uses_racks
 from kgroup.assignor.java.java_hash import hash_order
 
 NO_GENERATION = -1
@@ -108,7 +108,7 @@ class Racks:
         matter: whether partitions go to members in the racks of their replicas, if they can.
     """
 
-    def __init__(self, members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> None:
+    def __init__(self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> None:
         self._of_member = {member.member_id: member.rack for member in members if member.rack}
         self._members_in = Counter(self._of_member.values())
         self._topics = topics

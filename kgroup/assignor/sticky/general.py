@@ -18,7 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from kgroup.assignor.base import Assignment, AssignorError, Subscriber, Topic, TopicPartition
+from kgroup.assignor.base import (
+    Assignment,
+    AssignorError,
+    Subscriber,
+    TopicMetadata,
+    TopicPartition,
+)
 from kgroup.assignor.java.java_hash import JavaHashMap, topic_partition_hash, utf16
 from kgroup.assignor.sticky.claim import Claims, Racks
 from kgroup.model.offsets_partition import java_int, string_hash
@@ -31,7 +37,7 @@ _Members = np.ndarray[Any, np.dtype[np.intp]]
 
 
 def assign(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic], claims: Claims
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], claims: Claims
 ) -> Assignment:
     """Assign as the leader does; otherwise like `equal.assign`."""
     subscribed = {member.member_id: frozenset(member.topics) for member in members}
@@ -61,7 +67,7 @@ class Builder:
     def __init__(
         self,
         members: Sequence[Subscriber],
-        topics: Mapping[str, Topic],
+        topics: Mapping[str, TopicMetadata],
         owned: Mapping[str, Sequence[TopicPartition]],
         earlier: Mapping[TopicPartition, tuple[str, int]],
     ) -> None:

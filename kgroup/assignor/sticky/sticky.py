@@ -19,7 +19,7 @@ from kgroup.assignor.base import (
     Assignment,
     AssignorError,
     Subscriber,
-    Topic,
+    TopicMetadata,
     TopicPartition,
     in_hash_order,
     with_metadata,
@@ -29,7 +29,7 @@ from kgroup.assignor.sticky.claim import Claim, Claims, Racks, or_no_generation
 
 
 def _assign_equally(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic], claims: Claims
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], claims: Claims
 ) -> tuple[Assignment, dict[TopicPartition, str]]:
     """Assign; give also the partitions that change hands, with their new owners.
 
@@ -47,7 +47,7 @@ def _assign_equally(
 
 class _Builder:
     def __init__(
-        self, members: Sequence[Subscriber], topics: Mapping[str, Topic], claims: Claims
+        self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], claims: Claims
     ) -> None:
         self._topics = topics
         self._claims = claims
@@ -204,13 +204,15 @@ class _Builder:
                     self.transfers[partition] = member_id
 
 
-def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign by what the members' user data remembers, see `ClassicAssignor`."""
     assignment, _ = _assign(members, topics, _remembered)
     return assignment
 
 
-def assign_cooperative(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign_cooperative(
+    members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
+) -> Assignment:
     """Assign as the leader of a cooperative group does, see `ClassicAssignor`.
 
     A partition that changes hands is in nobody's list: its owner gives it up, and the rebalance
@@ -250,7 +252,9 @@ def _owned(member: Subscriber) -> Claim:
 
 
 def _assign(
-    members: Sequence[Subscriber], topics: Mapping[str, Topic], claim: Callable[[Subscriber], Claim]
+    members: Sequence[Subscriber],
+    topics: Mapping[str, TopicMetadata],
+    claim: Callable[[Subscriber], Claim],
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
     """Assign; give also what changes hands, if that is known."""
     members = in_hash_order(members)

@@ -14,7 +14,7 @@ from kgroup.assignor.base import (
     Assignment,
     AssignorError,
     Subscriber,
-    Topic,
+    TopicMetadata,
     TopicPartition,
     in_hash_order,
     with_metadata,
@@ -24,13 +24,15 @@ from kgroup.assignor.sticky.general import Builder, LiteralBuilder
 from kgroup.model.offsets_partition import string_hash
 
 
-def assign(members: Sequence[Subscriber], topics: Mapping[str, Topic]) -> Assignment:
+def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
     """Assign as the leader does, see `ClassicAssignor`."""
     members = in_hash_order(members)
     failure = next((member.failure for member in members if member.failure is not None), None)
     if failure is not None:
         raise AssignorError("SchemaException", failure)
-    known = {name: Topic(topics[name].partitions) for name in with_metadata(members, topics)}
+    known = {
+        name: TopicMetadata(topics[name].partitions) for name in with_metadata(members, topics)
+    }
     if any(topic not in known for member in members for topic in member.topics):
         raise AssignorError(
             "NullPointerException",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.assignor.base import TopicMetadata, TopicPartition
 from kgroup.assignor.client.kafka_go import rack_in_user_data
 from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
 from kgroup.assignor.strategy import CLIENTS, assignor_of, computed_as, strategies
@@ -377,7 +377,7 @@ def _topics(
     more: Iterable[str],
     notes: list[str],
     hint: str,
-) -> tuple[dict[str, Topic], dict[str, bytes]]:
+) -> tuple[dict[str, TopicMetadata], dict[str, bytes]]:
     """Tell how many partitions topics have, and in which racks."""
     known = {topic for member in members for topic, _ in member.owned or ()}
     names = known.union(more, *(member.topics for member in members))
@@ -390,12 +390,12 @@ def _topics(
             "this source does not tell how many partitions topics have; taken are those that are "
             f"assigned{hint}"
         )
-        return {name: Topic(count) for name, count in counts.items()}, {}
+        return {name: TopicMetadata(count) for name, count in counts.items()}, {}
     view = source.view(names)
     racks: dict[int | None, str | None] = {
         broker.id: broker.rack for broker in view.brokers.values()
     }
-    topics: dict[str, Topic] = {}
+    topics: dict[str, TopicMetadata] = {}
     ids: dict[str, bytes] = {}
     for name, found in view.topics.items():
         if found.topic_id:
@@ -404,7 +404,7 @@ def _topics(
             every = [found.partitions[number] for number in sorted(found.partitions)]
             listed = tuple(found.partitions)
             in_order = tuple(range(len(every)))
-            topics[name] = Topic(len(every), listed=None if listed == in_order else listed)
+            topics[name] = TopicMetadata(len(every), listed=None if listed == in_order else listed)
             if any(racks.values()):
                 topics[name] = replace(
                     topics[name],

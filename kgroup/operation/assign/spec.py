@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from kgroup.assignor.base import Topic, TopicPartition
+from kgroup.assignor.base import TopicMetadata, TopicPartition
 from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec, Software, UserData
 from kgroup.assignor.strategy import (
     CLIENTS,
@@ -308,7 +308,7 @@ def made_up_topic_id(name: str) -> bytes:
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _topic(value: object, path: str) -> Topic:
+def _topic(value: object, path: str) -> TopicMetadata:
     fields = _object(value, path, _TOPIC_FIELDS)
     count = _number(fields.get("partitions"), f"{path}.partitions", range(MOST_PARTITIONS + 1))
     listed = _optional(fields, "listed", path, lambda value, at: _listed(value, at, count))
@@ -332,14 +332,14 @@ def _topic(value: object, path: str) -> Topic:
         )
     racks = racks_of_each("racks")
     if racks is None:
-        return Topic(count, leader_racks=leader_racks, listed=listed)
+        return TopicMetadata(count, leader_racks=leader_racks, listed=listed)
     known: dict[frozenset[str], frozenset[str]] = {}
     sets = []
     for at, own in enumerate(racks):
         where = f"{path}.racks[{at}]"
         names = frozenset(_text(rack, where) for rack in _list(own, where) if rack is not None)
         sets.append(known.setdefault(names, names))
-    return Topic(count, tuple(sets), leader_racks, listed)
+    return TopicMetadata(count, tuple(sets), leader_racks, listed)
 
 
 def _listed(value: object, path: str, count: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from operator import attrgetter
 
-from kgroup.assignor.base import Topic
+from kgroup.assignor.base import TopicMetadata
 from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import CLIENTS, computed_as
 from kgroup.errors import NotFoundError, UsageError, named_group
@@ -299,16 +299,16 @@ def _forgetful(member: MemberSpec) -> MemberSpec:
     )
 
 
-def _new_topic(spec: GroupSpec, number: int) -> Topic:
+def _new_topic(spec: GroupSpec, number: int) -> TopicMetadata:
     """Give a topic; where brokers list others not by number, how they list it is not known."""
     by_number = all(
         each.listed is None or each.listed == tuple(range(each.partitions))
         for each in spec.topics.values()
     )
-    return Topic(number, is_listing_known=by_number)
+    return TopicMetadata(number, is_listing_known=by_number)
 
 
-def _with_topic(spec: GroupSpec, name: str, topic: Topic) -> GroupSpec:
+def _with_topic(spec: GroupSpec, name: str, topic: TopicMetadata) -> GroupSpec:
     ids = {**spec.topic_ids}
     if spec.has_topic_ids:
         ids.setdefault(name, made_up_topic_id(name))

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kgroup.assignor.base import AssignorError, Topic
+from kgroup.assignor.base import AssignorError, TopicMetadata
 from kgroup.assignor.spec import GroupSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
@@ -266,7 +266,10 @@ class _Audit:
         spec = GroupSpec(
             self._strategy or _STRATEGIES[0],
             tuple(map(registered_consumer, self._group.members)),
-            {name: Topic(len(topic.partitions)) for name, topic in self._view.topics.items()},
+            {
+                name: TopicMetadata(len(topic.partitions))
+                for name, topic in self._view.topics.items()
+            },
             "zookeeper",
             id=self._nodes.group_id,
             departed=departed_consumers(self._group),

@@ -59,7 +59,7 @@ from kgroup.operation.plan.plan import (
 from kgroup.operation.plan.running_group import RunningGroup, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop, removal, started_with
 from kgroup.operation.report import first_names
-from kgroup.simulation.client.config import COOPERATIVE_STICKY, ClientConfig
+from kgroup.simulation.client.config import COOPERATIVE_STICKY, ConsumerConfig
 from kgroup.simulation.rules import MigrationPolicy
 from kgroup.simulation.scenario.scenario import MemberPlan
 
@@ -163,7 +163,7 @@ class ProtocolChange:
             for name in names
         }
 
-    def _config(self, config: ClientConfig) -> ClientConfig:
+    def _config(self, config: ConsumerConfig) -> ConsumerConfig:
         if not self.back:
             return replace(config, group_protocol="consumer", remote_assignor=self.asked_for)
         pattern = config.pattern

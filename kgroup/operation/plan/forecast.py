@@ -12,14 +12,14 @@ from random import Random
 from kgroup.assignor.base import TopicPartition
 from kgroup.model.group import GroupState
 from kgroup.operation.plan.plan import Expected, Forecast, PlanStep
-from kgroup.simulation.scenario.play import Part, play_parts
+from kgroup.simulation.scenario.play import ScenarioPart, play_parts
 from kgroup.simulation.scenario.scenario import (
     Action,
-    ConnectorPlan,
     KeptIn,
     MemberPlan,
     Scenario,
     Step,
+    ZookeeperMemberPlan,
 )
 from kgroup.simulation.timeline import Simulation
 
@@ -84,7 +84,7 @@ class PlayedStep:
 def rolling_restart(
     step: PlanStep,
     scenario: Scenario,
-    plans: Mapping[str, MemberPlan | ConnectorPlan],
+    plans: Mapping[str, MemberPlan | ZookeeperMemberPlan],
     habits: ProgramBehavior,
 ) -> PlayedStep:
     """Restart members one after another, or some at a time, when the group rests again."""
@@ -227,13 +227,14 @@ def _played(
 ) -> tuple[tuple[PlanStep, ...], Forecast]:
     paced_scenario = paced(scenario, habits)
     parts = [
-        Part(tuple(_put(step, habits) for step in move.steps), move.duration_ms) for move in moves
+        ScenarioPart(tuple(_put(step, habits) for step in move.steps), move.duration_ms)
+        for move in moves
     ]
     members = {name: _varied(name, plan, habits) for name, plan in paced_scenario.members.items()}
     begin, *ends = play_parts(
         replace(paced_scenario, members=members, steps=()),
         habits.seed,
-        [Part((), BEGIN_MS), *parts],
+        [ScenarioPart((), BEGIN_MS), *parts],
         scenario.settles_ms,
     )
     first: int | None = 0 if scenario.start is None else scenario.start.generation_id

@@ -36,7 +36,7 @@ from kgroup.operation.plan.running_group import RunningGroup, plan_of
 from kgroup.operation.plan.stop import started_with
 from kgroup.operation.plan.zookeeper_group import OldGroup
 from kgroup.operation.report import first_names
-from kgroup.simulation.scenario.scenario import ConnectorPlan, Scenario
+from kgroup.simulation.scenario.scenario import Scenario, ZookeeperMemberPlan
 
 STORAGE = "offsets.storage"
 DUAL = "dual.commit.enabled"
@@ -140,7 +140,7 @@ def _client_version(old: OldGroup) -> Precondition:
     )
 
 
-def _plans(scenario: Scenario, *, is_dual: bool) -> Mapping[str, ConnectorPlan]:
+def _plans(scenario: Scenario, *, is_dual: bool) -> Mapping[str, ZookeeperMemberPlan]:
     """Configure members to commit to Kafka, perhaps also to ZooKeeper."""
     return {
         name: replace(plan, config=replace(plan.config, storage="kafka", dual_commit=is_dual))

@@ -36,15 +36,15 @@ from kgroup.operation.plan.running_group import plan_of
 from kgroup.operation.plan.zookeeper_group import OldGroup, java_settings
 from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.topic_filter import filter_regex
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.scenario.play import play
 from kgroup.simulation.scenario.scenario import (
     Action,
-    ConnectorPlan,
+    InitialGroup,
     MemberPlan,
     Scenario,
-    Start,
     Step,
+    ZookeeperMemberPlan,
 )
 from kgroup.simulation.timeline import Ownership, Simulation, Standstill
 from kgroup.simulation.zookeeper.config import Registration
@@ -82,7 +82,7 @@ def new_members(scenario: Scenario, strategy: str) -> Mapping[str, Mapping[str, 
         streams = plan.config.registration.streams(scenario.topics)
         found[name] = {
             (key := f"{name}-{number}"): MemberPlan(
-                ClientConfig(
+                ConsumerConfig(
                     scenario.group_id,
                     key,
                     tuple(sorted(topic for topic, count in streams.items() if count > number)),
@@ -158,7 +158,7 @@ def _stopped(
     scenario: Scenario, stops: Mapping[str, int], end_ms: int, habits: ProgramBehavior
 ) -> Simulation:
     steps = tuple(Step(at_ms, Action.STOP, name) for name, at_ms in stops.items())
-    connectors: dict[str, ConnectorPlan] = {
+    connectors: dict[str, ZookeeperMemberPlan] = {
         name: replace(plan, processing_ms=habits.poll_ms)
         for name, plan in scenario.connectors.items()
     }
@@ -189,7 +189,7 @@ def _started(
             },
             steps=tuple(Step(at_ms, Action.START, name) for name, (at_ms, _) in begins.items()),
             duration_ms=end_ms,
-            start=Start(0, strategy, "", {}, offsets, there.ends),
+            start=InitialGroup(0, strategy, "", {}, offsets, there.ends),
         ),
         habits.seed,
     )

@@ -17,7 +17,7 @@ from kgroup.operation.plan.coordinator import NO_BROKERS, Brokers, kgroup_on, re
 from kgroup.operation.plan.forecast import USUAL, ProgramBehavior, beginning_at, paced
 from kgroup.operation.plan.plan import MigrationTarget, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
-from kgroup.simulation.scenario.scenario import Scenario, Start
+from kgroup.simulation.scenario.scenario import InitialGroup, Scenario
 from kgroup.source.base import GroupSource, WritableOffsetStore
 
 _LIBRARIES: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
@@ -198,7 +198,7 @@ def read_running(
         )
     brokers = read_brokers(source, found)
     if _is_stopped(found):
-        start = Start(1, found.assignor or "", "", {}, {}, {})
+        start = InitialGroup(1, found.assignor or "", "", {}, {}, {})
         empty = Scenario(group_id, {}, {}, (), 0, start=start)
         return RunningGroup(found, empty, brokers=brokers)
     report = scenario_of(source, reading, found)

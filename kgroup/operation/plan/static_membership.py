@@ -46,7 +46,7 @@ from kgroup.operation.plan.plan import (
 )
 from kgroup.operation.plan.running_group import RunningGroup, plan_of
 from kgroup.operation.report import first_names
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 
 FIELDS = ("client", "host", "number")
@@ -298,7 +298,7 @@ def seconds(length_ms: int) -> str:
     return f"{length_ms / 1000:g} s"
 
 
-_DEFAULT_SESSION_MS = ClientConfig("", "").session_timeout_ms
+_DEFAULT_SESSION_MS = ConsumerConfig("", "").session_timeout_ms
 _MARGIN = 2
 """How much longer than a restart a session is to be: a slow day, and the last heartbeat before."""
 _STEP_MS = 5_000

@@ -18,7 +18,7 @@ from typing import Any
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
-from kgroup.simulation.classic.group import Cause, ClassicGroup, ClassicMember
+from kgroup.simulation.classic.group import ClassicGroup, ClassicMember, RebalanceCause
 from kgroup.simulation.classic.rebalance import (
     NEW_MEMBER_TIMEOUT_MS,
     ClassicRebalance,
@@ -48,7 +48,7 @@ from kgroup.simulation.message import (
     SyncGroup,
 )
 from kgroup.simulation.offset_manager import OffsetManager
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import BrokerSettings
 
 
 class ClassicGroups:
@@ -63,7 +63,7 @@ class ClassicGroups:
         offsets: that they have committed.
     """
 
-    def __init__(self, settings: Settings, runtime: ClassicRuntime) -> None:
+    def __init__(self, settings: BrokerSettings, runtime: ClassicRuntime) -> None:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetManager(settings, runtime.clock, runtime.append)
         self._settings = settings
@@ -137,7 +137,7 @@ class ClassicGroups:
             for member in group.members:
                 self._rebalance.expect(group, member)
             if self._version >= rules.MEMBER_ID_REQUIRED and len(group) > self._settings.max_size:
-                self._rebalance.maybe_prepare(group, Cause.TOO_MANY_MEMBERS)
+                self._rebalance.maybe_prepare(group, RebalanceCause.TOO_MANY_MEMBERS)
 
     def unload(self) -> None:
         """End: who waits is told to look for another coordinator (Kafka: `onGroupUnloaded`)."""
@@ -155,7 +155,7 @@ class ClassicGroups:
         if (group := self.groups.pop(group_id, None)) is not None:
             self._rebalance.abandon(group)
 
-    def take_over(self, group: ClassicGroup, cause: Cause | None) -> None:
+    def take_over(self, group: ClassicGroup, cause: RebalanceCause | None) -> None:
         """Take a group that has spoken another protocol; it rebalances if there is a cause."""
         self.groups[group.group_id] = group
         for member in group.members:
@@ -218,7 +218,7 @@ class ClassicCoordinator(ClassicGroups):
             if self._version >= rules.JAVA:
                 self._rebalance.write(group, {})
         if not self._accepts(group, member_id):
-            group.remove(member_id, Cause.TOO_MANY_MEMBERS)
+            group.remove(member_id, RebalanceCause.TOO_MANY_MEMBERS)
             self._rebalance.refuse_join(request, "", ErrorCode.GROUP_MAX_SIZE_REACHED)
             if self._version >= rules.JAVA:
                 return  # even where it was the last one that was waited for
@@ -317,7 +317,7 @@ class ClassicCoordinator(ClassicGroups):
             return ErrorCode.NONE
         if (code := self._no_member(group, member_id, leaving.instance_id)) is not None:
             return code
-        self._rebalance.remove(group, group[member_id], Cause.MEMBER_LEFT)
+        self._rebalance.remove(group, group[member_id], RebalanceCause.MEMBER_LEFT)
         if self._version < rules.JAVA:  # later ones first remove all
             TABLE[LeaveGroup][group.state](self, group)
         return ErrorCode.NONE
@@ -375,7 +375,7 @@ class ClassicCoordinator(ClassicGroups):
         """Take what the member says now, and wait for the others."""
         self._update(group, member, request)
         is_leader = group.leader_id == member.member_id
-        cause = Cause.LEADER_JOINED if is_leader else Cause.MEMBER_CHANGED
+        cause = RebalanceCause.LEADER_JOINED if is_leader else RebalanceCause.MEMBER_CHANGED
         self._rebalance.maybe_prepare(group, cause)
 
     def _join_before_sync(
@@ -415,7 +415,7 @@ class ClassicCoordinator(ClassicGroups):
         group.await_join(member, request)
         if member.is_new:
             self._rebalance.expect(group, member, NEW_MEMBER_TIMEOUT_MS)
-        self._rebalance.maybe_prepare(group, Cause.MEMBER_JOINED)
+        self._rebalance.maybe_prepare(group, RebalanceCause.MEMBER_JOINED)
 
     def _update(self, group: ClassicGroup, member: ClassicMember, request: JoinGroup) -> None:
         """Kafka: `GroupMetadata.updateMember`."""
@@ -438,7 +438,7 @@ class ClassicCoordinator(ClassicGroups):
         is_stable = group.state is GroupState.STABLE
         changes = is_stable and group.protocol != group.select_protocol()
         if changes or group.state is GroupState.COMPLETING_REBALANCE:
-            self._rebalance.prepare(group, Cause.STATIC_MEMBER_CAME_BACK)
+            self._rebalance.prepare(group, RebalanceCause.STATIC_MEMBER_CAME_BACK)
         elif group.state is GroupState.STABLE:
             self._rebalance.write(
                 group, {each.member_id: each.assignment for each in group.members}
@@ -512,7 +512,7 @@ class ClassicCoordinator(ClassicGroups):
 
     def _leave_generation(self, group: ClassicGroup) -> None:
         """Begin a rebalance."""
-        self._rebalance.maybe_prepare(group, Cause.MEMBER_LEFT)
+        self._rebalance.maybe_prepare(group, RebalanceCause.MEMBER_LEFT)
 
     # --- offsets --------------------------------------------------------------------------------
 

@@ -190,7 +190,7 @@ def winner(votes: Iterable[str], version: Version) -> str:
     return max(names, key=counts.__getitem__)
 
 
-class Cause(Word):
+class RebalanceCause(Word):
     """Why a rebalance began, or a member was removed."""
 
     MEMBER_JOINED = ("member joined", "A member came that was not in the group.")
@@ -257,10 +257,10 @@ class ClassicMember:
 class Watch(Interface):
     """Who is told what becomes of a group."""
 
-    def moved(self, group: ClassicGroup, cause: Cause | None) -> None:
+    def moved(self, group: ClassicGroup, cause: RebalanceCause | None) -> None:
         """Take note that a group has come to another state, and why if a rebalance began."""
 
-    def removed(self, group: ClassicGroup, member_id: str, cause: Cause) -> None:
+    def removed(self, group: ClassicGroup, member_id: str, cause: RebalanceCause) -> None:
         """Take note that a member was removed."""
 
 
@@ -349,7 +349,7 @@ class ClassicGroup:
             self._statics[member.instance_id] = member.member_id
         self.forget_pending(member.member_id)
 
-    def remove(self, member_id: str, cause: Cause) -> None:
+    def remove(self, member_id: str, cause: RebalanceCause) -> None:
         """Remove a member, if it is one; another one leads if it has led."""
         if (member := self._members.pop(member_id, None)) is not None:
             self._watch.removed(self, member_id, cause)
@@ -421,7 +421,7 @@ class ClassicGroup:
             self.leader_id = leader_id
         return True
 
-    def become(self, state: GroupState, now_ms: int, cause: Cause | None = None) -> None:
+    def become(self, state: GroupState, now_ms: int, cause: RebalanceCause | None = None) -> None:
         """Move to another state, one that may follow."""
         self.state = self.state.to(state)
         self.state_timestamp_ms = now_ms

@@ -12,11 +12,11 @@ from typing import Protocol as Interface
 from kgroup.model.group import GroupState
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation import rules
-from kgroup.simulation.classic.group import Cause, ClassicGroup, ClassicMember, Watch
+from kgroup.simulation.classic.group import ClassicGroup, ClassicMember, RebalanceCause, Watch
 from kgroup.simulation.clock import Clock
 from kgroup.simulation.coordinator_log import Data
 from kgroup.simulation.message import Answer, JoinAnswer, JoinGroup, Request, SyncAnswer
-from kgroup.simulation.rules import Settings
+from kgroup.simulation.rules import BrokerSettings
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
 """How long a new member waits for the others (`NewMemberJoinTimeoutMs`)."""
@@ -49,7 +49,7 @@ class ClassicRebalance:
         runtime: where answers and records go.
     """
 
-    def __init__(self, settings: Settings, runtime: ClassicRuntime) -> None:
+    def __init__(self, settings: BrokerSettings, runtime: ClassicRuntime) -> None:
         self._settings = settings
         self._version = settings.version
         self._runtime = runtime
@@ -57,12 +57,12 @@ class ClassicRebalance:
 
     # --- the rebalance --------------------------------------------------------------------------
 
-    def maybe_prepare(self, group: ClassicGroup, cause: Cause) -> None:
+    def maybe_prepare(self, group: ClassicGroup, cause: RebalanceCause) -> None:
         """Begin a rebalance where none goes on."""
         if group.state is not GroupState.PREPARING_REBALANCE:
             self.prepare(group, cause)
 
-    def prepare(self, group: ClassicGroup, cause: Cause) -> None:
+    def prepare(self, group: ClassicGroup, cause: RebalanceCause) -> None:
         """Wait for all members to join again; for those of an empty group only a little."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.propagate(group, {}, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -119,7 +119,7 @@ class ClassicRebalance:
             if member.awaiting_join is None and not (has_static and member.instance_id is not None):
                 if self._version < rules.SESSION_ENDS:
                     member.session = None
-                group.remove(member.member_id, Cause.NOT_JOINED)
+                group.remove(member.member_id, RebalanceCause.NOT_JOINED)
         if has_static and len(group) and not group.elect_joined_leader():
             self._wait_for_joins(group)
             return
@@ -188,11 +188,11 @@ class ClassicRebalance:
         waits = member.awaiting_join is not None or member.awaiting_sync is not None
         if waits and not member.is_new:
             return
-        self.remove(group, member, Cause.SESSION_EXPIRED)
+        self.remove(group, member, RebalanceCause.SESSION_EXPIRED)
         if group.state is GroupState.PREPARING_REBALANCE:
             self.maybe_complete_join(group, initially=self._version >= rules.JAVA)
         elif group.state not in (GroupState.EMPTY, GroupState.DEAD):
-            self.prepare(group, Cause.SESSION_EXPIRED)
+            self.prepare(group, RebalanceCause.SESSION_EXPIRED)
 
     def expire_pending_join(self, group: ClassicGroup, member_id: str) -> None:
         """Forget an id that was given out and has not joined in time."""
@@ -203,8 +203,8 @@ class ClassicRebalance:
         """Remove members that have joined and not synced in time (Kafka: `onExpirePendingSync`)."""
         if group.generation_id == generation_id and group.pending_syncs:
             for member_id in list(group.pending_syncs):
-                group.remove(member_id, Cause.NOT_SYNCED)
-            self.prepare(group, Cause.NOT_SYNCED)
+                group.remove(member_id, RebalanceCause.NOT_SYNCED)
+            self.prepare(group, RebalanceCause.NOT_SYNCED)
 
     # --- members and records --------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ class ClassicRebalance:
         first = 0 if self._version < rules.MEMBER_ID_REQUIRED else -1
         self._runtime.answer(request, JoinAnswer(code, member_id, first))
 
-    def remove(self, group: ClassicGroup, member: ClassicMember, cause: Cause) -> None:
+    def remove(self, group: ClassicGroup, member: ClassicMember, cause: RebalanceCause) -> None:
         """Remove a member, whose JoinGroup is answered with an error."""
         join = group.await_join(member, None)
         if join is not None and self._version >= rules.MEMBER_ID_REQUIRED:

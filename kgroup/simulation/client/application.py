@@ -16,14 +16,14 @@ from kgroup.simulation.client.config import (
     POLL_MS,
     RETRIABLE,
     Application,
-    ClientConfig,
+    ConsumerConfig,
     Host,
     Joined,
 )
 from kgroup.simulation.client.consumer_membership import ConsumerClient
 from kgroup.simulation.client.membership import ClassicClient
 from kgroup.simulation.clock import Process
-from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.cluster import SimulatedCluster
 from kgroup.simulation.consumer.message import AnyRequest as Request
 from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch, TopicPartition
@@ -35,7 +35,7 @@ _NEVER_MS = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class ApplicationSettings:
     """What a program does with a consumer.
 
     Attributes:
@@ -66,9 +66,9 @@ class Consumer(Process):
     def __init__(
         self,
         name: str,
-        config: ClientConfig,
-        habits: Habits,
-        cluster: Cluster,
+        config: ConsumerConfig,
+        habits: ApplicationSettings,
+        cluster: SimulatedCluster,
         poison: Mapping[TopicPartition, tuple[int, int]],
         joined: Joined | None = None,
     ) -> None:
@@ -356,6 +356,8 @@ class Consumer(Process):
             self._commit_due_ms = self.clock.now_ms + self._config.retry_backoff_ms
 
 
-_CLIENTS: Mapping[str, Callable[[ClientConfig, Host, Application], ConsumerClient | ClassicClient]]
+_CLIENTS: Mapping[
+    str, Callable[[ConsumerConfig, Host, Application], ConsumerClient | ClassicClient]
+]
 _CLIENTS = {"classic": ClassicClient, "consumer": ConsumerClient}
 """By `group.protocol`."""

@@ -58,7 +58,7 @@ class ClientState(Word):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientConfig:
+class ConsumerConfig:
     """How a consumer is configured, by Kafka's names; defaults are those of kafka-clients 4.3.1.
 
     Attributes:

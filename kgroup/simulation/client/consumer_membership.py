@@ -27,7 +27,7 @@ from kgroup.simulation.client.config import (
     ELSEWHERE,
     RETRIABLE,
     Application,
-    ClientConfig,
+    ConsumerConfig,
     Host,
     Joined,
 )
@@ -100,7 +100,7 @@ class ConsumerHeartbeats:
         sender: the consumer.
     """
 
-    def __init__(self, config: ClientConfig, host: Host, sender: Sender) -> None:
+    def __init__(self, config: ConsumerConfig, host: Host, sender: Sender) -> None:
         self._config = config
         self._host = host
         self._clock = host.clock
@@ -321,7 +321,7 @@ class ConsumerClient:
         is_closed: whether the consumer has ended.
     """
 
-    def __init__(self, config: ClientConfig, host: Host, application: Application) -> None:
+    def __init__(self, config: ConsumerConfig, host: Host, application: Application) -> None:
         self.state = ConsumerClientState.UNSUBSCRIBED
         self.owned: tuple[TopicPartition, ...] = ()
         self.member_id = host.new_uuid()

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kgroup.assignor.base import TopicPartition
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.client.config import ClientConfig, ClientState, Host
+from kgroup.simulation.client.config import ClientState, ConsumerConfig, Host
 from kgroup.simulation.clock import Timer
 from kgroup.simulation.message import (
     NO_GENERATION,
@@ -30,7 +30,7 @@ from kgroup.simulation.message import (
 _NOT_JOINED = (ClientState.UNJOINED, ClientState.PREPARING_REBALANCE)
 
 
-class Membership(Protocol):
+class HeartbeatClient(Protocol):
     """What the thread needs of the consumer, which it shares with the application's thread."""
 
     state: ClientState
@@ -69,7 +69,7 @@ class HeartbeatThread:
         member: the consumer.
     """
 
-    def __init__(self, config: ClientConfig, host: Host, member: Membership) -> None:
+    def __init__(self, config: ConsumerConfig, host: Host, member: HeartbeatClient) -> None:
         self._config = config
         self._host = host
         self._clock = host.clock
@@ -193,7 +193,7 @@ class GroupMember(ABC):
         is_closed: whether the consumer has ended.
     """
 
-    def __init__(self, config: ClientConfig, host: Host) -> None:
+    def __init__(self, config: ConsumerConfig, host: Host) -> None:
         self.config = config
         self.state = ClientState.UNJOINED
         self.member_id = ""

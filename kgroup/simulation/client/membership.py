@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kgroup.assignor.base import Assignment, AssignorError, Topic, TopicPartition
+from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata, TopicPartition
 from kgroup.assignor.spec import MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of
 from kgroup.model.client_library import KAFKA_CLIENTS
@@ -23,8 +23,8 @@ from kgroup.simulation.client.config import (
     POLL_MS,
     RETRIABLE,
     Application,
-    ClientConfig,
     ClientState,
+    ConsumerConfig,
     Host,
     Joined,
 )
@@ -58,7 +58,7 @@ def subscribed_topics(answer: JoinAnswer) -> frozenset[str]:
 
 
 def assignments(
-    answer: JoinAnswer, partitions: Mapping[str, int], config: ClientConfig
+    answer: JoinAnswer, partitions: Mapping[str, int], config: ConsumerConfig
 ) -> Mapping[str, bytes]:
     """Assign to all members, as the leader sends it, by member id.
 
@@ -72,7 +72,7 @@ def assignments(
         UnknownStrategyError: Java's consumer has no such strategy.
     """
     strategy = answer.protocol or ""
-    topics = {name: Topic(count) for name, count in partitions.items()}
+    topics = {name: TopicMetadata(count) for name, count in partitions.items()}
     subscribers = [decode_subscription(each, strategy) for each in answer.members]
     software = Software(KAFKA_CLIENTS, config.assigns_as)
     assignor = assignor_of("classic", strategy, software, group_id=config.group_id)
@@ -93,7 +93,7 @@ class ClassicClient(GroupMember):
         owned: partitions, sorted.
     """
 
-    def __init__(self, config: ClientConfig, host: Host, application: Application) -> None:
+    def __init__(self, config: ConsumerConfig, host: Host, application: Application) -> None:
         super().__init__(config, host)
         self.owned: tuple[TopicPartition, ...] = ()
         self._application = application

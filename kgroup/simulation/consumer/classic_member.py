@@ -26,16 +26,16 @@ from kgroup.protocol.record.consumer_protocol import (
     decode_subscription,
     encode_assignment,
 )
-from kgroup.simulation.classic.group import Cause, ClassicGroup, ClassicMember, Watch
+from kgroup.simulation.classic.group import ClassicGroup, ClassicMember, RebalanceCause, Watch
 from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer import validation
 from kgroup.simulation.consumer.coordinator import ConsumerCoordinator, ConsumerRuntime, TimerKind
 from kgroup.simulation.consumer.group import ConsumerGroup
 from kgroup.simulation.consumer.member import ConsumerMember, Data
 from kgroup.simulation.consumer.message import AnyAnswer, AnyRequest, IdPartition
-from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.topic_image import TopicImage
-from kgroup.simulation.consumer.validation import Refusal
+from kgroup.simulation.consumer.validation import RequestRefused
 from kgroup.simulation.message import (
     CONSUMER,
     Heartbeat,
@@ -53,7 +53,7 @@ from kgroup.simulation.rules import ConsumerSettings, Version
 
 
 def as_consumer_group(
-    group: ClassicGroup, topics: TopicImage, records: list[Record]
+    group: ClassicGroup, topics: TopicImage, records: list[GroupRecord]
 ) -> ConsumerGroup:
     """Make a consumer group: every member has what it has, at an epoch that is the generation.
 
@@ -66,7 +66,7 @@ def as_consumer_group(
         Refusal: a member says or has what is not understood, or would be lost.
     """
     group_id, epoch = group.group_id, group.generation_id
-    records.append(Record("GroupMetadata", {"group": group_id}, None))
+    records.append(GroupRecord("GroupMetadata", {"group": group_id}, None))
     members = [_consumer_member(group, each, topics) for each in group.members]
     made = ConsumerGroup(group_id)
     for member in members:
@@ -91,10 +91,10 @@ def _consumer_member(
 ) -> ConsumerMember:
     said = [each.metadata for each in member.protocols if each.name == group.protocol]
     if not said:
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
+        raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
     subscription = decode_subscription(said[0])
     if "topics" not in subscription:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
     return ConsumerMember(
         member.member_id,
         group.generation_id,
@@ -117,7 +117,7 @@ def _assigned(assignment: bytes, topics: TopicImage) -> list[IdPartition]:
         return []
     decoded = decode_assignment(assignment)
     if "assignedPartitions" not in decoded or decoded["userData"]:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
     return [
         (topic.topic_id, number)
         for each in decoded["assignedPartitions"]
@@ -161,7 +161,7 @@ def as_classic_group(
     counts: Counter[str] = Counter()
     for member in staying:
         if member.classic is None:  # one that has taken another instance
-            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+            raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
         protocols = tuple(protocols_of(member.classic))
         counts.update(each.name for each in protocols)
         made.add(
@@ -178,7 +178,7 @@ def as_classic_group(
         )
     common = frozenset(name for name, count in counts.items() if count == len(made))
     if any(common.isdisjoint(each.name for each in member.protocols) for member in made.members):
-        raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
+        raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
     made.protocol = made.select_protocol()
     made.subscribed_topics = frozenset(topic for each in staying for topic in each.topics)
     for each in made.members:
@@ -222,7 +222,7 @@ class ClassicMembers(ConsumerCoordinator):
         """Take a member in, or give it what it may have now (`classicGroupJoinToConsumerGroup`)."""
         try:
             records, answer = self._join_member(group, request)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             self._runtime.answer(request, JoinAnswer(refusal.code))
             return
         self._apply(records)
@@ -240,8 +240,8 @@ class ClassicMembers(ConsumerCoordinator):
             waits = member.state is not MemberState.UNREVOKED_PARTITIONS
             if group.assignment_epoch > member.epoch and waits:
                 self._expect_join(group, member)
-                raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
-        except Refusal as refusal:
+                raise RequestRefused(ErrorCode.REBALANCE_IN_PROGRESS)
+        except RequestRefused as refusal:
             self._runtime.answer(request, SyncAnswer(refusal.code))
             return
         assert member.classic is not None
@@ -261,7 +261,7 @@ class ClassicMembers(ConsumerCoordinator):
         code = ErrorCode.NONE
         try:
             member = _own_member(group, request)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             self._runtime.answer(request, HeartbeatAnswer(refusal.code))
             return
         assert member.classic is not None
@@ -285,7 +285,7 @@ class ClassicMembers(ConsumerCoordinator):
         for each in request.members:
             try:
                 member = _leaving_member(group, each)
-            except Refusal as refusal:
+            except RequestRefused as refusal:
                 found.append((each, refusal.code))
             else:
                 found.append((each, ErrorCode.NONE))
@@ -293,8 +293,8 @@ class ClassicMembers(ConsumerCoordinator):
         code = ErrorCode.NONE
         try:
             if leaving:
-                self._apply(self._let_go(group, list(leaving.values()), Cause.MEMBER_LEFT))
-        except Refusal as refusal:
+                self._apply(self._let_go(group, list(leaving.values()), RebalanceCause.MEMBER_LEFT))
+        except RequestRefused as refusal:
             code, found = refusal.code, []
         self._runtime.answer(request, LeaveAnswer(code, tuple(found)))
 
@@ -302,17 +302,17 @@ class ClassicMembers(ConsumerCoordinator):
 
     def _join_member(
         self, group: ConsumerGroup, request: JoinGroup
-    ) -> tuple[list[Record], JoinAnswer]:
+    ) -> tuple[list[GroupRecord], JoinAnswer]:
         member_id = request.member_id or self._runtime.new_uuid()
         validation.check_size(group, member_id, self._settings.max_size)
         _check_protocols(group, request.protocol_type, request.protocols)
         if not request.member_id and request.instance_id is None and request.version >= 4:
             return [], JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-        records: list[Record] = []
+        records: list[GroupRecord] = []
         member = self._joining_member(group, request, member_id, records)
         subscription = decode_subscription(request.protocols[0].metadata)
         if "topics" not in subscription:
-            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
+            raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
         updated = replace(
             member,
             instance_id=request.instance_id or member.instance_id,
@@ -332,7 +332,7 @@ class ClassicMembers(ConsumerCoordinator):
         )
 
     def _joining_member(
-        self, group: ConsumerGroup, request: JoinGroup, member_id: str, records: list[Record]
+        self, group: ConsumerGroup, request: JoinGroup, member_id: str, records: list[GroupRecord]
     ) -> ConsumerMember:
         """Return the member as it was; of a static one that comes back, in its own place."""
         if request.instance_id is None:
@@ -351,7 +351,7 @@ class ClassicMembers(ConsumerCoordinator):
         updated: ConsumerMember,
         instance_id: str | None,
         owned: frozenset[IdPartition],
-        records: list[Record],
+        records: list[GroupRecord],
     ) -> ConsumerMember:
         """Bring the member to where it can be; return it there.
 
@@ -448,9 +448,9 @@ def _own_member(group: ConsumerGroup, request: SyncGroup | Heartbeat) -> Consume
     """Return the member that sends a request, which must speak the classic protocol."""
     member = validation.own_member(group, request)
     if member.classic is None:
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        raise RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID)
     if member.epoch != request.generation_id:
-        raise Refusal(ErrorCode.ILLEGAL_GENERATION)
+        raise RequestRefused(ErrorCode.ILLEGAL_GENERATION)
     return member
 
 
@@ -459,9 +459,9 @@ def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMem
         return validation.known_member(group, leaving.member_id)
     member = validation.static_member(group, leaving.instance_id)
     if member is None:
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        raise RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID)
     if leaving.member_id not in ("", member.member_id):
-        raise Refusal(ErrorCode.FENCED_INSTANCE_ID)
+        raise RequestRefused(ErrorCode.FENCED_INSTANCE_ID)
     return member
 
 
@@ -472,7 +472,7 @@ def _check_protocols(
     others = [each.classic for each in group.members.values() if each.classic is not None]
     counts = Counter(each["name"] for other in others for each in other["supportedProtocols"])
     if protocol_type != CONSUMER or not any(counts[each.name] == len(others) for each in protocols):
-        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def _check_protocol(member: ConsumerMember, request: SyncGroup) -> None:
@@ -480,7 +480,7 @@ def _check_protocol(member: ConsumerMember, request: SyncGroup) -> None:
     assert member.classic is not None
     protocol = protocols_of(member.classic)[0].name
     if request.protocol_type not in (None, CONSUMER) or request.protocol not in (None, protocol):
-        raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
 def _waits_for_release(group: ConsumerGroup, member: ConsumerMember) -> bool:

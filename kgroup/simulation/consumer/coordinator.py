@@ -21,7 +21,7 @@ from kgroup.assignor.base import AssignorError
 from kgroup.model.group import MemberState
 from kgroup.model.pattern import parse_regex
 from kgroup.protocol.error_code import ErrorCode
-from kgroup.simulation.classic.group import Cause
+from kgroup.simulation.classic.group import RebalanceCause
 from kgroup.simulation.clock import Clock, Timer
 from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer import validation
@@ -35,11 +35,11 @@ from kgroup.simulation.consumer.message import (
     ConsumerHeartbeatAnswer,
     IdPartition,
 )
-from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.consumer.target_assignment import TABLE as RECONCILE
-from kgroup.simulation.consumer.target_assignment import Way, target_assignments
+from kgroup.simulation.consumer.target_assignment import Reconciliation, target_assignments
 from kgroup.simulation.consumer.topic_image import TopicImage
-from kgroup.simulation.consumer.validation import Refusal
+from kgroup.simulation.consumer.validation import RequestRefused
 from kgroup.simulation.rules import ConsumerSettings
 
 
@@ -136,7 +136,7 @@ def is_regex_stale(
 
 def resolved_regex(
     group: ConsumerGroup, regexes: frozenset[str], topics: TopicImage, version: int, now_ms: int
-) -> list[Record]:
+) -> list[GroupRecord]:
     """Record the topics of expressions, and a new epoch if there are others than before.
 
     Args:
@@ -147,7 +147,7 @@ def resolved_regex(
         now_ms: the present.
     """
     group_id = group.group_id
-    records: list[Record] = []
+    records: list[GroupRecord] = []
     rises = False
     counts = group.subscriptions.copy()
     for regex in sorted(regexes & group.subscriptions.regexes.keys()):
@@ -176,14 +176,14 @@ METADATA_REFRESH_INTERVAL_MS = 2**31 - 1
 RETRY_MS = 500
 
 _CAUSES = {
-    TimerKind.SESSION: Cause.SESSION_EXPIRED,
-    TimerKind.REBALANCE: Cause.NOT_REVOKED,
-    TimerKind.JOIN: Cause.NOT_JOINED,
-    TimerKind.SYNC: Cause.NOT_SYNCED,
+    TimerKind.SESSION: RebalanceCause.SESSION_EXPIRED,
+    TimerKind.REBALANCE: RebalanceCause.NOT_REVOKED,
+    TimerKind.JOIN: RebalanceCause.NOT_JOINED,
+    TimerKind.SYNC: RebalanceCause.NOT_SYNCED,
 }
 """Why a member is removed that does not do something in time."""
 
-Outcome = tuple[list[Record], ConsumerHeartbeatAnswer]
+Outcome = tuple[list[GroupRecord], ConsumerHeartbeatAnswer]
 Owned = frozenset[IdPartition] | None
 
 
@@ -205,10 +205,10 @@ class ConsumerRuntime(Interface):
         """Make an id that nobody has, in Kafka's base64url text."""
         ...
 
-    def moved(self, group: ConsumerGroup, cause: Cause | None) -> None:
+    def moved(self, group: ConsumerGroup, cause: RebalanceCause | None) -> None:
         """Learn that a group has another state or epoch, and why where the epoch has risen."""
 
-    def removed(self, group: ConsumerGroup, member_id: str, cause: Cause) -> None:
+    def removed(self, group: ConsumerGroup, member_id: str, cause: RebalanceCause) -> None:
         """Learn that a member is about to be removed."""
 
 
@@ -227,7 +227,7 @@ class Subscribed(NamedTuple):
     is_homogeneous: bool
 
 
-class Goal(NamedTuple):
+class MemberTarget(NamedTuple):
     """What a member shall have, and the epoch of the group for which that is."""
 
     epoch: int
@@ -265,7 +265,7 @@ class ConsumerCoordinator:
         try:
             validation.check_request(request, self._settings.assignors)
             records, answer = TABLE[min(request.member_epoch, JOIN_EPOCH + 1)](self, request)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             records, answer = [], ConsumerHeartbeatAnswer(refusal.code)
         self._apply(records)
         self._runtime.answer(request, answer)
@@ -283,7 +283,7 @@ class ConsumerCoordinator:
 
     # --- records --------------------------------------------------------------------------------
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: GroupRecord) -> None:
         """Apply a record: one that was just written, or one of a log that is loaded."""
         group_id = record.key["groupId"]
         if group_id not in self.groups:
@@ -317,7 +317,7 @@ class ConsumerCoordinator:
         self._timers.clear()
         self.groups.clear()
 
-    def _apply(self, records: Sequence[Record], expired: Cause | None = None) -> None:
+    def _apply(self, records: Sequence[GroupRecord], expired: RebalanceCause | None = None) -> None:
         """Write records and do what they say; say why, where a member's time has run out."""
         if not records:
             return
@@ -337,7 +337,7 @@ class ConsumerCoordinator:
 
     def _join(self, request: ConsumerGroupHeartbeat) -> Outcome:
         """Take a member in, or again, whatever it has missed; a static one in another's place."""
-        records: list[Record] = []
+        records: list[GroupRecord] = []
         group = self._group_to_join(request.group_id, records)
         validation.check_size(group, request.member_id, self._settings.max_size)
         member_id = request.member_id or self._runtime.new_uuid()
@@ -346,11 +346,11 @@ class ConsumerCoordinator:
             static = validation.static_member(group, request.instance_id)
             if static is not None:
                 if static.classic is None and static.epoch != PAUSE_EPOCH:
-                    raise Refusal(ErrorCode.UNRELEASED_INSTANCE_ID)
+                    raise RequestRefused(ErrorCode.UNRELEASED_INSTANCE_ID)
                 member = self._replace_member(group, static, member_id, records)
         return self._update(group, member, request, records)
 
-    def _group_to_join(self, group_id: str, records: list[Record]) -> ConsumerGroup:
+    def _group_to_join(self, group_id: str, records: list[GroupRecord]) -> ConsumerGroup:
         """Return a group, a new one if there is none (`getOrMaybeCreateConsumerGroup`).
 
         Records that make it one go first.
@@ -359,7 +359,7 @@ class ConsumerCoordinator:
         return ConsumerGroup(group_id) if group is None else group
 
     def _replace_member(
-        self, group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[Record]
+        self, group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[GroupRecord]
     ) -> ConsumerMember:
         """Put a static member that has come back in the place of itself, with what it had."""
         group_id = group.group_id
@@ -386,7 +386,7 @@ class ConsumerCoordinator:
         group: ConsumerGroup,
         member: ConsumerMember,
         request: ConsumerGroupHeartbeat,
-        records: list[Record],
+        records: list[GroupRecord],
     ) -> Outcome:
         """Note what the member says, assign anew if that changes something, and reconcile it."""
         updated = member.said(request)
@@ -412,7 +412,7 @@ class ConsumerCoordinator:
         group: ConsumerGroup,
         member: ConsumerMember,
         updated: ConsumerMember,
-        records: list[Record],
+        records: list[GroupRecord],
     ) -> tuple[Subscribed, bool]:
         """Write what a member says; tell the epoch then, and whether its subscription is new.
 
@@ -432,16 +432,18 @@ class ConsumerCoordinator:
         self,
         group: ConsumerGroup,
         member: ConsumerMember,
-        goal: Goal,
+        goal: MemberTarget,
         is_new: bool,
         owned: Owned,
-        records: list[Record],
+        records: list[GroupRecord],
     ) -> ConsumerMember:
         """Bring a member nearer to what it shall have (`maybeReconcile`)."""
         epoch, target = goal
         if not is_new and member.is_reconciled_to(epoch):
             return member
-        way = Way(epoch, target, self.topics, group.topics_of(member), is_new, owned, group.is_held)
+        way = Reconciliation(
+            epoch, target, self.topics, group.topics_of(member), is_new, owned, group.is_held
+        )
         reconciled = RECONCILE[member.state](member, way)
         if reconciled != member:
             records.append(record_of.current_assignment(group.group_id, reconciled))
@@ -455,7 +457,7 @@ class ConsumerCoordinator:
         member: ConsumerMember,
         updated: ConsumerMember,
         rises: bool,
-        records: list[Record],
+        records: list[GroupRecord],
     ) -> Subscribed:
         """Begin an epoch if it must rise, or if topics have changed.
 
@@ -478,8 +480,8 @@ class ConsumerCoordinator:
         member: ConsumerMember,
         updated: ConsumerMember,
         subscribed: Subscribed,
-        records: list[Record],
-    ) -> Goal:
+        records: list[GroupRecord],
+    ) -> MemberTarget:
         """Assign anew if the group's epoch has risen, but not too often (KIP-1263).
 
         Kafka: `maybeUpdateTargetAssignment`.
@@ -488,21 +490,21 @@ class ConsumerCoordinator:
         interval_ms = self._settings.assignment_interval_ms
         is_early = assigned_ms and interval_ms and now_ms < assigned_ms + interval_ms
         if group.assignment_epoch >= subscribed.epoch or is_early:
-            return Goal(group.assignment_epoch, group.target_of(updated))
+            return MemberTarget(group.assignment_epoch, group.target_of(updated))
         assignor = group.preferred_assignor(member, updated) or self._settings.assignors[0]
         try:
             targets = target_assignments(
                 group, updated, self.topics, assignor, is_homogeneous=subscribed.is_homogeneous
             )
         except AssignorError:
-            raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR) from None
+            raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR) from None
         for member_id, target in targets.items():
             before = group.targets.get(member_id)
             if before is None or frozenset(before) != frozenset(target):
                 records.append(record_of.target_assignment(group.group_id, member_id, target))
         epoch = subscribed.epoch
         records.append(record_of.assignment_epoch(group.group_id, epoch, now_ms))
-        return Goal(epoch, targets[updated.member_id])
+        return MemberTarget(epoch, targets[updated.member_id])
 
     # --- regular expressions --------------------------------------------------------------------
 
@@ -511,7 +513,7 @@ class ConsumerCoordinator:
         group: ConsumerGroup,
         member: ConsumerMember,
         updated: ConsumerMember,
-        records: list[Record],
+        records: list[GroupRecord],
     ) -> RegexChange:
         """Note another expression, and have those of the group looked at if that is due.
 
@@ -567,7 +569,7 @@ class ConsumerCoordinator:
         """Remove a member."""
         group = validation.known_group(self.groups, request.group_id)
         member = validation.own_member(group, request)
-        records = self._let_go(group, [member], Cause.MEMBER_LEFT)
+        records = self._let_go(group, [member], RebalanceCause.MEMBER_LEFT)
         return records, _farewell(request, request.member_id)
 
     def _pause(self, request: ConsumerGroupHeartbeat) -> Outcome:
@@ -581,8 +583,8 @@ class ConsumerCoordinator:
         return [record], _farewell(request, member.member_id)
 
     def _let_go(
-        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: Cause
-    ) -> list[Record]:
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: RebalanceCause
+    ) -> list[GroupRecord]:
         """Remove members, if that may be, and tell why."""
         records = self._fence(group, members, cause)
         for member in members:
@@ -590,12 +592,12 @@ class ConsumerCoordinator:
         return records
 
     def _fence(
-        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: Cause
-    ) -> list[Record]:
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: RebalanceCause
+    ) -> list[GroupRecord]:
         """Remove members, and begin an epoch (`consumerGroupFenceMembers`)."""
         del cause  # which counts where the group goes to another protocol
         group_id = group.group_id
-        records: list[Record] = []
+        records: list[GroupRecord] = []
         for member in members:
             records += record_of.gone_member(group_id, member.member_id)
         leaving = [member.regex for member in members if member.regex]
@@ -651,7 +653,7 @@ class ConsumerCoordinator:
             return
         try:
             self._apply(self._let_go(group, [member], _CAUSES[kind]), _CAUSES[kind])
-        except Refusal:  # it cannot be, and is tried again (`CoordinatorTimerImpl`)
+        except RequestRefused:  # it cannot be, and is tried again (`CoordinatorTimerImpl`)
             self._timers.start(
                 kind,
                 group_id,
@@ -661,17 +663,17 @@ class ConsumerCoordinator:
             )
 
 
-def _cause(group: ConsumerGroup | None, records: Iterable[Record]) -> Cause:
+def _cause(group: ConsumerGroup | None, records: Iterable[GroupRecord]) -> RebalanceCause:
     """Say what records are written for, where nobody's time has run out."""
-    cause = Cause.TOPICS_CHANGED
+    cause = RebalanceCause.TOPICS_CHANGED
     for record in records:
         if record.type == "ConsumerGroupMemberMetadata":
             if record.value is None:
-                cause = Cause.MEMBER_LEFT
+                cause = RebalanceCause.MEMBER_LEFT
             elif group is None or record.key["memberId"] not in group.members:
-                return Cause.MEMBER_JOINED
+                return RebalanceCause.MEMBER_JOINED
             else:
-                cause = Cause.MEMBER_CHANGED
+                cause = RebalanceCause.MEMBER_CHANGED
     return cause
 
 

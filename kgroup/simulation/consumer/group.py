@@ -24,7 +24,12 @@ from kgroup.simulation.consumer.message import (
     ConsumerDescribedMember,
     IdPartition,
 )
-from kgroup.simulation.consumer.record import MEMBER_STATES, Record, held_partitions, partitions
+from kgroup.simulation.consumer.record import (
+    MEMBER_STATES,
+    GroupRecord,
+    held_partitions,
+    partitions,
+)
 from kgroup.simulation.consumer.topic_image import TopicImage
 
 _FACTOR = -7046029254386353131
@@ -300,7 +305,7 @@ class ConsumerGroup:
 
     # --- what records do ------------------------------------------------------------------------
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: GroupRecord) -> None:
         """Apply a record of the group, other than the tombstone of the whole."""
         REPLAY[record.type](self, record.key, record.value)
 

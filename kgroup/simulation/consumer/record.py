@@ -22,7 +22,7 @@ MEMBER_STATES = (
 """By the number that records have for them."""
 
 
-class Record(NamedTuple):
+class GroupRecord(NamedTuple):
     """A record."""
 
     type: str
@@ -30,15 +30,15 @@ class Record(NamedTuple):
     value: Data | None
 
 
-def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> Record:
+def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
     """Record a new epoch of the group, and what the topics were for which it began."""
     value: dict[str, Any] = {"epoch": epoch}
     if metadata_hash:
         value["metadataHash"] = metadata_hash
-    return Record("ConsumerGroupMetadata", {"groupId": group_id}, value)
+    return GroupRecord("ConsumerGroupMetadata", {"groupId": group_id}, value)
 
 
-def member_metadata(group_id: str, member: ConsumerMember) -> Record:
+def member_metadata(group_id: str, member: ConsumerMember) -> GroupRecord:
     """Record who a member is, and what it subscribes to."""
     value: dict[str, Any] = {
         "instanceId": member.instance_id,
@@ -51,10 +51,14 @@ def member_metadata(group_id: str, member: ConsumerMember) -> Record:
         "serverAssignor": member.assignor,
         "classicMemberMetadata": member.classic,
     }
-    return Record("ConsumerGroupMemberMetadata", _member_key(group_id, member.member_id), value)
+    return GroupRecord(
+        "ConsumerGroupMemberMetadata", _member_key(group_id, member.member_id), value
+    )
 
 
-def target_assignment(group_id: str, member_id: str, assigned: Iterable[IdPartition]) -> Record:
+def target_assignment(
+    group_id: str, member_id: str, assigned: Iterable[IdPartition]
+) -> GroupRecord:
     """Record what a member shall have in the end."""
     value = {
         "topicPartitions": [
@@ -63,18 +67,18 @@ def target_assignment(group_id: str, member_id: str, assigned: Iterable[IdPartit
         ]
     }
     key = _member_key(group_id, member_id)
-    return Record("ConsumerGroupTargetAssignmentMember", key, value)
+    return GroupRecord("ConsumerGroupTargetAssignmentMember", key, value)
 
 
-def assignment_epoch(group_id: str, epoch: int, timestamp_ms: int) -> Record:
+def assignment_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
     """Record for which epoch of the group its target assignment is, and when it was made."""
     value = {"assignmentEpoch": epoch}
     if timestamp_ms:
         value["assignmentTimestamp"] = timestamp_ms
-    return Record("ConsumerGroupTargetAssignmentMetadata", {"groupId": group_id}, value)
+    return GroupRecord("ConsumerGroupTargetAssignmentMetadata", {"groupId": group_id}, value)
 
 
-def current_assignment(group_id: str, member: ConsumerMember) -> Record:
+def current_assignment(group_id: str, member: ConsumerMember) -> GroupRecord:
     """Record where a member stands."""
     value = {
         "memberEpoch": member.epoch,
@@ -84,22 +88,22 @@ def current_assignment(group_id: str, member: ConsumerMember) -> Record:
         "partitionsPendingRevocation": _with_epochs(member.revoking),
     }
     key = _member_key(group_id, member.member_id)
-    return Record("ConsumerGroupCurrentMemberAssignment", key, value)
+    return GroupRecord("ConsumerGroupCurrentMemberAssignment", key, value)
 
 
-def gone_member(group_id: str, member_id: str) -> list[Record]:
+def gone_member(group_id: str, member_id: str) -> list[GroupRecord]:
     """Remove all that is recorded of a member, in Kafka's order (`removeMember`)."""
     key = _member_key(group_id, member_id)
     return [
-        Record("ConsumerGroupCurrentMemberAssignment", key, None),
-        Record("ConsumerGroupTargetAssignmentMember", key, None),
-        Record("ConsumerGroupMemberMetadata", key, None),
+        GroupRecord("ConsumerGroupCurrentMemberAssignment", key, None),
+        GroupRecord("ConsumerGroupTargetAssignmentMember", key, None),
+        GroupRecord("ConsumerGroupMemberMetadata", key, None),
     ]
 
 
 def regular_expression(
     group_id: str, regex: str, found: tuple[frozenset[str], int, int] | None
-) -> Record:
+) -> GroupRecord:
     """Record the topics that a regular expression matches, or that it is not needed any more.
 
     Args:
@@ -109,26 +113,26 @@ def regular_expression(
     """
     key = {"groupId": group_id, "regularExpression": regex}
     if found is None:
-        return Record("ConsumerGroupRegularExpression", key, None)
+        return GroupRecord("ConsumerGroupRegularExpression", key, None)
     topics, version, timestamp_ms = found
     value = {"topics": sorted(topics), "version": version, "timestamp": timestamp_ms}
-    return Record("ConsumerGroupRegularExpression", key, value)
+    return GroupRecord("ConsumerGroupRegularExpression", key, value)
 
 
 def group_tombstones(
     group_id: str, member_ids: Iterable[str], regexes: Iterable[str]
-) -> list[Record]:
+) -> list[GroupRecord]:
     """Remove all that is recorded of a group (`ConsumerGroup.createGroupTombstoneRecords`)."""
     names, key = list(member_ids), {"groupId": group_id}
     of_members = [gone_member(group_id, name) for name in names]
     return [
         *(current for current, _, _ in of_members),
         *(target for _, target, _ in of_members),
-        Record("ConsumerGroupTargetAssignmentMetadata", key, None),
+        GroupRecord("ConsumerGroupTargetAssignmentMetadata", key, None),
         *(metadata for _, _, metadata in of_members),
         *(regular_expression(group_id, regex, None) for regex in regexes),
-        Record("ConsumerGroupPartitionMetadata", key, None),
-        Record("ConsumerGroupMetadata", key, None),
+        GroupRecord("ConsumerGroupPartitionMetadata", key, None),
+        GroupRecord("ConsumerGroupMetadata", key, None),
     ]
 
 

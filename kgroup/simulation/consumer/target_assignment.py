@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from kgroup.assignor.base import Assignment, Topic
+from kgroup.assignor.base import Assignment, TopicMetadata
 from kgroup.assignor.java.java_hash import hash_order
 from kgroup.assignor.server.server import ServerGroup, capacity_for
 from kgroup.assignor.spec import GroupSpec, MemberSpec
@@ -32,7 +32,7 @@ from kgroup.simulation.consumer.topic_image import TopicImage
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Reconciliation:
     """What a member is to be reconciled to, and what is known about its way.
 
     Attributes:
@@ -62,21 +62,21 @@ class Way:
         return self.owned is None or not self.owned.isdisjoint(partitions)
 
 
-def _when_stable(member: ConsumerMember, way: Way) -> ConsumerMember:
+def _when_stable(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     """Take the next target; of the same one, drop what it does not subscribe to any more."""
     if member.epoch != way.epoch:
         return _next(member, way)
     return _unsubscribed(member, way) if way.is_new else member
 
 
-def _when_unrevoked(member: ConsumerMember, way: Way) -> ConsumerMember:
+def _when_unrevoked(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     """Go on when it has given up what it was told to; until then there may only be more of it."""
     if not way.still_has(member.revoking):
         return _next(member, way)
     return _unsubscribed(member, way) if way.is_new else member
 
 
-def _next(member: ConsumerMember, way: Way) -> ConsumerMember:
+def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     """Give up what it shall not have, then take what nobody has any more of the rest.
 
     Kafka: `computeNextAssignment`.
@@ -94,7 +94,7 @@ def _next(member: ConsumerMember, way: Way) -> ConsumerMember:
     return member.moved(state, way.epoch, kept | dict.fromkeys(free, way.epoch), {})
 
 
-def _unsubscribed(member: ConsumerMember, way: Way) -> ConsumerMember:
+def _unsubscribed(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     """Have it give up what it does not subscribe to any more (`updateCurrentAssignment`)."""
     assigned = {each: since for each, since in member.assigned.items() if way.wants(each)}
     # a member that subscribes to nothing is written anew in any case, as Kafka does
@@ -109,7 +109,7 @@ def _unsubscribed(member: ConsumerMember, way: Way) -> ConsumerMember:
     return replace(member, previous_epoch=member.epoch, assigned=assigned)
 
 
-TABLE: Mapping[MemberState, Callable[[ConsumerMember, Way], ConsumerMember]] = {
+TABLE: Mapping[MemberState, Callable[[ConsumerMember, Reconciliation], ConsumerMember]] = {
     MemberState.STABLE: _when_stable,
     MemberState.UNREVOKED_PARTITIONS: _when_unrevoked,
     MemberState.UNRELEASED_PARTITIONS: _next,
@@ -157,7 +157,7 @@ def target_assignments(
             )
             for member_id, member in members.items()
         ),
-        {each.name: Topic(each.partitions, each.racks) for each in topics},
+        {each.name: TopicMetadata(each.partitions, each.racks) for each in topics},
         "consumer",
         topic_ids={name: uuid_bytes(topic_id) for topic_id, name in names.items()},
     )

@@ -21,7 +21,7 @@ from kgroup.simulation.consumer.message import (
 )
 
 
-class Refusal(Exception):  # noqa: N818 -- no error of the program
+class RequestRefused(Exception):  # noqa: N818 -- no error of the program
     """A request is refused."""
 
     def __init__(self, code: ErrorCode) -> None:
@@ -42,22 +42,22 @@ def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -
         or (epoch == PAUSE_EPOCH and request.instance_id is None)
         or epoch < PAUSE_EPOCH
     ):
-        raise Refusal(ErrorCode.INVALID_REQUEST)
+        raise RequestRefused(ErrorCode.INVALID_REQUEST)
     if request.assignor is not None and request.assignor not in assignors:
-        raise Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR)
+        raise RequestRefused(ErrorCode.UNSUPPORTED_ASSIGNOR)
 
 
 def known_group(groups: Mapping[str, ConsumerGroup], group_id: str) -> ConsumerGroup:
     """Return a group that must be there."""
     if (group := groups.get(group_id)) is None:
-        raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND)
+        raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
     return group
 
 
 def check_size(group: ConsumerGroup, member_id: str, max_size: int) -> None:
     """Let nobody new into a group that is full (`throwIfConsumerGroupIsFull`)."""
     if len(group.members) >= max_size and member_id not in group.members:
-        raise Refusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        raise RequestRefused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None:
@@ -69,7 +69,7 @@ def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None
     epoch = request.member_epoch
     missed = epoch == member.previous_epoch and member.owns_all(request.owned)
     if epoch > member.epoch or (epoch < member.epoch and not missed):
-        raise Refusal(ErrorCode.FENCED_MEMBER_EPOCH)
+        raise RequestRefused(ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 def check_regex(regex: str) -> None:
@@ -77,13 +77,13 @@ def check_regex(regex: str) -> None:
     try:
         parse_regex(regex)
     except ValueError:
-        raise Refusal(ErrorCode.INVALID_REGULAR_EXPRESSION) from None
+        raise RequestRefused(ErrorCode.INVALID_REGULAR_EXPRESSION) from None
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
     """Return a member that must be there."""
     if (member := group.members.get(member_id)) is None:
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        raise RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID)
     return member
 
 
@@ -113,7 +113,7 @@ def own_member(group: ConsumerGroup, request: FromMember) -> ConsumerMember:
         return known_member(group, request.member_id)
     member = static_member(group, request.instance_id)
     if member is None:
-        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        raise RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID)
     if member.member_id != request.member_id:
-        raise Refusal(ErrorCode.FENCED_INSTANCE_ID)
+        raise RequestRefused(ErrorCode.FENCED_INSTANCE_ID)
     return member

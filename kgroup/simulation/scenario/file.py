@@ -15,9 +15,9 @@ from kgroup.simulation.rules import (
     COOPERATIVE,
     NEWEST,
     STATIC_MEMBERS,
+    BrokerSettings,
     ConsumerSettings,
     MigrationPolicy,
-    Settings,
     Version,
 )
 from kgroup.simulation.scenario.member_reader import (
@@ -39,7 +39,7 @@ from kgroup.simulation.scenario.scenario import (
     Step,
     last_ms,
 )
-from kgroup.simulation.scenario.toml_table import Table, read_toml
+from kgroup.simulation.scenario.toml_table import TomlTable, read_toml
 from kgroup.simulation.world import OPERATOR
 from kgroup.simulation.zookeeper.cluster import ZOOKEEPER
 
@@ -49,24 +49,27 @@ _OF_EVERY_VERSION = ("count", "delay", "failover")
 _TICK = "tickTime"
 _PROTOCOLS = ("kafka", "zookeeper")
 _ON_ZOOKEEPER: Version = (0, 8, 2)
-_BROKER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
-    "group.min.session.timeout.ms": ("min_session_timeout_ms", Table.duration),
-    "group.max.session.timeout.ms": ("max_session_timeout_ms", Table.duration),
-    "group.initial.rebalance.delay.ms": ("initial_rebalance_delay_ms", Table.duration),
-    "group.max.size": ("max_size", Table.number),
-    "offset.metadata.max.bytes": ("offset_metadata_max_size", Table.number),
-    "offsets.retention.ms": ("offsets_retention_ms", Table.duration),
-    "offsets.retention.check.interval.ms": ("offsets_retention_check_interval_ms", Table.interval),
+_BROKER: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
+    "group.min.session.timeout.ms": ("min_session_timeout_ms", TomlTable.duration),
+    "group.max.session.timeout.ms": ("max_session_timeout_ms", TomlTable.duration),
+    "group.initial.rebalance.delay.ms": ("initial_rebalance_delay_ms", TomlTable.duration),
+    "group.max.size": ("max_size", TomlTable.number),
+    "offset.metadata.max.bytes": ("offset_metadata_max_size", TomlTable.number),
+    "offsets.retention.ms": ("offsets_retention_ms", TomlTable.duration),
+    "offsets.retention.check.interval.ms": (
+        "offsets_retention_check_interval_ms",
+        TomlTable.interval,
+    ),
 }
 """Settings of brokers: the field, and how it is read."""
 
-_CONSUMER_GROUPS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
-    "group.consumer.session.timeout.ms": ("session_timeout_ms", Table.interval),
-    "group.consumer.heartbeat.interval.ms": ("heartbeat_interval_ms", Table.interval),
-    "group.consumer.max.size": ("max_size", Table.number),
-    "group.consumer.assignors": ("assignors", Table.texts),
-    "group.consumer.assignment.interval.ms": ("assignment_interval_ms", Table.duration),
-    "group.consumer.regex.refresh.interval.ms": ("regex_refresh_interval_ms", Table.interval),
+_CONSUMER_GROUPS: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
+    "group.consumer.session.timeout.ms": ("session_timeout_ms", TomlTable.interval),
+    "group.consumer.heartbeat.interval.ms": ("heartbeat_interval_ms", TomlTable.interval),
+    "group.consumer.max.size": ("max_size", TomlTable.number),
+    "group.consumer.assignors": ("assignors", TomlTable.texts),
+    "group.consumer.assignment.interval.ms": ("assignment_interval_ms", TomlTable.duration),
+    "group.consumer.regex.refresh.interval.ms": ("regex_refresh_interval_ms", TomlTable.interval),
     "group.consumer.migration.policy": (
         "migration_policy",
         lambda table, name: MigrationPolicy(table.choice(name, list(MigrationPolicy))),
@@ -166,7 +169,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
         top.duration("duration", done_ms + QUIET_MS),
         _title(top, there),
         top.text("about").strip() if "about" in top else None,
-        Settings() if is_zookeeper else _settings(brokers, version),
+        BrokerSettings() if is_zookeeper else _settings(brokers, version),
         ConsumerSettings() if is_zookeeper else _consumer_settings(brokers, version),
         count,
         top.fraction("rate", 10),
@@ -181,7 +184,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
     return _watched(scenario, there, done_ms) if "duration" not in top else scenario
 
 
-def _read_tables(text: str, file: str) -> tuple[Table, Mapping[str, list[Table]]]:
+def _read_tables(text: str, file: str) -> tuple[TomlTable, Mapping[str, list[TomlTable]]]:
     """Read the tables of a file, which must be known ones."""
     top, arrays = read_toml(text, file)
     for name in arrays:
@@ -202,7 +205,7 @@ def _watched(scenario: Scenario, there: Scenario | None, done_ms: int) -> Scenar
     return replace(scenario, duration_ms=watched_ms)
 
 
-def _title(top: Table, there: Scenario | None) -> str | None:
+def _title(top: TomlTable, there: Scenario | None) -> str | None:
     """Return the title, which names the group that was there, if one was."""
     title = top.text("title") if "title" in top else None
     if there is None:
@@ -210,7 +213,7 @@ def _title(top: Table, there: Scenario | None) -> str | None:
     return there.title if title is None else f"Group {shown_id(there.group_id)}: {title}"
 
 
-def _check_addition(top: Table, arrays: Mapping[str, list[Table]]) -> None:
+def _check_addition(top: TomlTable, arrays: Mapping[str, list[TomlTable]]) -> None:
     """Refuse what a file cannot say of a group that is there."""
     for field in ("group", "protocol"):
         if field in top:
@@ -220,7 +223,7 @@ def _check_addition(top: Table, arrays: Mapping[str, list[Table]]) -> None:
         raise top.error("members", expected, "none")
 
 
-def _of_version(there: Scenario, version: Version, top: Table) -> Scenario:
+def _of_version(there: Scenario, version: Version, top: TomlTable) -> Scenario:
     """Have a group that is there run with a version of Kafka, which must know what it does."""
     configs = [each.config for each in there.members.values()]
     needed = {
@@ -242,8 +245,8 @@ def _of_version(there: Scenario, version: Version, top: Table) -> Scenario:
 
 
 def _read_members(
-    top: Table,
-    arrays: Mapping[str, list[Table]],
+    top: TomlTable,
+    arrays: Mapping[str, list[TomlTable]],
     reader: MemberReader[P],
     members: dict[str, P],
     topics: dict[str, int],
@@ -270,7 +273,7 @@ def _read_members(
     return steps
 
 
-def _check_time(table: Table, field: str, time_ms: int, end_ms: int) -> None:
+def _check_time(table: TomlTable, field: str, time_ms: int, end_ms: int) -> None:
     """Refuse what would happen behind the end."""
     if time_ms > end_ms:
         field = field if table.duration(field) > end_ms else "every"
@@ -278,14 +281,14 @@ def _check_time(table: Table, field: str, time_ms: int, end_ms: int) -> None:
         raise table.error(field, expected, f"{time_ms} ms")
 
 
-def _zookeeper_version(top: Table) -> Version:
+def _zookeeper_version(top: TomlTable) -> Version:
     text = top.text("version", "0.8.2")
     if text not in ("0.8.2", "0.8.2.1", "0.8.2.2"):
         raise top.error("version", "0.8.2, as protocol is zookeeper", text)
     return _ON_ZOOKEEPER
 
 
-def _topics(table: Table, there: Mapping[str, int]) -> dict[str, int]:
+def _topics(table: TomlTable, there: Mapping[str, int]) -> dict[str, int]:
     """Read topics, and add them to those that are there already."""
     topics = dict(there)
     for name in table.data:
@@ -295,12 +298,12 @@ def _topics(table: Table, there: Mapping[str, int]) -> dict[str, int]:
     return topics
 
 
-def _settings(table: Table, version: Version) -> Settings:
+def _settings(table: TomlTable, version: Version) -> BrokerSettings:
     given = {field: read(table, name) for name, (field, read) in _BROKER.items() if name in table}
-    return replace(Settings.of(version), **given)
+    return replace(BrokerSettings.of(version), **given)
 
 
-def _consumer_settings(table: Table, version: Version) -> ConsumerSettings:
+def _consumer_settings(table: TomlTable, version: Version) -> ConsumerSettings:
     given = {}
     for name, (field, read) in _CONSUMER_GROUPS.items():
         if name in table:
@@ -314,7 +317,7 @@ def _consumer_settings(table: Table, version: Version) -> ConsumerSettings:
     return ConsumerSettings(**given)
 
 
-def _delay(table: Table) -> tuple[int, int]:
+def _delay(table: TomlTable) -> tuple[int, int]:
     """Read how long messages take; in no time a client that is refused would ask for ever."""
     value = table.data.get("delay")
     if not isinstance(value, list):
@@ -326,7 +329,7 @@ def _delay(table: Table) -> tuple[int, int]:
 
 
 def _members(
-    table: Table, reader: MemberReader[P], topics: Mapping[str, int]
+    table: TomlTable, reader: MemberReader[P], topics: Mapping[str, int]
 ) -> list[tuple[str, P, int | None]]:
     """Read a table of one member, or of several that are alike: name, plan, when it starts."""
     table.only(reader.fields)
@@ -351,7 +354,7 @@ def _members(
 
 
 def _steps(
-    table: Table,
+    table: TomlTable,
     reader: MemberReader[P],
     members: Mapping[str, P],
     topics: dict[str, int],
@@ -408,7 +411,7 @@ def _value(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _about_topic(table: Table, step: Step, topics: dict[str, int]) -> Step:
+def _about_topic(table: TomlTable, step: Step, topics: dict[str, int]) -> Step:
     topic = table.legal_name("topic", table.text("topic"))
     before = topics.get(topic)
     if (step.action is Action.ADD_TOPIC) is (before is not None):

@@ -10,13 +10,19 @@ from typing import Any, Generic, TypeVar
 from kgroup.model.pattern import parse_regex
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.protocol.zookeeper.topic_filter import parse_filter
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.rules import CONSUMER_PROTOCOL, COOPERATIVE, NEWEST, STATIC_MEMBERS, Version
-from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, KeptIn, MemberPlan, Paused
-from kgroup.simulation.scenario.toml_table import Table
+from kgroup.simulation.scenario.scenario import (
+    Action,
+    KeptIn,
+    MemberPlan,
+    Paused,
+    ZookeeperMemberPlan,
+)
+from kgroup.simulation.scenario.toml_table import TomlTable
 from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 
-P = TypeVar("P", bound=MemberPlan | ConnectorPlan)
+P = TypeVar("P", bound=MemberPlan | ZookeeperMemberPlan)
 
 
 class MemberReader(ABC, Generic[P]):
@@ -35,11 +41,11 @@ class MemberReader(ABC, Generic[P]):
     actions: Collection[Action]
 
     @abstractmethod
-    def read(self, table: Table, name: str) -> P:
+    def read(self, table: TomlTable, name: str) -> P:
         """Read how a member starts."""
 
     @abstractmethod
-    def numbered(self, table: Table, plan: P, name: str, number: str) -> P:
+    def numbered(self, table: TomlTable, plan: P, name: str, number: str) -> P:
         """Make one of several alike of a plan; the number is "" of one alone."""
 
     @abstractmethod
@@ -47,15 +53,15 @@ class MemberReader(ABC, Generic[P]):
         """Return the topics that a member names."""
 
     @abstractmethod
-    def changed(self, table: Table, plan: P) -> P:
+    def changed(self, table: TomlTable, plan: P) -> P:
         """Configure a member anew by a step's `set`; what is not named stays."""
 
     @abstractmethod
-    def completed(self, common: Table, table: Table) -> Table:
+    def completed(self, common: TomlTable, table: TomlTable) -> TomlTable:
         """Give a member the fields of all members that it does not have itself."""
 
 
-def read_version(table: Table, default: Version) -> Version:
+def read_version(table: TomlTable, default: Version) -> Version:
     """Read the field `version`: one from (1, 1) to the newest.
 
     Raises:
@@ -84,16 +90,16 @@ _CLASSES = {
     )
 }
 
-_CONSUMER: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
-    "session.timeout.ms": ("session_timeout_ms", Table.interval),
-    "heartbeat.interval.ms": ("heartbeat_interval_ms", Table.interval),
-    "max.poll.interval.ms": ("max_poll_interval_ms", Table.interval),
-    "auto.commit.interval.ms": ("auto_commit_interval_ms", Table.interval),
-    "metadata.max.age.ms": ("metadata_max_age_ms", Table.interval),
-    "retry.backoff.ms": ("retry_backoff_ms", Table.interval),
-    "client.rack": ("rack", Table.text),
-    "client.id": ("client_id", Table.text),
-    "group.remote.assignor": ("remote_assignor", Table.text),
+_CONSUMER: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
+    "session.timeout.ms": ("session_timeout_ms", TomlTable.interval),
+    "heartbeat.interval.ms": ("heartbeat_interval_ms", TomlTable.interval),
+    "max.poll.interval.ms": ("max_poll_interval_ms", TomlTable.interval),
+    "auto.commit.interval.ms": ("auto_commit_interval_ms", TomlTable.interval),
+    "metadata.max.age.ms": ("metadata_max_age_ms", TomlTable.interval),
+    "retry.backoff.ms": ("retry_backoff_ms", TomlTable.interval),
+    "client.rack": ("rack", TomlTable.text),
+    "client.id": ("client_id", TomlTable.text),
+    "group.remote.assignor": ("remote_assignor", TomlTable.text),
 }
 """Settings of consumers: the field, and how it is read."""
 
@@ -143,7 +149,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         self._group_id = group_id
         self._version = version
 
-    def read(self, table: Table, name: str) -> MemberPlan:
+    def read(self, table: TomlTable, name: str) -> MemberPlan:
         """Read how a member starts."""
         version = read_version(table, self._version)
         given = {
@@ -169,7 +175,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         given.setdefault("client_id", name)
         if version < _SESSION_45_S:
             given.setdefault("session_timeout_ms", 10_000)
-        config = ClientConfig(
+        config = ConsumerConfig(
             group_id=self._group_id,
             strategies=strategies,
             enable_auto_commit=table.flag("enable.auto.commit", default=True),
@@ -191,7 +197,7 @@ class JavaMembers(MemberReader[MemberPlan]):
             KeptIn(table.choice("offsets", list(KeptIn), KeptIn.KAFKA)),
         )
 
-    def numbered(self, table: Table, plan: MemberPlan, name: str, number: str) -> MemberPlan:
+    def numbered(self, table: TomlTable, plan: MemberPlan, name: str, number: str) -> MemberPlan:
         """Make one of several alike of a plan."""
         instance_id = plan.config.instance_id
         config = replace(
@@ -205,7 +211,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         """Return the topics that a member names."""
         return plan.config.topics
 
-    def changed(self, table: Table, plan: MemberPlan) -> MemberPlan:
+    def changed(self, table: TomlTable, plan: MemberPlan) -> MemberPlan:
         """Configure a member anew; what is not named stays."""
         changes = table.table("set")
         known = {*_CONSUMER, *_OTHER, "topics", "processing", "offsets"}
@@ -235,7 +241,7 @@ class JavaMembers(MemberReader[MemberPlan]):
             offsets=KeptIn(changes.choice("offsets", list(KeptIn), plan.offsets)),
         )
 
-    def completed(self, common: Table, table: Table) -> Table:
+    def completed(self, common: TomlTable, table: TomlTable) -> TomlTable:
         """Give a member the fields of all members that it does not have itself."""
         own = table.data
         named = {name: value for name, value in common.data.items() if name not in own}
@@ -248,7 +254,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         return table.with_others(common, named)
 
 
-def _strategies(table: Table, version: Version) -> tuple[str, ...]:
+def _strategies(table: TomlTable, version: Version) -> tuple[str, ...]:
     name = "partition.assignment.strategy"
     default = ("range", "cooperative-sticky") if version >= _SESSION_45_S else ("range",)
     found = table.texts(name, default)
@@ -264,7 +270,7 @@ def _strategies(table: Table, version: Version) -> tuple[str, ...]:
     return words
 
 
-def _protocol(table: Table, member: Table, version: Version, default: str) -> str:
+def _protocol(table: TomlTable, member: TomlTable, version: Version, default: str) -> str:
     """Read `group.protocol`, and see that nothing is said that the other one has only."""
     protocol = table.choice("group.protocol", tuple(_ONLY), default)
     if protocol == "consumer" and version < CONSUMER_PROTOCOL:
@@ -276,7 +282,7 @@ def _protocol(table: Table, member: Table, version: Version, default: str) -> st
     return protocol
 
 
-def _pattern(table: Table, name: str) -> Callable[[str], bool]:
+def _pattern(table: TomlTable, name: str) -> Callable[[str], bool]:
     text = table.text(name)
     try:
         pattern = parse_regex(text)
@@ -287,12 +293,12 @@ def _pattern(table: Table, name: str) -> Callable[[str], bool]:
 
 _MOST_STREAMS = 1_000
 
-_SETTINGS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
-    "zookeeper.session.timeout.ms": ("session_timeout_ms", Table.interval),
-    "rebalance.backoff.ms": ("rebalance_backoff_ms", Table.interval),
-    "rebalance.max.retries": ("rebalance_max_retries", Table.number),
+_SETTINGS: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
+    "zookeeper.session.timeout.ms": ("session_timeout_ms", TomlTable.interval),
+    "rebalance.backoff.ms": ("rebalance_backoff_ms", TomlTable.interval),
+    "rebalance.max.retries": ("rebalance_max_retries", TomlTable.number),
     "auto.commit.enable": ("auto_commit", lambda table, name: table.flag(name, default=True)),
-    "auto.commit.interval.ms": ("auto_commit_interval_ms", Table.interval),
+    "auto.commit.interval.ms": ("auto_commit_interval_ms", TomlTable.interval),
     "auto.offset.reset": ("reset", lambda table, name: table.choice(name, ("largest", "smallest"))),
     "partition.assignment.strategy": (
         "strategy",
@@ -300,12 +306,12 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[Table, str], Any]]] = {
     ),
     "num.consumer.fetchers": ("fetchers", lambda table, name: table.number(name, least=1)),
     "queued.max.message.chunks": ("queued_chunks", lambda table, name: table.number(name, least=1)),
-    "fetch.wait.max.ms": ("fetch_wait_max_ms", Table.interval),
-    "refresh.leader.backoff.ms": ("refresh_leader_backoff_ms", Table.interval),
+    "fetch.wait.max.ms": ("fetch_wait_max_ms", TomlTable.interval),
+    "refresh.leader.backoff.ms": ("refresh_leader_backoff_ms", TomlTable.interval),
     "offsets.storage": ("storage", lambda table, name: table.choice(name, ("zookeeper", "kafka"))),
     "dual.commit.enabled": ("dual_commit", lambda table, name: table.flag(name, default=True)),
-    "offsets.channel.backoff.ms": ("offsets_channel_backoff_ms", Table.interval),
-    "offsets.commit.max.retries": ("offsets_commit_max_retries", Table.number),
+    "offsets.channel.backoff.ms": ("offsets_channel_backoff_ms", TomlTable.interval),
+    "offsets.commit.max.retries": ("offsets_commit_max_retries", TomlTable.number),
 }
 """Settings of consumers: the field, and how it is read."""
 
@@ -327,7 +333,7 @@ ZOOKEEPER_MEMBER_FIELDS: Mapping[str, str] = {
 _LISTS = {"whitelist": SubscriptionPattern.WHITE_LIST, "blacklist": SubscriptionPattern.BLACK_LIST}
 
 
-class ZookeeperMembers(MemberReader[ConnectorPlan]):
+class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
     """Reads consumers of Kafka 0.8.2.
 
     Args:
@@ -346,7 +352,7 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
 
-    def read(self, table: Table, name: str) -> ConnectorPlan:
+    def read(self, table: TomlTable, name: str) -> ZookeeperMemberPlan:
         """Read how a member starts."""
         del name
         told = [each for each in ("topics", *_LISTS) if each in table]
@@ -360,9 +366,11 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
             config = replace(
                 config, consumer_id=table.legal_name("consumer.id", table.text("consumer.id"))
             )
-        return ConnectorPlan(config, table.duration("processing", 50))
+        return ZookeeperMemberPlan(config, table.duration("processing", 50))
 
-    def numbered(self, table: Table, plan: ConnectorPlan, name: str, number: str) -> ConnectorPlan:
+    def numbered(
+        self, table: TomlTable, plan: ZookeeperMemberPlan, name: str, number: str
+    ) -> ZookeeperMemberPlan:
         """Make one of several alike of a plan."""
         del table, name
         consumer_id = plan.config.consumer_id
@@ -370,12 +378,12 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
             return plan
         return replace(plan, config=replace(plan.config, consumer_id=consumer_id + number))
 
-    def topics(self, plan: ConnectorPlan) -> tuple[str, ...]:
+    def topics(self, plan: ZookeeperMemberPlan) -> tuple[str, ...]:
         """Return the topics that a member names."""
         registration = plan.config.registration
         return tuple(registration.subscription) if registration.is_static else ()
 
-    def changed(self, table: Table, plan: ConnectorPlan) -> ConnectorPlan:
+    def changed(self, table: TomlTable, plan: ZookeeperMemberPlan) -> ZookeeperMemberPlan:
         """Configure a member anew; what is not named stays."""
         changes = table.table("set")
         changes.only([*_SETTINGS, "topics", *_LISTS, "streams", "processing"])
@@ -389,7 +397,7 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
             plan, config=config, processing_ms=changes.duration("processing", plan.processing_ms)
         )
 
-    def completed(self, common: Table, table: Table) -> Table:
+    def completed(self, common: TomlTable, table: TomlTable) -> TomlTable:
         """Give a member the fields of all members that it does not have itself."""
         own = table.data
         named = {name: value for name, value in common.data.items() if name not in own}
@@ -399,11 +407,11 @@ class ZookeeperMembers(MemberReader[ConnectorPlan]):
         return table.with_others(common, named)
 
 
-def _settings(table: Table) -> dict[str, Any]:
+def _settings(table: TomlTable) -> dict[str, Any]:
     return {field: read(table, name) for name, (field, read) in _SETTINGS.items() if name in table}
 
 
-def _registration(table: Table) -> Registration:
+def _registration(table: TomlTable) -> Registration:
     count = table.number("streams", 1, 1, _MOST_STREAMS)
     for name, pattern in _LISTS.items():
         if name in table:

@@ -14,9 +14,9 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kgroup.assignor.base import AssignorError
 from kgroup.model.group import GroupState
-from kgroup.simulation.client.application import Consumer, Habits
+from kgroup.simulation.client.application import ApplicationSettings, Consumer
 from kgroup.simulation.client.config import Joined
-from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.cluster import SimulatedCluster
 from kgroup.simulation.message import (
     CommittedPartition,
     FetchAnswer,
@@ -28,12 +28,12 @@ from kgroup.simulation.message import (
 )
 from kgroup.simulation.scenario.scenario import (
     Action,
-    ConnectorPlan,
     KeptIn,
     MemberPlan,
     Paused,
     Scenario,
     Step,
+    ZookeeperMemberPlan,
     last_ms,
 )
 from kgroup.simulation.scenario.start import joined, write_offsets, write_start
@@ -41,7 +41,7 @@ from kgroup.simulation.timeline import Simulation
 from kgroup.simulation.world import OPERATOR, World
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registered
-from kgroup.simulation.zookeeper.connector import Connector
+from kgroup.simulation.zookeeper.consumer import ZookeeperConsumer
 
 
 class _Member(Protocol):
@@ -287,7 +287,7 @@ class CoordinatorStage(Stage[Consumer]):
     """
 
     def __init__(self, scenario: Scenario, random: Random) -> None:
-        self.cluster = Cluster(
+        self.cluster = SimulatedCluster(
             scenario.group_id,
             scenario.settings,
             scenario.consumer_settings,
@@ -335,7 +335,7 @@ class CoordinatorStage(Stage[Consumer]):
         plan = self._plans[name]
         store = None if plan.offsets is KeptIn.KAFKA else self._store
         takes_later = plan.offsets is KeptIn.BOTH
-        habits = Habits(plan.processing_ms, plan.auto_offset_reset, store, takes_later)
+        habits = ApplicationSettings(plan.processing_ms, plan.auto_offset_reset, store, takes_later)
         self._running[name] = Consumer(
             name, plan.config, habits, self.cluster, self._poison, stands
         )
@@ -407,7 +407,7 @@ class CoordinatorStage(Stage[Consumer]):
         self.cluster.start_broker(broker)
 
 
-class ZookeeperStage(Stage[Connector]):
+class ZookeeperStage(Stage[ZookeeperConsumer]):
     """Brokers, ZooKeeper, and consumers that find each other there.
 
     Args:
@@ -428,7 +428,7 @@ class ZookeeperStage(Stage[Connector]):
             scenario.delay_ms,
             random,
         )
-        self._plans: dict[str, ConnectorPlan] = dict(scenario.connectors)
+        self._plans: dict[str, ZookeeperMemberPlan] = dict(scenario.connectors)
         super().__init__(scenario, random, self.cluster)
         if (start := scenario.start) is not None:
             there = [scenario.connectors[name].config for name in start.members]
@@ -437,7 +437,7 @@ class ZookeeperStage(Stage[Connector]):
                 self._run(name, Registered(member.member_id, member.threads, start.offsets))
         self.schedule(scenario.steps)
 
-    def _rests(self, members: list[Connector]) -> bool:
+    def _rests(self, members: list[ZookeeperConsumer]) -> bool:
         """Tell whether they are registered, and each has what is theirs and fetches it."""
         registered = self.cluster.registered()
         if not self.cluster.is_resting or registered.keys() != {e.consumer_id for e in members}:
@@ -449,22 +449,22 @@ class ZookeeperStage(Stage[Connector]):
 
     def _run(self, name: str, registered: Registered | None = None) -> None:
         plan = self._plans[name]
-        self._running[name] = Connector(
+        self._running[name] = ZookeeperConsumer(
             name, plan.config, plan.processing_ms, self.cluster, self._poison, registered
         )
 
     def _configure(self, step: Step) -> None:
         assert step.member is not None
-        if isinstance(step.plan, ConnectorPlan):
+        if isinstance(step.plan, ZookeeperMemberPlan):
             self._plans[step.member] = step.plan
 
-    def _commit(self, member: Connector, step: Step) -> None:
+    def _commit(self, member: ZookeeperConsumer, step: Step) -> None:
         member.commit()
 
     def _set_partitions(self, topic: str, count: int) -> None:
         self.cluster.set_partitions({topic: count})
 
-    def _disconnect(self, member: Connector, duration_ms: int) -> None:
+    def _disconnect(self, member: ZookeeperConsumer, duration_ms: int) -> None:
         member.cut(duration_ms)
 
     def _is_up(self, broker: int) -> bool:
@@ -504,7 +504,7 @@ def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simula
     return stage.timeline.end(scenario.title, scenario.about, seed, is_at_rest=stage.is_settled)
 
 
-class Part(NamedTuple):
+class ScenarioPart(NamedTuple):
     """What happens in a part of a scenario; `at_ms` of its steps counts from its begin.
 
     Attributes:
@@ -517,7 +517,7 @@ class Part(NamedTuple):
 
 
 def play_parts(
-    scenario: Scenario, seed: int, parts: Iterable[Part], patience_ms: int
+    scenario: Scenario, seed: int, parts: Iterable[ScenarioPart], patience_ms: int
 ) -> tuple[Simulation, ...]:
     """Play the parts of a scenario one after another, each with steps until the group rests.
 

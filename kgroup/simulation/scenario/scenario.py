@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kgroup.model.group import MemberState
-from kgroup.simulation.client.config import ClientConfig
+from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.message import TopicPartition
-from kgroup.simulation.rules import ConsumerSettings, Settings
+from kgroup.simulation.rules import BrokerSettings, ConsumerSettings
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.word import Word
 
@@ -60,7 +60,7 @@ class KeptIn(Word):
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorPlan:
+class ZookeeperMemberPlan:
     """A consumer that lives on ZooKeeper, as it is when it starts.
 
     Attributes:
@@ -83,7 +83,7 @@ class MemberPlan:
         offsets: where they are kept; it commits to Kafka too, if it is configured so.
     """
 
-    config: ClientConfig
+    config: ConsumerConfig
     processing_ms: int = 500
     auto_offset_reset: str = "latest"
     offsets: KeptIn = KeptIn.KAFKA
@@ -109,7 +109,7 @@ class Step:
     action: Action
     member: str | None = None
     for_ms: int | None = None
-    plan: MemberPlan | ConnectorPlan | None = None
+    plan: MemberPlan | ZookeeperMemberPlan | None = None
     paused: Paused = Paused.PROCESS
     generation_id: int | None = None
     topic: str | None = None
@@ -151,7 +151,7 @@ class StartMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class InitialGroup:
     """A group that is there already when a scenario begins; a classic one is stable, or empty.
 
     One on ZooKeeper has members, offsets and ends, and nothing else of this.
@@ -214,7 +214,7 @@ class Scenario:
     duration_ms: int
     title: str | None = None
     about: str | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: BrokerSettings = field(default_factory=BrokerSettings)
     consumer_settings: ConsumerSettings = field(default_factory=ConsumerSettings)
     brokers: int = 3
     rate: float = 10
@@ -222,8 +222,8 @@ class Scenario:
     load_ms: int = 200
     failover_ms: int = 9_000
     jitter_ms: int = 0
-    start: Start | None = None
-    connectors: Mapping[str, ConnectorPlan] = field(default_factory=dict)
+    start: InitialGroup | None = None
+    connectors: Mapping[str, ZookeeperMemberPlan] = field(default_factory=dict)
     tick_ms: int = 2_000
 
     @property

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kgroup.assignor.spec import MemberSpec
 from kgroup.model.pattern import parse_regex
-from kgroup.simulation.client.config import ClientConfig, Joined
-from kgroup.simulation.cluster import Cluster
+from kgroup.simulation.client.config import ConsumerConfig, Joined
+from kgroup.simulation.cluster import SimulatedCluster
 from kgroup.simulation.consumer import record as record_of
 from kgroup.simulation.consumer.member import ConsumerMember
-from kgroup.simulation.consumer.record import Record
+from kgroup.simulation.consumer.record import GroupRecord
 from kgroup.simulation.message import CONSUMER
-from kgroup.simulation.scenario.scenario import Scenario, Start
+from kgroup.simulation.scenario.scenario import InitialGroup, Scenario
 from kgroup.simulation.subscription import encode_assignment, encode_subscription
 from kgroup.simulation.world import World
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
 
 
-def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
+def write_start(cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup) -> None:
     """Write what the coordinator would have written: the group, and its commits."""
     _write_logs(cluster, start)
     cluster.names.update({each.member_id: name for name, each in start.members.items()})
@@ -39,7 +39,7 @@ def write_start(cluster: Cluster, scenario: Scenario, start: Start) -> None:
         cluster.append(*record)
 
 
-def _write_logs(world: World, start: Start) -> None:
+def _write_logs(world: World, start: InitialGroup) -> None:
     """Have partitions begin with what is in them, which was read as far as it is committed."""
     world.logs.ends.update(start.ends)
     for partition in start.offsets.keys() | start.stored.keys():
@@ -48,7 +48,7 @@ def _write_logs(world: World, start: Start) -> None:
 
 
 def write_offsets(
-    cluster: ZookeeperCluster, start: Start, configs: Iterable[ZookeeperConfig]
+    cluster: ZookeeperCluster, start: InitialGroup, configs: Iterable[ZookeeperConfig]
 ) -> None:
     """Write what consumers on ZooKeeper would have committed, to where they commit."""
     _write_logs(cluster, start)
@@ -61,7 +61,9 @@ def write_offsets(
             cluster.server.write(path, str(offset))
 
 
-def _classic_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterator[Record]:
+def _classic_group(
+    cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup
+) -> Iterator[GroupRecord]:
     members = []
     for name, member in start.members.items():
         config = scenario.members[name].config
@@ -85,10 +87,10 @@ def _classic_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterat
         "currentStateTimestamp": 0,
         "members": members,
     }
-    yield Record("GroupMetadata", {"group": scenario.group_id}, value)
+    yield GroupRecord("GroupMetadata", {"group": scenario.group_id}, value)
 
 
-def _subscription(scenario: Scenario, start: Start, name: str, strategy: str) -> bytes:
+def _subscription(scenario: Scenario, start: InitialGroup, name: str, strategy: str) -> bytes:
     """Say what a member has told of itself with a strategy of the classic protocol."""
     member, config = start.members[name], scenario.members[name].config
     spec = MemberSpec(
@@ -104,7 +106,9 @@ def _subscription(scenario: Scenario, start: Start, name: str, strategy: str) ->
     return encode_subscription(spec, strategy)
 
 
-def _consumer_group(cluster: Cluster, scenario: Scenario, start: Start) -> Iterator[Record]:
+def _consumer_group(
+    cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup
+) -> Iterator[GroupRecord]:
     group_id = scenario.group_id
     ids = {each.name: each.topic_id for each in cluster.topics}
     members = [_consumer_member(scenario, start, name, ids) for name in start.members]
@@ -128,7 +132,7 @@ def _consumer_group(cluster: Cluster, scenario: Scenario, start: Start) -> Itera
 
 
 def _consumer_member(
-    scenario: Scenario, start: Start, name: str, ids: Mapping[str, str]
+    scenario: Scenario, start: InitialGroup, name: str, ids: Mapping[str, str]
 ) -> ConsumerMember:
     member, config = start.members[name], scenario.members[name].config
     since = max(member.epoch, 0)
@@ -163,7 +167,7 @@ def _consumer_member(
     )
 
 
-def joined(cluster: Cluster, scenario: Scenario, start: Start, name: str) -> Joined:
+def joined(cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup, name: str) -> Joined:
     """Tell where a member stands."""
     member, config = start.members[name], scenario.members[name].config
     configs = (scenario.members[each].config for each in start.members)
@@ -184,7 +188,7 @@ def joined(cluster: Cluster, scenario: Scenario, start: Start, name: str) -> Joi
     )
 
 
-def _topics(config: ClientConfig, scenario: Scenario) -> tuple[str, ...]:
+def _topics(config: ConsumerConfig, scenario: Scenario) -> tuple[str, ...]:
     if config.pattern is None:
         return config.topics
     return tuple(filter(config.pattern, scenario.topics))

@@ -19,7 +19,7 @@ T = TypeVar("T")
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-class Table:
+class TomlTable:
     """One table.
 
     Args:
@@ -46,17 +46,17 @@ class Table:
         self._line = line
         self._file = file
         self._inner = inner
-        self._elsewhere: dict[str, Table] = {}
+        self._elsewhere: dict[str, TomlTable] = {}
         """Where fields stand that were taken from another table."""
 
     def __contains__(self, field: str) -> bool:
         return field in self.data
 
-    def with_data(self, data: Mapping[str, Any]) -> Table:
+    def with_data(self, data: Mapping[str, Any]) -> TomlTable:
         """Make a table that stands in the same place and has other fields."""
-        return Table(data, self.name, self._lines, self._line, self._file)
+        return TomlTable(data, self.name, self._lines, self._line, self._file)
 
-    def with_others(self, table: Table, fields: Collection[str]) -> Table:
+    def with_others(self, table: TomlTable, fields: Collection[str]) -> TomlTable:
         """Make a table that has some fields of another one too, where they stand."""
         made = self.with_data({name: table.data[name] for name in fields} | dict(self.data))
         made._elsewhere = dict.fromkeys(set(fields) - set(self.data), table)
@@ -162,17 +162,17 @@ class Table:
         """Read a list of texts; one alone is a list too."""
         return self._read(field, default, _texts, "a list of texts")
 
-    def table(self, field: str) -> Table:
+    def table(self, field: str) -> TomlTable:
         """Read a table inside; an empty one where it is not there."""
         data = self.data.get(field, {})
         if not isinstance(data, Mapping):
             raise self.error(field, "a table", data)
         line = self._lines.get(field, self._line)
         name = " ".join(filter(None, (self.name, field)))
-        return Table(data, name, self._inner.get(field, {}), line, self._file)
+        return TomlTable(data, name, self._inner.get(field, {}), line, self._file)
 
 
-def read_toml(text: str, file: str) -> tuple[Table, dict[str, list[Table]]]:
+def read_toml(text: str, file: str) -> tuple[TomlTable, dict[str, list[TomlTable]]]:
     """Read a file: what stands in it beside arrays of tables, and these by name.
 
     Args:
@@ -189,7 +189,7 @@ def read_toml(text: str, file: str) -> tuple[Table, dict[str, list[Table]]]:
         raise InputError(f"{file}: expected TOML, found: {error}", path=file) from None
     except TomlLimitError as error:
         raise InputError(f"{file}: line {error.line}: {error}", path=file) from None
-    arrays: dict[str, list[Table]] = {}
+    arrays: dict[str, list[TomlTable]] = {}
     places = _places(text)
     top: dict[str, Any] = {}
     for name, value in data.items():
@@ -197,12 +197,14 @@ def read_toml(text: str, file: str) -> tuple[Table, dict[str, list[Table]]]:
             arrays[name] = []
             for number, each in enumerate(value):
                 line, fields = places.get((name, number), (1, {}))
-                arrays[name].append(Table(_flat(each), f"{name} {number + 1}", fields, line, file))
+                arrays[name].append(
+                    TomlTable(_flat(each), f"{name} {number + 1}", fields, line, file)
+                )
         else:
             top[name] = value
     lines = {name: line for (name, _), (line, _) in places.items()} | places[("", 0)][1]
     inner = {name: found for (name, _), (_, found) in places.items()}
-    return Table(top, "", lines, 1, file, inner), arrays
+    return TomlTable(top, "", lines, 1, file, inner), arrays
 
 
 def _places(text: str) -> dict[tuple[str, int], tuple[int, dict[str, int]]]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from kgroup.simulation.clock import Process
 from kgroup.simulation.zookeeper.cluster import BROKERS, ZookeeperCluster
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Session, Watched
-from kgroup.simulation.zookeeper.thread import Condition, Routine, Thread
+from kgroup.simulation.zookeeper.thread import ConditionVariable, Routine, Thread
 
 _T = TypeVar("_T")
 Listener = Callable[[], Routine[None]]
@@ -52,7 +52,7 @@ class Client:
         """What is sent when the connection is there again."""
         self._listeners: dict[tuple[Watched, str], Listener] = {}
         self._events: deque[Listener] = deque()
-        self._has_events = Condition()
+        self._has_events = ConditionVariable()
         self._session = self._connect()
         Thread(process, self._tell())
 

@@ -18,7 +18,7 @@ from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import ZookeeperConfig
-from kgroup.simulation.zookeeper.thread import Condition, Lock, Routine, Thread, Wait, sleep
+from kgroup.simulation.zookeeper.thread import ConditionVariable, Lock, Routine, Thread, Wait, sleep
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class PartitionTopicInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class FetchedChunk:
     """Records of one partition that were fetched together: offsets, the last one behind them."""
 
     info: PartitionTopicInfo
@@ -100,14 +100,14 @@ class Stream:
         self._processing_ms = processing_ms
         self._poison = poison
         self._on_poison = on_poison
-        self._queue: deque[Chunk] = deque()
-        self._blocked: deque[tuple[Chunk, Callable[[Any], None]]] = deque()
-        self._chunk: Chunk | None = None
+        self._queue: deque[FetchedChunk] = deque()
+        self._blocked: deque[tuple[FetchedChunk, Callable[[Any], None]]] = deque()
+        self._chunk: FetchedChunk | None = None
         self._begun_ms = 0
         self._busy: Timer | None = None
         """Until when the program does not ask for the next record."""
 
-    def put(self, chunk: Chunk) -> Wait:
+    def put(self, chunk: FetchedChunk) -> Wait:
         """Enqueue a chunk; wait while the queue is full."""
 
         def begin(on_done: Callable[[Any], None]) -> None:
@@ -169,7 +169,7 @@ class Stream:
             self._be_late()
         self._busy = self._process.after(busy_ms, self._done)
 
-    def _begin(self, chunk: Chunk) -> Chunk:
+    def _begin(self, chunk: FetchedChunk) -> FetchedChunk:
         """Read what lies behind the consumed offset, and the last record anyhow.
 
         Kafka: `ConsumerIterator.makeNext`.
@@ -235,7 +235,7 @@ class FetcherManager:
         self._no_leader: dict[TopicPartition, None] = {}
         self._lock = Lock()
         """Of `_no_leader`; it is held by who looks for leaders."""
-        self._has_no_leader = Condition(self._lock)
+        self._has_no_leader = ConditionVariable(self._lock)
         self._failed: set[TopicPartition] = set()
         self._finder: Thread | None = None
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
@@ -245,7 +245,7 @@ class FetcherManager:
         self._infos = {info.at: info for info in infos}
         self._no_leader = dict.fromkeys(self._infos)
         self._lock = Lock()  # the threads that had one are gone
-        self._has_no_leader = Condition(self._lock)
+        self._has_no_leader = ConditionVariable(self._lock)
         self._finder = Thread(self._process, self._find_leaders())
 
     def stop(self) -> None:
@@ -386,7 +386,7 @@ class _Fetcher:
     def __init__(self, manager: FetcherManager, broker: int) -> None:
         self.offsets: dict[TopicPartition, int] = {}
         self.lock = Lock()
-        self._has_partitions = Condition(self.lock)
+        self._has_partitions = ConditionVariable(self.lock)
         self._manager = manager
         self._broker = broker
         self.thread = manager.thread(self._run())
@@ -449,7 +449,7 @@ class _Fetcher:
             elif isinstance(found, ErrorCode):
                 errors[at] = found
             elif found > offset:
-                yield info.stream.put(Chunk(info, offset, found))
+                yield info.stream.put(FetchedChunk(info, offset, found))
                 self.offsets[at] = info.fetched_offset = found
         self._manager.note_reset(reset)
         return errors

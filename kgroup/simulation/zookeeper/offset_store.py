@@ -16,7 +16,7 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.simulation.zookeeper.thread import Lock, Routine, sleep
 
 
-class OffsetStore:
+class ConsumerOffsetStore:
     """The offsets of a consumer's group, as the consumer writes and reads them.
 
     Args:

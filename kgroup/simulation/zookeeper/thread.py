@@ -88,7 +88,7 @@ class Lock:
             self._is_held = False
 
 
-class Condition:
+class ConditionVariable:
     """What threads wait for until another one signals that it may be there.
 
     Args:

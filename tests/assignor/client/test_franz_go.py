@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.base import Subscriber, Topic, TopicPartition
+from kgroup.assignor.base import Subscriber, TopicMetadata, TopicPartition
 from kgroup.assignor.client.franz_go import FRANZ_GO
 from kgroup.assignor.client.franz_go_sticky import Balancer, StealGraph_1_18, Sticky
 from kgroup.assignor.spec import MemberSpec
@@ -100,7 +100,7 @@ def test_it_does_not_matter_who_leads_where_all_know_the_same_racks() -> None:
         spec_of(Model("franz-go", "1.21.0", "range"), "who leads knows the racks of both topics")
     )
     assert not is_certain(dry_run(spec))
-    assert is_certain(dry_run(replace(spec, topics={**spec.topics, "u": Topic(4)})))
+    assert is_certain(dry_run(replace(spec, topics={**spec.topics, "u": TopicMetadata(4)})))
     without = tuple(replace(each, rack=None) for each in spec.members)
     assert is_certain(dry_run(replace(spec, members=without)))
 
@@ -169,7 +169,7 @@ def test_who_has_most_gives_though_others_have_what_the_taker_had_before(
         first = sum(had[:at])
         claimed = tuple(("t", first + number) for number in range(size))
         members.append(Subscriber(f"m{at}", ("t",), remembered=claimed, remembered_generation=4))
-    plan = Balancer(members, {"t": Topic(sum(had))}, list, cooperative=False)
+    plan = Balancer(members, {"t": TopicMetadata(sum(had))}, list, cooperative=False)
     graph = StealGraph_1_18(plan)
     for partition, taker in ((0, 1), (1, 2)):
         plan.given[0].remove(partition)

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from kgroup.simulation.scenario.play import ZookeeperStage
-from kgroup.simulation.scenario.scenario import Action, ConnectorPlan, Paused, Scenario, Step
+from kgroup.simulation.scenario.scenario import Action, Paused, Scenario, Step, ZookeeperMemberPlan
 from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 
 _QUIET_MS = 200_000
@@ -39,7 +39,7 @@ def random_scenario(seed: int) -> Scenario:
             auto_commit=random.random() < 0.8,
             rebalance_max_retries=30,
         )
-        plans[f"c{number}"] = ConnectorPlan(config, random.choice([10, 50, 500]))
+        plans[f"c{number}"] = ZookeeperMemberPlan(config, random.choice([10, 50, 500]))
         steps.append(Step(random.randint(0, 10_000), Action.START, f"c{number}"))
     at_ms = 10_000
     grown = dict(topics)

@@ -8,7 +8,7 @@ import pytest
 
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.simulation.zookeeper.config import Registration
-from kgroup.simulation.zookeeper.connector import ConnectorState
+from kgroup.simulation.zookeeper.consumer import ZookeeperConsumerState
 from tests.simulation.zookeeper.world import World, orders
 
 
@@ -78,7 +78,7 @@ def test_a_try_that_fails_before_fetchers_were_stopped_stops_them() -> None:
     assert consumer.fetchers.fetches
     world.cluster.server.delete(f"/consumers/g/ids/{consumer.consumer_id}")
     world.run(100)
-    assert consumer.state is ConnectorState.BACKING_OFF
+    assert consumer.state is ZookeeperConsumerState.BACKING_OFF
     assert not consumer.fetchers.fetches
     assert world.nodes("offsets", "orders") == {"0": str(info.offset)}
     read = info.offset
@@ -119,7 +119,7 @@ def test_who_stops_while_it_backs_off_takes_nothing() -> None:
     held(world, 3)
     stopped = world.start("a", rebalance_max_retries=4, rebalance_backoff_ms=1_000)
     world.run(500)
-    assert stopped.state is ConnectorState.BACKING_OFF
+    assert stopped.state is ZookeeperConsumerState.BACKING_OFF
     stopped.stop()
     world.cluster.server.delete("/consumers/g/owners/orders/3")
     world.run(3_400)
@@ -165,10 +165,10 @@ def test_what_changes_in_a_rebalance_leads_to_another(topics: dict[str, int]) ->
     world.cluster.stop_broker(1, 5_000)
     world.cluster.set_partitions({"orders": 6})
     world.run(1_000)
-    assert world.consumers["a"].state is ConnectorState.READING_OFFSETS
+    assert world.consumers["a"].state is ZookeeperConsumerState.READING_OFFSETS
     world.cluster.set_partitions(topics)
     world.run(1_000)
-    assert world.consumers["a"].state is ConnectorState.READING_OFFSETS
+    assert world.consumers["a"].state is ZookeeperConsumerState.READING_OFFSETS
     world.run(8_000)
     assert len(world.owners()) == 8
 

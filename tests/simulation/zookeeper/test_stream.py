@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from kgroup.simulation.clock import Clock, Process
-from kgroup.simulation.zookeeper.fetcher import Chunk, PartitionTopicInfo, Stream
+from kgroup.simulation.zookeeper.fetcher import FetchedChunk, PartitionTopicInfo, Stream
 
 
 def read(begin: int) -> tuple[Clock, Stream, PartitionTopicInfo]:
@@ -18,7 +18,7 @@ def read(begin: int) -> tuple[Clock, Stream, PartitionTopicInfo]:
 def put(stream: Stream, info: PartitionTopicInfo, *bounds: int) -> None:
     """Enqueue chunks that follow each other."""
     for begin, end in pairwise(bounds):
-        stream.put(Chunk(info, begin, end))(lambda _: None)
+        stream.put(FetchedChunk(info, begin, end))(lambda _: None)
 
 
 def test_records_are_given_one_after_another() -> None:

@@ -10,7 +10,7 @@ from kgroup.simulation.message import TopicPartition
 from kgroup.simulation.timeline import Event
 from kgroup.simulation.zookeeper.cluster import ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
-from kgroup.simulation.zookeeper.connector import Connector
+from kgroup.simulation.zookeeper.consumer import ZookeeperConsumer
 
 BASE = ZookeeperConfig("g", Registration({"orders": 1}), reset="smallest")
 
@@ -29,11 +29,11 @@ class World:
         )
         self.clock = self.cluster.clock
         self.poison: dict[TopicPartition, tuple[int, int]] = {}
-        self.consumers: dict[str, Connector] = {}
+        self.consumers: dict[str, ZookeeperConsumer] = {}
 
-    def start(self, name: str, processing_ms: int = 50, **config: Any) -> Connector:
+    def start(self, name: str, processing_ms: int = 50, **config: Any) -> ZookeeperConsumer:
         """Start a consumer; what is not said is as in `BASE`."""
-        consumer = Connector(
+        consumer = ZookeeperConsumer(
             name, replace(BASE, **config), processing_ms, self.cluster, self.poison
         )
         self.consumers[name] = consumer

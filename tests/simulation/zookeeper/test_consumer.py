@@ -9,7 +9,7 @@ import pytest
 
 from kgroup.model.zookeeper import SubscriptionPattern
 from kgroup.simulation.zookeeper.config import Registered, Registration, ZookeeperConfig
-from kgroup.simulation.zookeeper.connector import Connector
+from kgroup.simulation.zookeeper.consumer import ZookeeperConsumer
 from tests.simulation.zookeeper.world import BASE, World, orders
 
 
@@ -60,7 +60,7 @@ def test_who_was_in_the_group_before_commits_by_itself_too() -> None:
     world = World()
     config = replace(BASE, auto_commit_interval_ms=5_000)
     registered = Registered("g_a-0", dict.fromkeys(orders(0, 1, 2, 3), 0), {})
-    Connector("a", config, 50, world.cluster, {}, registered)
+    ZookeeperConsumer("a", config, 50, world.cluster, {}, registered)
     world.run(5_100)
     assert world.nodes("offsets", "orders").keys() == {"0", "1", "2", "3"}
 

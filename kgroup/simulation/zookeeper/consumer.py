@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from kgroup.assignor.base import AssignorError, Topic
+from kgroup.assignor.base import AssignorError, TopicMetadata
 from kgroup.assignor.strategy import assignor_of
 from kgroup.assignor.zookeeper import Consumers, ThreadAssignment
 from kgroup.simulation.clock import Process
@@ -21,9 +21,9 @@ from kgroup.simulation.zookeeper.client import Client
 from kgroup.simulation.zookeeper.cluster import BROKERS, TOPICS, ZookeeperCluster
 from kgroup.simulation.zookeeper.config import Registered, ZookeeperConfig, read_registration
 from kgroup.simulation.zookeeper.fetcher import FetcherManager, PartitionTopicInfo, Stream
-from kgroup.simulation.zookeeper.offset_store import OffsetStore
+from kgroup.simulation.zookeeper.offset_store import ConsumerOffsetStore
 from kgroup.simulation.zookeeper.server import NodeExistsError, NoNodeError, Watched
-from kgroup.simulation.zookeeper.thread import Condition, Lock, Routine, Thread, sleep
+from kgroup.simulation.zookeeper.thread import ConditionVariable, Lock, Routine, Thread, sleep
 from kgroup.word import Word
 
 
@@ -57,7 +57,7 @@ def streams_of(
 
 def assignment_context(
     zookeeper: Client, cluster: ZookeeperCluster, consumer_id: str
-) -> Routine[tuple[Consumers, dict[str, Topic]]]:
+) -> Routine[tuple[Consumers, dict[str, TopicMetadata]]]:
     """Read which topics a consumer has, their partitions, and then who else is there.
 
     Raises:
@@ -67,7 +67,7 @@ def assignment_context(
     for topic in (yield from streams_of(zookeeper, cluster, consumer_id)):
         data = yield from zookeeper.read(f"{TOPICS}/{topic}")
         if data is not None:
-            topics[topic] = Topic(int(data))
+            topics[topic] = TopicMetadata(int(data))
     consumers = {}
     for each in (yield from zookeeper.children(cluster.path("ids"))):
         consumers[each] = yield from streams_of(zookeeper, cluster, each)
@@ -95,7 +95,7 @@ class Trigger(Word):
     )
 
 
-class ConnectorState(Word):
+class ZookeeperConsumerState(Word):
     """Where a consumer stands between two rebalances, or in one."""
 
     NEW = ("new", "It has not rebalanced yet.")
@@ -112,9 +112,9 @@ class ConnectorState(Word):
     CLOSED = ("closed", "It has ended in order.")
 
 
-_S = ConnectorState
+_S = ZookeeperConsumerState
 _BETWEEN = frozenset({_S.LOOKING, _S.CLOSED})
-FOLLOWS: Mapping[ConnectorState, frozenset[ConnectorState]] = {
+FOLLOWS: Mapping[ZookeeperConsumerState, frozenset[ZookeeperConsumerState]] = {
     _S.NEW: _BETWEEN | {_S.FAILED},
     _S.LOOKING: frozenset({_S.CLOSING, _S.WAITING, _S.BACKING_OFF}),
     _S.CLOSING: frozenset({_S.RELEASING}),
@@ -152,7 +152,7 @@ class _RebalanceFailedError(Exception):
     """`ConsumerRebalanceFailedException`."""
 
 
-class Connector(Process):
+class ZookeeperConsumer(Process):
     """A running program with a `ZookeeperConsumerConnector`.
 
     Args:
@@ -183,7 +183,7 @@ class Connector(Process):
         super().__init__(cluster.clock)
         self.name = name
         self.consumer_id = f"{config.group_id}_{config.consumer_id or cluster.consumer_uuid(name)}"
-        self.state = ConnectorState.NEW
+        self.state = ZookeeperConsumerState.NEW
         self.registry: dict[TopicPartition, PartitionTopicInfo] = {}
         self._config = config
         self._processing_ms = processing_ms
@@ -200,12 +200,12 @@ class Connector(Process):
         self._scheduler = Lock()
         """Held by a commit that is made by time, and for good by who ends the program."""
         self._trigger: Trigger | None = None
-        self._is_triggered = Condition()
+        self._is_triggered = ConditionVariable()
         self._zookeeper = Client(
             self, name, cluster, config.session_timeout_ms, self._handle_new_session
         )
         self.fetchers = FetcherManager(name, self, cluster, self._zookeeper, config)
-        self._offsets = OffsetStore(
+        self._offsets = ConsumerOffsetStore(
             name, self, cluster, config, self._zookeeper, self._positions, lambda: self._is_stopping
         )
         if registered is None:
@@ -227,7 +227,7 @@ class Connector(Process):
         self._offsets.know(registered.offsets)
         offsets = {at: registered.offsets.get(at) for at in registered.threads}
         self._fetch(registered.threads, offsets)
-        self.state = ConnectorState.FETCHING
+        self.state = ZookeeperConsumerState.FETCHING
         self._start_auto_commit()
 
     def _start_auto_commit(self) -> None:
@@ -263,7 +263,7 @@ class Connector(Process):
         if self._config.auto_commit:
             yield from self._offsets.commit()
         self._zookeeper.close()
-        self._go(ConnectorState.CLOSED)
+        self._go(ZookeeperConsumerState.CLOSED)
         self._cluster.rebalance_ends(self)
         self.end()
 
@@ -324,14 +324,14 @@ class Connector(Process):
 
     def is_settled(self, consumers: Consumers) -> bool:
         """Tell whether it fetches all that is its own where these consumers are there."""
-        topics = {topic: Topic(count) for topic, count in self._cluster.topics.items()}
+        topics = {topic: TopicMetadata(count) for topic, count in self._cluster.topics.items()}
         own = self._part_of(consumers, topics)
         is_late = any(stream.is_late for stream in self._streams.values())
         is_reading = self._reading.keys() == own.keys() and self.fetchers.is_settled
         return is_reading and not is_late and not self._is_stopping and not self._commits
 
     def _part_of(
-        self, consumers: Consumers, topics: Mapping[str, Topic]
+        self, consumers: Consumers, topics: Mapping[str, TopicMetadata]
     ) -> dict[TopicPartition, int]:
         """Assign, and return its own part: numbers of streams."""
         assignor = assignor_of("zookeeper", self._config.strategy, group_id=self._config.group_id)
@@ -454,24 +454,24 @@ class Connector(Process):
             self._rebalance_lock.release()
             if self._trigger is None:
                 self._cluster.rebalance_ends(self)
-        if self.state is ConnectorState.FAILED:
+        if self.state is ZookeeperConsumerState.FAILED:
             tries = self._config.rebalance_max_retries
             raise _RebalanceFailedError(f"can't rebalance after {tries} retries")
 
-    def _go(self, state: ConnectorState) -> None:
+    def _go(self, state: ZookeeperConsumerState) -> None:
         assert state in FOLLOWS[self.state], (self.state, state)
         self.state = state
 
-    def _try(self, rebalance: _Rebalance) -> ConnectorState:
+    def _try(self, rebalance: _Rebalance) -> ZookeeperConsumerState:
         """Begin anew, if it may."""
         rebalance.tries += 1
         if rebalance.tries > self._config.rebalance_max_retries:
-            return ConnectorState.FAILED
+            return ZookeeperConsumerState.FAILED
         text = str(rebalance.trigger) if rebalance.tries == 1 else f"try {rebalance.tries}"
         self._cluster.note(self.name, "rebalance", text)
-        return ConnectorState.LOOKING
+        return ZookeeperConsumerState.LOOKING
 
-    def _step(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+    def _step(self, rebalance: _Rebalance) -> Routine[ZookeeperConsumerState]:
         """Do what is done in a state; begin anew where ZooKeeper has changed meanwhile."""
         try:
             return (yield from STEPS[self.state](self, rebalance))
@@ -479,47 +479,47 @@ class Connector(Process):
             self._cluster.note(self.name, "missed", "a node went while it was read")
         except AssignorError as error:
             self._cluster.note(self.name, "missed", error.type)
-        return ConnectorState.BACKING_OFF
+        return ZookeeperConsumerState.BACKING_OFF
 
-    def _look(self, _: _Rebalance) -> Routine[ConnectorState]:
+    def _look(self, _: _Rebalance) -> Routine[ZookeeperConsumerState]:
         yield from read_cluster(self._zookeeper)
         yield from streams_of(self._zookeeper, self._cluster, self.consumer_id)
         if (yield from self._zookeeper.brokers()):
-            return ConnectorState.CLOSING
+            return ZookeeperConsumerState.CLOSING
         listener = self._on(Trigger.BROKERS)
         yield from self._zookeeper.subscribe(Watched.CHILDREN, BROKERS, listener)
-        return ConnectorState.WAITING
+        return ZookeeperConsumerState.WAITING
 
-    def _close(self, _: _Rebalance) -> Routine[ConnectorState]:
+    def _close(self, _: _Rebalance) -> Routine[ZookeeperConsumerState]:
         yield from self._close_fetchers()
-        return ConnectorState.RELEASING
+        return ZookeeperConsumerState.RELEASING
 
-    def _release(self, _: _Rebalance) -> Routine[ConnectorState]:
+    def _release(self, _: _Rebalance) -> Routine[ZookeeperConsumerState]:
         for at in sorted(self.registry):
             yield from self._zookeeper.delete(self._cluster.path("owners", *at))
             self.registry.pop(at, None)
-        return ConnectorState.ASSIGNING
+        return ZookeeperConsumerState.ASSIGNING
 
-    def _assign(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+    def _assign(self, rebalance: _Rebalance) -> Routine[ZookeeperConsumerState]:
         consumers, topics = yield from assignment_context(
             self._zookeeper, self._cluster, self.consumer_id
         )
         rebalance.threads = self._part_of(consumers, topics)
-        return ConnectorState.READING_OFFSETS
+        return ZookeeperConsumerState.READING_OFFSETS
 
-    def _read_offsets(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+    def _read_offsets(self, rebalance: _Rebalance) -> Routine[ZookeeperConsumerState]:
         offsets = yield from self._offsets.fetch(rebalance.threads)
         if self._is_stopping or offsets is None:
-            return ConnectorState.BACKING_OFF
+            return ZookeeperConsumerState.BACKING_OFF
         rebalance.offsets = offsets
         self._offsets.know(offsets)
-        return ConnectorState.OWNING
+        return ZookeeperConsumerState.OWNING
 
-    def _own(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+    def _own(self, rebalance: _Rebalance) -> Routine[ZookeeperConsumerState]:
         if not (yield from self._owned(rebalance.threads)):
-            return ConnectorState.BACKING_OFF
+            return ZookeeperConsumerState.BACKING_OFF
         self._fetch(rebalance.threads, rebalance.offsets)
-        return ConnectorState.FETCHING
+        return ZookeeperConsumerState.FETCHING
 
     def _fetch(
         self, threads: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int | None]
@@ -535,7 +535,7 @@ class Connector(Process):
         self.standing_changed()
         self.fetchers.start(self.registry.values())
 
-    def _back_off(self, rebalance: _Rebalance) -> Routine[ConnectorState]:
+    def _back_off(self, rebalance: _Rebalance) -> Routine[ZookeeperConsumerState]:
         yield from self._close_fetchers()
         yield sleep(self, self._config.rebalance_backoff_ms)
         return self._try(rebalance)
@@ -610,13 +610,16 @@ class Connector(Process):
             self._scheduler.release()
 
 
-STEPS: Mapping[ConnectorState, Callable[[Connector, _Rebalance], Routine[ConnectorState]]] = {
-    ConnectorState.LOOKING: Connector._look,
-    ConnectorState.CLOSING: Connector._close,
-    ConnectorState.RELEASING: Connector._release,
-    ConnectorState.ASSIGNING: Connector._assign,
-    ConnectorState.READING_OFFSETS: Connector._read_offsets,
-    ConnectorState.OWNING: Connector._own,
-    ConnectorState.BACKING_OFF: Connector._back_off,
+STEPS: Mapping[
+    ZookeeperConsumerState,
+    Callable[[ZookeeperConsumer, _Rebalance], Routine[ZookeeperConsumerState]],
+] = {
+    ZookeeperConsumerState.LOOKING: ZookeeperConsumer._look,
+    ZookeeperConsumerState.CLOSING: ZookeeperConsumer._close,
+    ZookeeperConsumerState.RELEASING: ZookeeperConsumer._release,
+    ZookeeperConsumerState.ASSIGNING: ZookeeperConsumer._assign,
+    ZookeeperConsumerState.READING_OFFSETS: ZookeeperConsumer._read_offsets,
+    ZookeeperConsumerState.OWNING: ZookeeperConsumer._own,
+    ZookeeperConsumerState.BACKING_OFF: ZookeeperConsumer._back_off,
 }
 """What is done in the states of a rebalance, each of which leads to another (`rebalance`)."""

@@ -119,7 +119,7 @@ class ShareOffsetDescription:
 
 
 def records_waiting(row: OffsetDescription | ShareOffsetDescription) -> int:
-    """Return how many records wait in a partition at most; 0 where that is not known."""
+    """Return the largest possible number of waiting records of a partition; 0 if unknown."""
     return (row.waiting if isinstance(row, OffsetDescription) else row.lag) or 0
 
 
@@ -158,7 +158,7 @@ class GroupDescription:
 
     @property
     def waiting(self) -> int:
-        """How many records wait for the group at most, in partitions of which that is known."""
+        """Largest possible number of waiting records, in partitions where it is known."""
         shared = self.share_offsets or ()
         return sum(map(records_waiting, self.offsets)) + sum(map(records_waiting, shared))
 
@@ -243,14 +243,14 @@ def with_records_seen(
 
 
 def _waiting_position(row: OffsetDescription) -> Position | None:
-    """Return where a reader finds the next record: at the commit, or at the start of the log."""
+    """Return the offset of the next record to read: the commit, or the log start offset."""
     if row.topic is None or row.committed_offset is None:
         return None
     return (row.topic, row.partition, max(row.committed_offset, row.log_start_offset or 0))
 
 
 def _is_at_end(row: OffsetDescription | ShareOffsetDescription) -> bool:
-    """Tell whether there is nothing left to read, as offsets tell."""
+    """Return whether the position is at the log end offset."""
     if isinstance(row, ShareOffsetDescription):
         return row.lag == 0
     return row.waiting == 0 and row.mark is not OffsetMark.PAST_END
@@ -552,7 +552,7 @@ def _tells_owners(group: Group) -> bool:
 
 
 def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
-    """Return which streams member reads each partition, as far as topics are named.
+    """Return the streams member that reads each partition, as far as topic names are known.
 
     A task reads the partition of its number of each source topic of its subtopology. Whether there
     is such a partition in each of them is known only of those that were committed.
@@ -574,5 +574,5 @@ def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
 
 
 def _order(offset: OffsetDescription) -> tuple[bool, str, int]:
-    """Sort as `AssignedPartition.sort_key` does."""
+    """Sort key of a row, as `AssignedPartition.sort_key`."""
     return (offset.topic is None, offset.topic or offset.topic_id or "", offset.partition)

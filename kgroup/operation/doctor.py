@@ -18,9 +18,9 @@ class Package(NamedTuple):
     """A package that kgroup uses.
 
     Attributes:
-        name: of the distribution.
-        needed_for: what cannot be done without it.
-        extra: of kgroup that brings it; None: it comes with kgroup itself.
+        name: name of the distribution.
+        needed_for: what does not work without it.
+        extra: extra of kgroup that installs it; None: kgroup always installs it.
     """
 
     name: str
@@ -52,11 +52,11 @@ PACKAGES = (
     Package("psycopg", "offsets in PostgreSQL", "sql"),
     Package("pymysql", "offsets in MySQL and MariaDB", "sql"),
 )
-"""As `pyproject.toml` has them."""
+"""The dependencies in `pyproject.toml`."""
 
 
 def installed_version(name: str) -> str | None:
-    """Tell the version of a distribution; None where it is not installed. It is not imported."""
+    """Return the installed version of a distribution, None without one; nothing is imported."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -66,7 +66,7 @@ def installed_version(name: str) -> str | None:
 
 
 def versions() -> Iterator[tuple[str, str]]:
-    """Yield Python and the packages that are installed, with their versions."""
+    """Yield the names and versions of Python and of the installed packages."""
     yield "Python", sys.version.partition(" ")[0]
     for package in PACKAGES:
         found = installed_version(package.name)

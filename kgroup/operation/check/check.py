@@ -43,7 +43,7 @@ _PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|INSTANCE)\b")
 
 
 def with_commands(finding: Finding, group: GroupDescription | None) -> Finding:
-    """Add what to run next, unless it has that.
+    """Add the next commands to a finding that has none.
 
     Args:
         finding: what was found.
@@ -65,7 +65,7 @@ def _commands(finding: Finding, group: GroupDescription | None) -> Iterator[str]
 
 
 def _values(finding: Finding, group: GroupDescription | None) -> dict[str, str]:
-    """Give what stands for the places of commands, as far as it is known."""
+    """Return the known values of the placeholders in commands."""
     instances = {each.member_id: each.instance_id for each in group.members} if group else {}
     topic, partition = finding.topic, finding.partition
     if finding.code is Rule.OPEN_TRANSACTION and finding.basis is Basis.LOG:
@@ -92,11 +92,11 @@ def _written(command: NextCommand, values: dict[str, str], group: GroupDescripti
 
 
 _FEW_GROUPS = 20
-"""Fewer in all are not spread evenly, and need not be."""
+"""Fewer groups than this need not be spread evenly over coordinators."""
 
 
 def check_cluster(evidence: Evidence) -> Iterator[Finding]:
-    """Judge a cluster of which all groups were looked at."""
+    """Yield findings about the cluster, after a look at all its groups."""
     yield from _coordinators(evidence)
     yield from _offsets_topic(evidence)
 
@@ -161,7 +161,7 @@ _OUTAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be checked, and by which rules.
+    """The groups to check, and the rules.
 
     Attributes:
         group_ids: names; empty, and without a regex: all groups, and the cluster.
@@ -195,7 +195,7 @@ class Request:
 
     @property
     def needs_time_lags(self) -> bool:
-        """Whether lags in time matter."""
+        """Whether a rule needs the time lag."""
         return (
             self.time_lags
             or self.limits.time_lag_ms is not None
@@ -217,7 +217,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What a check comes to.
+    """The result of a check.
 
     Attributes:
         report: findings by group, those about the cluster first; of each group the worst first.
@@ -419,7 +419,7 @@ def _judged(evidence: Evidence, *, is_whole: bool) -> Iterable[Finding]:
 
 
 def _with_looks(finding: Finding, evidence: Evidence) -> Finding:
-    """Say when the looks were that a finding rests on."""
+    """Add the times of the looks that a finding is based on."""
     if finding.basis is not Basis.LOOKS or evidence.before is None:
         return finding
     return replace(
@@ -469,7 +469,7 @@ class _Gaps:
 
 
 def _retention_ms(source: SettingSource, gaps: _Gaps) -> int | None:
-    """Tell for how long brokers keep commits of groups without members."""
+    """Return how long brokers keep the commits of groups without members."""
     try:
         reading = source.broker_settings([_RETENTION])
     except BrokerError as error:
@@ -489,7 +489,7 @@ def _retention_ms(source: SettingSource, gaps: _Gaps) -> int | None:
 
 
 def _policy(source: SettingSource, cluster: ClusterView | None, gaps: _Gaps) -> str | None:
-    """Tell the `cleanup.policy` of the topic with the commits."""
+    """Return the `cleanup.policy` of `__consumer_offsets`."""
     topic = cluster and cluster.topics.get(OFFSETS_TOPIC)
     if cluster is not None and (not topic or not topic.partitions):
         error = f" ({topic.error})" if topic and topic.error else ""

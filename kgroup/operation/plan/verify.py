@@ -47,12 +47,12 @@ _BY: tuple[Callable[[PlannedMember], object], ...] = (
     lambda each: each.client_id and (each.client_id, each.client_host),
     lambda each: each.client_id,
 )
-"""By what a member is known again that has another id: what tells most comes first."""
+"""Keys that identify a member whose id has changed, the most specific first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turnover:
-    """Whom a step is to restart, and what became of them.
+    """Members that a step restarts, and their present state.
 
     Attributes:
         before: the members that it is to restart, as they were.
@@ -72,14 +72,14 @@ class Turnover:
 
     @property
     def known_new(self) -> _Members:
-        """Who was not there before, where it can be told."""
+        """Members that are new, if they can be told from restarted ones."""
         return self.new if len(self.new) == self.new_count else ()
 
 
 def turnover(plan: Plan, step: PlanStep, there: _Members) -> Turnover:
-    """Compare the members that are there with those before a step.
+    """Compare the present members with those before a step.
 
-    Who was there when a step before was verified, its check has noted.
+    The check of an earlier step has recorded the members of that time.
     """
     earlier = [each for each in plan.steps if each.number < step.number and each.seen is not None]
     seen = [each.seen for each in earlier if each.seen and shares(each, step)]
@@ -107,9 +107,9 @@ def turnover(plan: Plan, step: PlanStep, there: _Members) -> Turnover:
 
 
 def _unpaired(new: _Members, gone: _Members) -> tuple[_Members, _Members]:
-    """Leave out those that have come back with another id, as far as they are known again.
+    """Leave out members that have come back with another id, as far as they can be identified.
 
-    Where more have come of a name than have gone, nobody tells which of them is back.
+    If more members of a name have joined than left, it is unknown which of them came back.
     """
     for name in _BY:
         come, left = (Counter(map(name, each)) for each in (new, gone))
@@ -126,7 +126,7 @@ def _unpaired(new: _Members, gone: _Members) -> tuple[_Members, _Members]:
 
 
 def shares(earlier: PlanStep, step: PlanStep) -> bool:
-    """Tell whether an earlier step has restarted members that a step is to restart again."""
+    """Return whether an earlier step restarted members that this step restarts again."""
     return not step.restarted or not set(step.restarted).isdisjoint(earlier.restarted)
 
 
@@ -149,13 +149,13 @@ def is_shown(plan: Plan, step: PlanStep) -> bool:
 OpenStores = Callable[
     [OffsetCopy, tuple[str, ...]], AbstractContextManager[tuple[AnyStore, AnyStore]]
 ]
-"""Gives the two stores between which offsets of groups are copied."""
+"""Opens the two stores between which offsets of groups are copied."""
 
 Commits = Mapping[TopicPartition, int]
 
 
 class StepProgress(Word):
-    """How far a step, or something that it was to do, has come."""
+    """Progress of a step, or of one of its conditions."""
 
     DONE = ("done", "All is as it should be.")
     HALF_DONE = ("half-done", "Some members have taken the step, or the group does not rest yet.")
@@ -168,7 +168,7 @@ _HALF = StepProgress.HALF_DONE
 
 @dataclass(frozen=True, slots=True)
 class StepCondition:
-    """One of the things that a step was to bring about.
+    """One of the conditions that a step is expected to bring about.
 
     Attributes:
         text: what should be.
@@ -182,7 +182,7 @@ class StepCondition:
 
 @dataclass(frozen=True, slots=True)
 class ObservedGroup:
-    """What a source tells of a group.
+    """A group as it is now.
 
     Attributes:
         group: as it is.
@@ -200,7 +200,7 @@ class ObservedGroup:
 
 
 def conditions(plan: Plan, step: PlanStep, seen: ObservedGroup) -> Iterator[StepCondition]:
-    """Compare a group with what is expected of it."""
+    """Compare a group with the expected conditions."""
     expected, group = step.expected, seen.group
     if expected.is_restarted:
         yield _restarted(plan, seen)
@@ -357,7 +357,7 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> StepC
 
 
 def _spoken(protocol: str, group: Group) -> StepCondition:
-    """Tell whether all members of a consumer group speak the consumer protocol.
+    """Return whether all members of a consumer group use the consumer protocol.
 
     Brokers before 4.0 do not tell who does (ConsumerGroupDescribe of version 0).
     """
@@ -440,7 +440,7 @@ def _instances(expected: Sequence[str], group: Group) -> StepCondition:
 
 @dataclass(frozen=True, slots=True)
 class StepCheck:
-    """What `kgroup plan verify` found of one group.
+    """Result of `kgroup plan verify` for one group.
 
     Attributes:
         step: its number.
@@ -532,7 +532,7 @@ def _gone(
 
 
 def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
-    """Refuse to look at a group of the same name in another cluster."""
+    """Refuse a group of the same name in another cluster."""
     if not isinstance(source, WritableOffsetStore):
         return
     name = source.store_name
@@ -545,7 +545,7 @@ def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
 
 
 def _check_source(source: GroupSource, step: PlanStep) -> None:
-    """Refuse to look in Kafka for what is in ZooKeeper, or the other way round."""
+    """Refuse a source of the other kind: Kafka for a group in ZooKeeper, or the reverse."""
     if step.expected.type is None:
         return
     is_there = step.expected.type is GroupType.ZOOKEEPER
@@ -561,7 +561,7 @@ def _check_source(source: GroupSource, step: PlanStep) -> None:
 
 
 def _of_group(kafka: KafkaOffsets, group_id: str) -> Commits | None:
-    """Give what one group has committed to Kafka; None where nobody tells."""
+    """Return the commits of a group to Kafka; None if unknown."""
     if kafka.offsets is None:
         return None
     return {at[1:]: offset for at, offset in kafka.offsets.items() if at[0] == group_id}

@@ -26,11 +26,11 @@ _MOST_NAMES = 5
 
 @dataclass(frozen=True, slots=True)
 class CommittedGroups:
-    """Groups with all that they have committed.
+    """Groups with all their commits.
 
     Attributes:
-        groups: as they were, those of ZooKeeper consumers with their commits to Kafka, too.
-        stores: of these, where the commit was found that is shown, by group, topic and partition.
+        groups: the groups; those of ZooKeeper consumers also with their commits to Kafka.
+        stores: where each commit of these was found, by group, topic and partition.
     """
 
     groups: tuple[Group, ...]
@@ -40,7 +40,7 @@ class CommittedGroups:
 
 
 def kafka_offsets(source: GroupSource, group_ids: Collection[str]) -> KafkaOffsets:
-    """Ask for commits to Kafka of groups of ZooKeeper consumers; unknown where nobody can tell."""
+    """Return the commits to Kafka of groups of ZooKeeper consumers; unknown without brokers."""
     if not group_ids:
         return KafkaOffsets({})
     if not isinstance(source, KafkaOffsetSource):
@@ -51,7 +51,7 @@ def kafka_offsets(source: GroupSource, group_ids: Collection[str]) -> KafkaOffse
 def larger(
     zookeeper: Mapping[At, int], kafka: Mapping[At, int]
 ) -> dict[At, tuple[int, CommitStore]]:
-    """Give each offset that is committed, or the larger of two, and where it was found."""
+    """Return the committed offset of each partition, the larger of two, and the store it is in."""
     found = {at: (offset, CommitStore.ZOOKEEPER) for at, offset in zookeeper.items()}
     for at, offset in kafka.items():
         there = zookeeper.get(at)
@@ -63,7 +63,7 @@ def larger(
 
 
 def with_kafka_commits(source: GroupSource, groups: Iterable[Group]) -> CommittedGroups:
-    """Add what groups of ZooKeeper consumers have committed to Kafka; others stay as they are."""
+    """Add the commits to Kafka of groups of ZooKeeper consumers; other groups are unchanged."""
     groups = tuple(groups)
     of_zookeeper = [each for each in groups if each.type is GroupType.ZOOKEEPER]
     told = kafka_offsets(source, [each.group_id for each in of_zookeeper])
@@ -93,7 +93,7 @@ def with_kafka_commits(source: GroupSource, groups: Iterable[Group]) -> Committe
 def differing_note(
     group_id: str, zookeeper: Mapping[At, int], kafka: Mapping[At, int]
 ) -> tuple[str, ...]:
-    """Say that commits differ, if any do, and which are shown."""
+    """Return a note if commits in ZooKeeper and Kafka differ, saying which are shown."""
     count = sum(zookeeper.get(at, offset) != offset for at, offset in kafka.items())
     text = (
         f"{shown_id(group_id)}: ZooKeeper and Kafka have different commits for {count} partition"
@@ -104,7 +104,7 @@ def differing_note(
 
 
 def _notes_on_silence(groups: Iterable[Group]) -> Iterator[str]:
-    """Say where else commits may be, when nobody tells those in Kafka."""
+    """Yield a note on groups without commits in ZooKeeper, if those in Kafka are unknown."""
     silent = [each.group_id for each in groups if each.members and not each.offsets]
     if silent:
         names = ", ".join(map(repr, silent[:_MOST_NAMES])) + (", …" if silent[_MOST_NAMES:] else "")

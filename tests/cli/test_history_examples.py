@@ -19,12 +19,12 @@ from kgroup.history.query.owner import Owner
 from kgroup.history.query.stale import StaleOffset
 from kgroup.history.rebalance.query import Starter, Storm
 from kgroup.history.rebalance.rebalance import (
+    Cause,
     CauseKind,
     MemberChange,
     Participant,
     PartitionOrTask,
     Rebalance,
-    RebalanceCause,
 )
 from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli
@@ -90,7 +90,7 @@ def test_every_question_is_in_the_page(name: str) -> None:
     [
         ("owner", [Owner]),
         ("commits", [CommitSummary, Pause, Jump]),
-        ("rebalances", [Rebalance, Participant, MemberChange, PartitionOrTask, RebalanceCause]),
+        ("rebalances", [Rebalance, Participant, MemberChange, PartitionOrTask, Cause]),
         ("storms", [Storm, Starter]),
         ("stale", [StaleOffset]),
         ("lag", [Lag]),

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from kgroup.history.rebalance.rebalance import (
+    Cause,
     CauseCertainty,
     CauseKind,
     Participant,
     PartitionOrTask,
-    RebalanceCause,
 )
 
 
@@ -242,7 +242,7 @@ def elapsed_ms(since_ms: int | None, until_ms: int | None) -> int | None:
 
 def causes_of(
     before: GroupVersion, after: GroupVersion, departed: Departed, commits: Commits
-) -> tuple[RebalanceCause, ...]:
+) -> tuple[Cause, ...]:
     """Tell what happened between two rebalances that follow each other.
 
     Args:
@@ -262,7 +262,7 @@ def causes_of(
     ]
     if before.protocol and after.protocol and before.protocol != after.protocol:
         causes.append(
-            RebalanceCause(
+            Cause(
                 CauseKind.STRATEGY_CHANGED,
                 _INFERRED if causes else _CERTAIN,
                 f"the strategy was {before.protocol}, and is {after.protocol}",
@@ -271,7 +271,7 @@ def causes_of(
     old, new = before.leader_epoch, after.leader_epoch
     if old is not None and new is not None and old < new:
         causes.append(
-            RebalanceCause(
+            Cause(
                 CauseKind.COORDINATOR_MOVED,
                 _INFERRED,
                 "the leader epoch of the group's partition of __consumer_offsets rose from "
@@ -293,9 +293,9 @@ def _came_and_went(
     went: Sequence[MemberVersion],
     departed: Departed,
     commits: Commits,
-) -> Iterator[RebalanceCause]:
+) -> Iterator[Cause]:
     names = Counter(member.who.client_id for member in after.members.values())
-    restarts, joins = list[RebalanceCause](), list[RebalanceCause]()
+    restarts, joins = list[Cause](), list[Cause]()
     now = Departed()
     late = {old.who.member_id for old in went if _may_have_polled_late(old, before, after)}
     for old in went:
@@ -341,7 +341,7 @@ def _may_have_polled_late(old: MemberVersion, before: GroupVersion, after: Group
     return timeout_ms <= alive_ms <= timeout_ms + min(timeout_ms // 5, _MOST_REJOIN_MS)
 
 
-def _restart(who: Participant, old: Participant, how: str) -> RebalanceCause:
+def _restart(who: Participant, old: Participant, how: str) -> Cause:
     certain = who.instance_id is not None and who.instance_id == old.instance_id
     same = f"instance id {who.instance_id}" if certain else f"client id {who.client_id}"
     host = f" and host {who.client_host}" if who.client_host == old.client_host else ""
@@ -408,7 +408,7 @@ def _life_of(
 
 def _departure(
     old: MemberVersion, before: GroupVersion, after: GroupVersion, commits: Commits
-) -> RebalanceCause:
+) -> Cause:
     """Tell how a member went: what signs of life there are, and what its timeouts allow."""
     life = _life_of(old, before, after, commits)
     kind, certainty, evidence = _how_it_went(old, life)
@@ -462,7 +462,7 @@ def _how_it_went(old: MemberVersion, life: _Life) -> tuple[CauseKind, CauseCerta
     return CauseKind.GONE, _INFERRED, f"member {name} left or expired: {unseen}"
 
 
-def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[RebalanceCause]:
+def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[Cause]:
     for name, new in after.members.items():
         old = before.members.get(name)
         if old is None or old.topics is None or new.topics is None:
@@ -475,7 +475,7 @@ def _subscriptions(before: GroupVersion, after: GroupVersion) -> Iterator[Rebala
                 f"member {_name(new.who)} subscribed to {_topics(old)}, and does to {_topics(new)}",
             )
     if before.topology is not None and after.topology not in (None, before.topology):
-        yield RebalanceCause(
+        yield Cause(
             CauseKind.SUBSCRIPTION_CHANGED,
             _CERTAIN,
             f"the topology of the group had epoch {before.topology}, and has {after.topology}",
@@ -508,8 +508,8 @@ def _about(
     last_seen_ms: int | None = None,
     silent_ms: int | None = None,
     timeout_ms: int | None = None,
-) -> RebalanceCause:
-    return RebalanceCause(
+) -> Cause:
+    return Cause(
         kind,
         certainty,
         evidence,

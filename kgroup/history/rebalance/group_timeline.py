@@ -17,13 +17,13 @@ from kgroup.history.rebalance.cause import (
     elapsed_ms,
 )
 from kgroup.history.rebalance.rebalance import (
+    Cause,
     CauseCertainty,
     CauseKind,
     MemberChange,
     Participant,
     PartitionOrTask,
     Rebalance,
-    RebalanceCause,
 )
 from kgroup.history.sql.question import Row
 
@@ -85,7 +85,7 @@ class _Timeline:
         self._topics_hash: int | None = None
         self._topic_counts: dict[str, int] | None = None
         self._target_epoch: int | None = None
-        self._topic_change: RebalanceCause | None = None
+        self._topic_change: Cause | None = None
         self._topology: int | None = None
 
     def end(self) -> list[Rebalance]:
@@ -182,13 +182,13 @@ class _Timeline:
         elif kind == "PartitionMetadata":
             self._partition_metadata(row)
         elif kind == "StatePartitionMetadata":
-            self._topic_change = RebalanceCause(
+            self._topic_change = Cause(
                 CauseKind.TOPICS_CHANGED,
                 CauseCertainty.INFERRED,
                 "states of share partitions were made",
             )
         elif kind == "RegularExpression":
-            self._topic_change = RebalanceCause(
+            self._topic_change = Cause(
                 CauseKind.TOPICS_CHANGED,
                 CauseCertainty.INFERRED,
                 "a regular expression was resolved again",
@@ -287,7 +287,7 @@ class _Timeline:
         if old is None or old == counts:
             return
         grown = [name for name in counts if name in old and counts[name] > old[name]]
-        self._topic_change = RebalanceCause(
+        self._topic_change = Cause(
             CauseKind.PARTITIONS_ADDED if grown else CauseKind.TOPICS_CHANGED,
             CauseCertainty.CERTAIN,
             "; ".join(
@@ -359,7 +359,7 @@ class _Timeline:
 
     def _rebalance(self, before: GroupVersion | None, after: GroupVersion) -> None:
         self._close()
-        causes: list[RebalanceCause] = []
+        causes: list[Cause] = []
         if before is not None:
             causes += causes_of(before, after, self._departed, self._commits)
             causes[len(causes) :] = self._other_causes(before, after, causes)
@@ -394,10 +394,10 @@ class _Timeline:
         self._last, self._is_converted, self._topic_change = after, False, None
 
     def _other_causes(
-        self, before: GroupVersion, after: GroupVersion, known: Sequence[RebalanceCause]
-    ) -> list[RebalanceCause]:
+        self, before: GroupVersion, after: GroupVersion, known: Sequence[Cause]
+    ) -> list[Cause]:
         """Find causes that are told by more than two versions."""
-        causes: list[RebalanceCause] = []
+        causes: list[Cause] = []
         is_alone = all(cause.kind is CauseKind.COORDINATOR_MOVED for cause in known)
         if after.is_classic:
             owned = after.owned or frozenset()
@@ -407,7 +407,7 @@ class _Timeline:
             handed = self._given_up & owned
             if handed and all(each.kind is not CauseKind.SUBSCRIPTION_CHANGED for each in known):
                 causes.append(
-                    RebalanceCause(
+                    Cause(
                         CauseKind.FOLLOW_UP,
                         CauseCertainty.INFERRED,
                         f"{len(handed)} partitions that generation {before.generation} took from "
@@ -424,7 +424,7 @@ class _Timeline:
             and before.topics_hash != after.topics_hash
         ):
             causes.append(
-                RebalanceCause(
+                Cause(
                     CauseKind.TOPICS_CHANGED,
                     CauseCertainty.CERTAIN,
                     "the hash of the topics' metadata is another one: a topic got partitions, "
@@ -433,7 +433,7 @@ class _Timeline:
             )
         if self._is_converted:
             causes.append(
-                RebalanceCause(
+                Cause(
                     CauseKind.CONVERTED,
                     CauseCertainty.CERTAIN,
                     f"the group was of another type, and is of type {after.group_type}",
@@ -479,7 +479,7 @@ def _nothing_before(first: GroupVersion) -> GroupVersion:
     return replace(first, generation=None, members={}, log_offset=-1, protocol=None, joined_ms=None)
 
 
-def _with_causes(draft: Rebalance, causes: Sequence[RebalanceCause]) -> Rebalance:
+def _with_causes(draft: Rebalance, causes: Sequence[Cause]) -> Rebalance:
     if not causes:
         return draft
     order = sorted(causes, key=lambda cause: cause.kind is CauseKind.COORDINATOR_MOVED)
@@ -492,10 +492,10 @@ def _with_causes(draft: Rebalance, causes: Sequence[RebalanceCause]) -> Rebalanc
     )
 
 
-def _added_cause(added: Sequence[PartitionOrTask]) -> RebalanceCause:
+def _added_cause(added: Sequence[PartitionOrTask]) -> Cause:
     names = ", ".join(f"{each.topic}-{each.partition}" for each in added[:5])
     more = f" and {len(added) - 5} more" if len(added) > 5 else ""
-    return RebalanceCause(
+    return Cause(
         CauseKind.PARTITIONS_ADDED,
         CauseCertainty.INFERRED,
         f"partitions were assigned that were never there: {names}{more}",

@@ -85,7 +85,7 @@ class MemberChange:
 
 
 @dataclass(frozen=True, slots=True)
-class RebalanceCause:
+class Cause:
     """Something that starts a rebalance, and happened since the one before.
 
     Attributes:
@@ -157,6 +157,6 @@ class Rebalance:
     cause: CauseKind
     certainty: CauseCertainty
     evidence: str
-    causes: tuple[RebalanceCause, ...]
+    causes: tuple[Cause, ...]
     offsets_partition: int
     log_offset: int

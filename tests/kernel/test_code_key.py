@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgroup.kernel import compiled
-from kgroup.kernel.code_key import code_key
+from kgroup.kernel.compiled import code_key
 
 ROOT = Path(__file__).parents[2]
 _NUMBER = re.compile(r"^((?:[A-Z_]+|__version__) = .*?)(\d)", re.MULTILINE)

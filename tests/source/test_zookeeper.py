@@ -468,7 +468,7 @@ def test_brokers_that_do_not_answer_are_waited_for_once_in_a_round(
     server: FakeZookeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brokers = Brokers(None)
-    monkeypatch.setattr(broker_source, "Cluster", lambda *_, **__: brokers)
+    monkeypatch.setattr(broker_source, "LiveCluster", lambda *_, **__: brokers)
     with source(server.connect) as zookeeper:
         for asked in (1, 2):
             commits = zookeeper.kafka_offsets(["web"])
@@ -510,7 +510,7 @@ def test_commits_to_kafka_and_what_could_not_be_learnt_of_them(
     committed = (CommittedOffset("t", 1, 7),)
     group = Group("web", GroupType.CLASSIC, None, offsets=committed, members=(Member("web-1"),))
     reading = Reading(Image({"web": group}), (problem,))
-    monkeypatch.setattr(broker_source, "Cluster", lambda *_, **__: Brokers(reading))
+    monkeypatch.setattr(broker_source, "LiveCluster", lambda *_, **__: Brokers(reading))
     with source(server.connect) as zookeeper:
         found = zookeeper.kafka_offsets(["web", "audit", "nobody"])
     assert found == KafkaOffsets({("web", "t", 1): 7}, (problem,), {"web": 1, "nobody": 0})

@@ -173,6 +173,7 @@ $a$  $$a$$  %  %a  &  &amp;  &#42;  &nbsp;  \  \\  \\\\  \*  a\  \n  \ a  h1. a 
 &)  (!)  (y)  (C)  (TM)  ((a))  :D  :P  ??a??  ->  =>  <=  http://a.b/?c&d_  a@b.c  a,,b  ?`a  2+
 3*  a|  .2+  <.>m  @  /  //a//""",
     ),
+    *("-# a", "## a", "#- a"),  # lists in lists
     *("\u00a0", "a  b", "e\u0301", "e\u0301_", "日_本_", "\U0001f600"),
 )
 """Texts that mean something in one of the languages."""

@@ -25,7 +25,7 @@ STAGES: Mapping[str, tuple[Any, str, int, bool]] = {
     "warehouse-read": (warehouse.WarehouseWriter, "__init__", 1, True),
     "file-begun": (table_file._File, "write", 3, True),
     "file-written": (table_file._File, "close", 3, True),
-    "records-read": (task, "facts_of", 3, True),
+    "records-read": (task, "facts_of", 1, True),
     "tasks-done": (build.Build, "read", 1, True),
     "settled": (build, "resolve_transactions", 1, True),
     "derived": (derivation, "run_derivation", 1, True),

@@ -262,7 +262,7 @@ class _Rows:
         """Write the rows that wait for others."""
         for is_open, batches in self._waiting.items():
             if batches:
-                facts = facts_of(pa.concat_batches(batches))
+                facts = facts_of(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
                 self.topic_names |= topic_names_in(facts)
                 self._writer.add(facts, is_open=is_open)
                 batches.clear()

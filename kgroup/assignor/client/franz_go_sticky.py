@@ -237,7 +237,7 @@ def panic(message: str) -> AssignorError:
 
 
 def swap_remove(items: list[int], item: int) -> None:
-    """Put the last one in the place of one; where that is not there, in the place of the first."""
+    """Replace an item, or the first one if it is absent, with the last item; drop the last."""
     if not items:
         raise panic("index out of range [-1]")
     at = items.index(item) if item in items else 0
@@ -592,10 +592,9 @@ def repair(balancer: Balancer) -> None:
     For groups whose members do not all subscribe to the same topics. How many partitions each
     member has is settled, but not which. Topics with the same subscribers are one *class*; a *cell*
     counts the partitions of a class that a member has. To have more of it than before costs one.
-    The search is for a circle of members that hand on one partition each and save something by it:
-    a cycle of negative cost in a graph whose nodes are classes, members and levels. By way of a
-    level, which is a number of partitions, one member comes to have as many, and another one that
-    had as many gets one less.
+    It searches for a cycle of negative cost in a graph whose nodes are classes, members and levels:
+    members that each pass one partition on, at a saving. A level is a number of partitions: through
+    it, one member reaches that number, and another that had as many loses one.
 
     Source: `repairAssignment` and what it calls (internal/sticky/repair.go) of franz-go 1.22.3,
     without racks: these count only with the option `BalanceRacks`.

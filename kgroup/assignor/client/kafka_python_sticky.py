@@ -365,7 +365,7 @@ class StickyAssignor:
         claims: Mapping[str, Claim],
         choices: _Choices,
     ) -> Assignment:
-        """Give what each member shall have, before others have given it up."""
+        """Return the target of each member, before the previous owners have released it."""
         given = _Balance(members, topics, claims, choices, undoes_moves=self.undoes_moves).assign()
         return {member.member_id: sorted(given[member.member_id]) for member in members}
 

@@ -167,7 +167,7 @@ def build_command(
     default="60",
     show_default=True,
     callback=parsed(parse_seconds),
-    help="From the begin of a batch to that of the next.",
+    help="Time from the start of one batch to the start of the next.",
 )
 @spark_options("local[*]")
 @connection_options

@@ -392,9 +392,9 @@ def copy_command(
 _MOST = (1 << 63) - 1
 _GOALS: Mapping[str, Callable[[Any], Any]] = {
     "to_earliest": click.option(
-        "--to-earliest", is_flag=True, help="To the first record that there is."
+        "--to-earliest", is_flag=True, help="To the first record of each partition."
     ),
-    "to_latest": click.option("--to-latest", is_flag=True, help="Behind the last record."),
+    "to_latest": click.option("--to-latest", is_flag=True, help="Past the last record."),
     "to_offset": click.option(
         "--to-offset", metavar="N", type=click.IntRange(0, _MOST), help="To an offset."
     ),
@@ -411,7 +411,7 @@ _GOALS: Mapping[str, Callable[[Any], Any]] = {
     "to_current": click.option(
         "--to-current",
         is_flag=True,
-        help="To what is committed, and behind the last record where nothing is.",
+        help="To the committed offset, or past the last record where nothing is committed.",
     ),
     "to_group": click.option(
         "--to-group", metavar="GROUP", type=ID, help="To where another group is."

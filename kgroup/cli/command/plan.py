@@ -276,9 +276,9 @@ def assignor_command(
 ) -> Plans:
     """Move groups to another strategy of their members.
 
-    STRATEGY is range, roundrobin, sticky or cooperative-sticky, or its class. From an eager
-    strategy to the cooperative one, and back, a group goes in two rolling restarts; how many others
-    take hangs on what members support already.
+    STRATEGY is range, roundrobin, sticky or cooperative-sticky, or its class. Changing
+    between an eager strategy and the cooperative one takes two rolling restarts; how many other
+    changes take depends on what members already support.
     """
     from kgroup.operation.plan.assignor import plan_assignors, strategy_named
 
@@ -498,7 +498,7 @@ def _parse_version(text: str) -> tuple[int, ...]:
     "--assignor",
     metavar="NAME",
     type=ID,
-    help="That the group shall have: one of the brokers, with --back a strategy of the members.  "
+    help="Assignor to use: one of the brokers, or with --back a strategy of the members.  "
     "[default: the nearest one]",
 )
 @click.option("--stop", "stops", is_flag=True, help="Stop the group meanwhile.")

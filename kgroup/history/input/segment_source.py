@@ -1,4 +1,4 @@
-"""Find what there is to read: segments of `__consumer_offsets`, and whose they are.
+"""Find the segments of `__consumer_offsets` to read, and the cluster each belongs to.
 
 Beside a segment lies its offset index (Kafka's `OffsetIndex`), entries of eight bytes:
 

@@ -51,7 +51,7 @@ timed-%:
 	echo "stage $*: $$(($$(date +%s) - start)) s"; exit $$status
 
 broker: venv ## the tests with real servers, without those of plans
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(BROKER)" --ignore-glob '*/test_plan_*' --durations 30 tests/broker
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(BROKER)" --ignore-glob '*/test_plan_*' --durations 60 tests/broker
 
 plans: venv ## the tests that carry out plans: how long partitions stop counts, so nothing else runs
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "$(BROKER)" tests/broker/test_plan_*.py

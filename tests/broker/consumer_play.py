@@ -103,6 +103,7 @@ class ConsumerPlay:
         waits: whether it waits between some requests, until a rebalance has taken too long, a
             session is over, or expressions are looked at again.
         changes_topics: whether it makes, changes and deletes a topic of its own.
+        attempt: counted from 0; each is played with a group of its own.
     """
 
     address: str
@@ -110,10 +111,11 @@ class ConsumerPlay:
     waits: bool = False
     changes_topics: bool = False
     settings: ConsumerSettings = SETTINGS
-    count: int = 0
-    log: list[str] = field(default_factory=list)
-    acts: list[Act] = field(default_factory=list)
-    differences: list[str] = field(default_factory=list)
+    attempt: int = 0
+    count: int = field(default=0, init=False)
+    log: list[str] = field(default_factory=list, init=False)
+    acts: list[Act] = field(default_factory=list, init=False)
+    differences: list[str] = field(default_factory=list, init=False)
 
     @property
     def topics(self) -> TopicImage:
@@ -136,8 +138,8 @@ class ConsumerPlay:
     def begin(self) -> None:
         """Connect, and draw who plays."""
         self._draw = draw = Random(self.seed)
-        self.group_id = f"play-{self.seed}"
-        self._own_topic = f"own-{self.seed}"
+        self.group_id = f"play-{self.seed}-{self.attempt}"
+        self._own_topic = f"own-{self.seed}-{self.attempt}"
         self._wires: list[Wire] = []
         self._observer = self._wire("observer")
         self._others = 0

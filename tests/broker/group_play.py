@@ -188,7 +188,7 @@ class Play:
         seed: of the sequence.
         settings: as the broker has them.
         timed: let time pass between requests, and members be slow enough to be removed.
-        cut: it ended where chance would have decided what is next.
+        attempt: counted from 0; each is played with a group of its own.
     """
 
     version: str
@@ -196,15 +196,18 @@ class Play:
     seed: int
     settings: BrokerSettings
     timed: bool = False
-    cut: bool = False
-    count: int = 0
-    log: list[str] = field(default_factory=list)
-    acts: list[Act] = field(default_factory=list)
-    differences: Differences = field(default_factory=list)
+    attempt: int = 0
+    cut: bool = field(default=False, init=False)
+    """It ended where chance would have decided what is next."""
+    count: int = field(default=0, init=False)
+    log: list[str] = field(default_factory=list, init=False)
+    acts: list[Act] = field(default_factory=list, init=False)
+    differences: Differences = field(default_factory=list, init=False)
 
     def run(self) -> None:
         self._draw = Random(self.seed)
-        self._group_id = f"{'timed' if self.timed else 'play'}-{self.seed}"
+        kind = "timed" if self.timed else "play"
+        self._group_id = f"{kind}-{self.seed}-{self.attempt}"
         self._sim = Sim(self.settings, PlayClock() if self.timed else Clock())
         self._begin = time.monotonic()
         self._sent: dict[int, tuple[Actor, RawClient, int, int, Request]] = {}

@@ -113,7 +113,7 @@ class MixedPlay(ConsumerPlay):
 
     policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     fails_over: bool = False
-    answered: set[tuple[type, ErrorCode]] = field(default_factory=set)
+    answered: set[tuple[type, ErrorCode]] = field(default_factory=set, init=False)
     """How requests about offsets, and such that delete the group, were answered."""
 
     def begin(self) -> None:

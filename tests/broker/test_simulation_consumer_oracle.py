@@ -11,13 +11,13 @@ Declared differences:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.broker.consumer_play import BROKER_SETTINGS, TOPICS, ConsumerPlay
 from tests.broker.group_records import compare_records
 from tests.broker.servers import Broker, broker
+from tests.broker.timed_play import run_timed
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 
@@ -48,8 +48,7 @@ def test_answers_states_and_records_of_random_heartbeats(server: Broker) -> None
 def test_what_time_does(server: Broker) -> None:
     """Sessions end, rebalances take too long, expressions are looked at again; side by side."""
     plays = [ConsumerPlay(server.bootstrap, PLAYS + seed, waits=True) for seed in range(LONG_PLAYS)]
-    with ThreadPoolExecutor(LONG_PLAYS) as pool:
-        list(pool.map(ConsumerPlay.run, plays))
+    plays = run_timed(plays)
     for play in plays:
         assert not play.differences, play.story
     compare_records(server.log_dir, plays)

@@ -13,7 +13,6 @@ Declared differences, beside those of `test_simulation_consumer_oracle`:
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from kgroup.simulation.message import CommitAnswer, DeleteAnswer, FetchAnswer, O
 from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.group_records import compare_records
 from tests.broker.mixed_play import FAIL_OVER_SETTINGS, MixedPlay, fail_over_plays, policy_broker
+from tests.broker.timed_play import run_timed
 
 OF_MEMBERS = (
     ErrorCode.STALE_MEMBER_EPOCH,
@@ -54,8 +54,7 @@ def test_groups_go_from_one_protocol_to_the_other(tmp_path: Path) -> None:
             play.run()
             assert not play.differences, play.story
         slow = [MixedPlay(server.bootstrap, PLAYS + seed, waits=True) for seed in range(LONG_PLAYS)]
-        with ThreadPoolExecutor(LONG_PLAYS) as pool:
-            list(pool.map(MixedPlay.run, slow))
+        slow = run_timed(slow)
         for play in slow:
             assert not play.differences, play.story
         compare_records(server.log_dir, plays + slow)

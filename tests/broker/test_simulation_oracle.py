@@ -23,12 +23,11 @@ from kgroup.source.log.segment_file import find_segments
 from kgroup.source.log.source import read_segment
 from tests.broker.group_play import VERSIONS, Play, play_broker, settings
 from tests.broker.servers import Broker
+from tests.broker.timed_play import run_timed
 from tests.examples import in_depth
 
 SEQUENCES = in_depth(300, 120)
 TIMED_SEQUENCES = 40
-WIDTH = 40
-"""How many timed sequences go on at once: they mostly wait."""
 
 Record = tuple[str, Mapping[str, Any], Mapping[str, Any] | None]
 
@@ -78,8 +77,7 @@ def test_time(patient_broker: Broker) -> None:
         Play(version, patient_broker.bootstrap, seed, settings(version, 600), timed=True)
         for seed in range(TIMED_SEQUENCES)
     ]
-    with ThreadPoolExecutor(WIDTH) as pool:
-        list(pool.map(Play.run, plays))
+    plays = run_timed(plays)
     assert not any(play.differences for play in plays), report(plays)
     assert sum(play.cut for play in plays) <= TIMED_SEQUENCES / 8
     compare_records(patient_broker, plays)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from kgroup.cli.option.common import ColumnsOption
+from kgroup.cli.output.context import columns_named
 from tests.cli.commands import EVERY_COMMAND, context_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -48,6 +50,7 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
         record = parameter.get_help_record(ctx)
         if isinstance(parameter, click.Option) and record is not None:
             yield f"| `{_cell(record[0])}` | {_cell(record[1])} |"
+    yield from _columns(command)
     _, _, examples = (command.epilog or "").partition("Examples:\n")
     if examples:
         yield "\n## Examples\n"
@@ -55,6 +58,16 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
     topic = DOCS / f"{name.split()[0]}.md"
     if topic.exists():
         yield f"\nMore of it: [{topic.name}](../{topic.name})."
+
+
+def _columns(command: click.Command) -> Iterator[str]:
+    """List the columns that `--columns` chooses from."""
+    for option in command.params:
+        if isinstance(option, ColumnsOption) and option.declared:
+            yield "\n## Columns\n"
+            for words, name in option.declared.items():
+                names = ", ".join(f"`{column.name}`" for column in columns_named(name))
+                yield f"* with `{words}`: {names}" if words else f"* {names}"
 
 
 def _cell(text: str) -> str:

@@ -255,7 +255,10 @@ def _checked_client(text: str) -> str:
     "--bounce", is_flag=True, help="Restart every member in turn; count what moves in all."
 )
 @what_if_options
-@output_options
+@output_options(
+    "assignment.MOVE_COLUMNS",
+    {"--compare": "assignment.COMPARE_COLUMNS", "--bounce": "assignment.BOUNCE_COLUMNS"},
+)
 def command(
     group: str | None,
     dry_run: bool,

@@ -187,7 +187,7 @@ def _unknown(*, is_plugin: bool) -> Iterator[None]:
 @click.option("--nagios", is_flag=True, help="As a plugin of Nagios or Icinga, exit status too.")
 @click.option("--prometheus", is_flag=True, help="For node-exporter's textfile collector.")
 @log_budget_option
-@output_options
+@output_options("check.FINDING_COLUMNS", {"--rules": "check.RULE_COLUMNS"})
 def command(
     groups: Sequence[str],
     every: bool,

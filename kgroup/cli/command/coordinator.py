@@ -50,7 +50,7 @@ _COUNT = click.IntRange(min=1, max=2**31 - 1)
 @click.option(
     "--transaction-partitions", metavar="N", type=_COUNT, help="Likewise of __transaction_state."
 )
-@output_options
+@output_options("group.LOCATION_COLUMNS", {"--type transaction": "group.TRANSACTION_COLUMNS"})
 def command(
     names: Sequence[str],
     kind: str,

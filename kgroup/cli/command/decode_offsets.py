@@ -405,7 +405,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     required=False,
 )
 @click.option("--snapshot", hidden=True, expose_value=False, callback=_refuse_snapshot)
-@output_options
+@output_options("record.RECORD_COLUMNS", {"--stats": "record.STATS_COLUMNS"})
 def command(
     files: Sequence[Path],
     paths: Sequence[Path],

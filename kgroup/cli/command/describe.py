@@ -19,7 +19,12 @@ from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import Output, documented
-from kgroup.cli.output.described import check_sections, section_options, show_groups
+from kgroup.cli.output.described import (
+    SECTION_COLUMNS,
+    check_sections,
+    section_options,
+    show_groups,
+)
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
@@ -66,7 +71,7 @@ from kgroup.model.pattern import Pattern
     help="Again every so many seconds, until Ctrl-C: on a terminal the page is redrawn with what "
     "has changed marked; in a pipe each change is a JSON line.",
 )
-@output_options
+@output_options(SECTION_COLUMNS["--offsets"], SECTION_COLUMNS)
 def command(
     groups: Sequence[str],
     every: bool,

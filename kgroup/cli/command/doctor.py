@@ -22,7 +22,7 @@ from kgroup.errors import ExitStatus
     ),
 )
 @source_options(required=False, files=False)
-@output_options
+@output_options("doctor.DIAGNOSIS_COLUMNS")
 def command(source: Source, output: Output) -> ExitStatus:
     """Say what is installed, what is missing for what, and what can be reached.
 

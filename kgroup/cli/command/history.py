@@ -32,7 +32,12 @@ from kgroup.cli.option.warehouse import (
     warehouse_options,
 )
 from kgroup.cli.output.context import Output, documented, is_terminal, show, warn, warn_notes
-from kgroup.cli.output.described import check_sections, section_options, show_groups
+from kgroup.cli.output.described import (
+    SECTION_COLUMNS,
+    check_sections,
+    section_options,
+    show_groups,
+)
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.errors import ExitStatus, UsageError
 from kgroup.source.config.client_setting import MOST_LONG, whole_number
@@ -83,7 +88,7 @@ command = CommandGroup(
 )
 @spark_options("none where there is little to read, else local[*]")
 @connection_options
-@output_options
+@output_options("history.BUILD_COLUMNS")
 def build_command(
     locations: Sequence[str],
     more: Sequence[str],
@@ -224,7 +229,13 @@ def _show(report: Report[ClusterReport]) -> None:
 )
 @click.option("--groups", "of_groups", is_flag=True, help="A row for each group instead.")
 @warehouse_options
-@output_options
+@output_options(
+    "history.CLUSTER_INVENTORY_COLUMNS",
+    {
+        "--partitions": "history.PARTITION_INVENTORY_COLUMNS",
+        "--groups": "history.GROUP_INVENTORY_COLUMNS",
+    },
+)
 def show_command(
     partitions: bool, of_groups: bool, warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
@@ -274,7 +285,7 @@ def show_command(
     "--group", "group_id", type=ID, shell_complete=suggest_groups, help="Only in this group."
 )
 @warehouse_options
-@output_options
+@output_options("history.OWNER_COLUMNS")
 def owner_command(
     topic: str,
     partition: int,
@@ -325,7 +336,7 @@ def owner_command(
 @topic_option
 @time_options("Leave out what ended by then.", "Leave out what began then or later.")
 @warehouse_options
-@output_options
+@output_options("history.INTERVAL_COLUMNS")
 def timeline_command(
     group_id: str,
     topic: str | None,
@@ -379,7 +390,10 @@ def timeline_command(
 @click.option("--pauses", is_flag=True, help="Columns of pauses in csv, tsv and with --columns.")
 @click.option("--jumps", is_flag=True, help="Columns of backward jumps likewise.")
 @warehouse_options
-@output_options
+@output_options(
+    "history.COMMIT_COLUMNS",
+    {"--pauses": "history.PAUSE_COLUMNS", "--jumps": "history.JUMP_COLUMNS"},
+)
 def commits_command(
     group_id: str,
     topic: str | None,
@@ -430,7 +444,7 @@ def commits_command(
 @length_option("--retention", "retention_ms", "7d", "offsets.retention.minutes of the brokers.")
 @at_option("As of then.  [default: the last record of each cluster]")
 @warehouse_options
-@output_options
+@output_options("history.STALE_COLUMNS")
 def stale_command(
     silent_ms: int,
     expiring_ms: int,
@@ -482,7 +496,7 @@ def stale_command(
     help="Also take log end offsets from a file of 'kgroup snapshot'. Repeatable.",
 )
 @warehouse_options
-@output_options
+@output_options("history.LAG_COLUMNS")
 def lag_command(
     group_id: str,
     topic: str | None,
@@ -533,7 +547,7 @@ def lag_command(
 @any_group_argument
 @time_options("Only from then on.", "Only before then.")
 @warehouse_options
-@output_options
+@output_options("history.REBALANCE_COLUMNS")
 def rebalances_command(
     group_id: str | None,
     since_ms: int | None,
@@ -588,7 +602,7 @@ def _parse_rate(text: str) -> tuple[int, int]:
 )
 @time_options("Only rebalances from then on.", "Only rebalances before then.")
 @warehouse_options
-@output_options
+@output_options("history.STORM_COLUMNS")
 def storms_command(
     group_id: str | None,
     rate: tuple[int, int],
@@ -667,7 +681,7 @@ def report_command(
 @group_argument
 @section_options
 @warehouse_options
-@output_options
+@output_options(SECTION_COLUMNS["--offsets"], SECTION_COLUMNS)
 def as_of_command(
     at_ms: int, group_id: str, sections: tuple[str, ...], warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
@@ -695,7 +709,7 @@ def as_of_command(
 )
 @click.argument("query", metavar="SELECT")
 @warehouse_options
-@output_options
+@output_options(None)
 def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitStatus:
     """Answer any other question, by a SELECT on the tables.
 

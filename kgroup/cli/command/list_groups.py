@@ -71,7 +71,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
     help="Ask a cluster also for assignors, members and topics. The other sources tell them "
     "anyway; so does a cluster where --columns has one of them, or --topic is given.",
 )
-@output_options
+@output_options("group.LIST_COLUMNS")
 def command(
     source: Source,
     states: Sequence[str],

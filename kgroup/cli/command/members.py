@@ -64,7 +64,7 @@ _INTERRUPTED = "interrupted: whether members were removed is not known; describe
 @click.option("--reason", metavar="TEXT", help="For the broker's log.")
 @source_options(required=True)
 @execution_options(saves=False)
-@output_options
+@output_options("offsets.REMOVAL_COLUMNS")
 def remove_command(
     group: str,
     member_ids: Sequence[str],

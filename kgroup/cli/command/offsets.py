@@ -75,7 +75,7 @@ command = CommandGroup(
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @regex_option
 @store_options
-@output_options
+@output_options("offsets.STORED_COLUMNS")
 def show_command(
     groups: Sequence[str], every: bool, regex: Pattern | None, store: StoreChoice, output: Output
 ) -> ExitStatus:
@@ -179,7 +179,7 @@ def export_command(
 @fit_options
 @store_options
 @execution_options()
-@output_options
+@output_options("offsets.PLAN_COLUMNS")
 def import_command(
     path: Path,
     groups: Sequence[str],
@@ -258,7 +258,7 @@ def import_command(
 )
 @connection_options
 @names_options
-@output_options
+@output_options("offsets.DIFFERENCE_COLUMNS")
 def diff_command(
     first: str,
     second: str,
@@ -332,7 +332,7 @@ def diff_command(
 @connection_options
 @names_options
 @execution_options()
-@output_options
+@output_options("offsets.PLAN_COLUMNS")
 def copy_command(
     origin: str,
     goal: str,
@@ -480,7 +480,7 @@ def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @store_options
 @execution_options(skips=True)
-@output_options
+@output_options("offsets.PLAN_COLUMNS")
 def reset_command(
     groups: Sequence[str],
     every: bool,
@@ -576,7 +576,7 @@ def _refuse(problems: Sequence[Problem]) -> None:
 )
 @store_options
 @execution_options()
-@output_options
+@output_options("offsets.PLAN_COLUMNS")
 def delete_command(
     groups: Sequence[str],
     regex: Pattern | None,

@@ -195,7 +195,7 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
         warn_report(report)
         return report.exit_status
 
-    return habit_options(_DIAGRAM_OPTION(output_options(plan_groups)))
+    return habit_options(_DIAGRAM_OPTION(output_options("plan.STEP_COLUMNS")(plan_groups)))
 
 
 def _plans_of_old(
@@ -618,7 +618,7 @@ _CONNECTION = ("bootstrap_server", "command_config", "overrides", "profile", "ti
 @click.option("--all", "every", is_flag=True, help="Every group.")
 @source_options(required=False)
 @habit_options
-@output_options
+@output_options("plan.ADVICE_COLUMNS", {"--list": "plan.TARGET_COLUMNS"})
 def advice_command(
     groups: Sequence[str],
     lists: bool,

@@ -47,7 +47,7 @@ _STALE = (
 @source_options(required=False)
 @SQL_OPTION
 @execution_options()
-@output_options
+@output_options("offsets.PLAN_COLUMNS")
 def apply_command(
     path: Path,
     groups: Sequence[str],
@@ -112,7 +112,7 @@ _PAUSE_S = 1.0
 )
 @source_options(required=True)
 @SQL_OPTION
-@output_options
+@output_options("plan.CHECK_COLUMNS")
 def verify_command(
     path: Path,
     groups: Sequence[str],

@@ -84,7 +84,7 @@ _VERSION_ADVICE = "; version in a file says otherwise"
 )
 @click.option("--grid", is_flag=True, help="Draw who reads which partition over time.")
 @click.option("--diagram", is_flag=True, help="Write Mermaid diagrams of requests and states.")
-@output_options
+@output_options("simulation.EVENT_COLUMNS", {"--list": "simulation.SCENARIO_COLUMNS"})
 def command(
     scenario: str | None,
     lists: bool,

@@ -34,7 +34,7 @@ command = CommandGroup(
 )
 @click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
 @zookeeper_source_options
-@output_options
+@output_options("zookeeper.CONSUMER_COLUMNS")
 def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus:
     """List the consumers that are registered in ZooKeeper.
 
@@ -60,7 +60,7 @@ def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitSt
 )
 @click.argument("groups", metavar="[GROUP...]", nargs=-1, shell_complete=suggest_groups)
 @zookeeper_source_options
-@output_options
+@output_options("zookeeper.OWNER_COLUMNS")
 def owners_command(groups: Sequence[str], source: Source, output: Output) -> ExitStatus:
     """List which consumer thread owns which partition, and since when.
 
@@ -91,7 +91,7 @@ def owners_command(groups: Sequence[str], source: Source, output: Output) -> Exi
     help="How many levels below PATH; 0 is that node alone.  [default: all]",
 )
 @zookeeper_source_options
-@output_options
+@output_options("zookeeper.NODE_COLUMNS")
 def tree_command(path: str, depth: int | None, source: Source, output: Output) -> ExitStatus:
     """Show nodes of ZooKeeper, decoded.
 
@@ -144,7 +144,7 @@ _VERSIONS = ("0.8.0", "0.8.1.1", "0.8.2.2")
     "each broker.",
 )
 @zookeeper_source_options
-@output_options
+@output_options("zookeeper.FETCH_COLUMNS")
 def fetchers_command(
     group: str, count: int, reset: str, kafka_version: str, source: Source, output: Output
 ) -> ExitStatus:

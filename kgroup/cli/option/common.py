@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from kgroup.atomic_file import INPUTS
-from kgroup.cli.output.context import FORMS, Output
-from kgroup.cli.shell.suggestion import suggest_columns
+from kgroup.cli.output.context import FORMS, Output, columns_named
+from kgroup.cli.shell.suggestion import Items, suggest_parts
 from kgroup.model.pattern import Pattern, parse_regex
 
 
@@ -105,41 +106,104 @@ PATH = InputPath()
 FOLDER = InputFolder()
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `-o`, `--columns` and `--no-headers`; the command takes ``output: Output``."""
+def output_options(
+    columns: str | None, by_option: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `-o`, `--columns` and `--no-headers`; the command takes ``output: Output``.
 
-    @wraps(command)
-    def with_output(
-        *, form: str, columns: tuple[str, ...] | None, no_headers: bool, **rest: Any
-    ) -> Any:
-        if form in ("json", "jsonl"):
-            for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
-                if is_given:
-                    raise click.UsageError(
-                        f"{option} is for tables, csv and tsv; {form} has no columns"
-                    )
-        return command(output=Output(form, columns or (), not no_headers), **rest)
+    Args:
+        columns: those that the command writes, by their name in `kgroup.render`; None: those of the
+            answer.
+        by_option: the same where an option chooses other rows: ``--members``, ``--type topic``.
+    """
 
-    return add_options(
-        with_output,
-        click.option(
-            "-o",
-            "--output",
-            "form",
-            type=click.Choice(FORMS),
-            default="table",
-            show_default=True,
-            help="Form of the output. A table is coloured on a terminal and plain in a pipe.",
-        ),
-        click.option(
-            "--columns",
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_output(
+            *, form: str, columns: tuple[str, ...] | None, no_headers: bool, **rest: Any
+        ) -> Any:
+            if form in ("json", "jsonl"):
+                for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
+                    if is_given:
+                        raise click.UsageError(
+                            f"{option} is for tables, csv and tsv; {form} has no columns"
+                        )
+            return command(output=Output(form, columns or (), not no_headers), **rest)
+
+        return add_options(
+            with_output,
+            _FORM_OPTION,
+            click.option("--columns", cls=ColumnsOption, columns=columns, by_option=by_option),
+            _NO_HEADERS_OPTION,
+        )
+
+    return decorate
+
+
+class ColumnsOption(click.Option):
+    """`--columns`: chooses from the columns that a command declares, and lists them.
+
+    Attributes:
+        declared: names of columns in `kgroup.render`, by the words that choose them; by default "".
+    """
+
+    def __init__(
+        self,
+        param_decls: Sequence[str],
+        *,
+        columns: str | None,
+        by_option: Mapping[str, str],
+        **more: Any,
+    ) -> None:
+        others = {words: name for words, name in by_option.items() if name != columns}
+        self.declared = {"": columns, **others} if columns else {}
+        super().__init__(
+            param_decls,
             metavar="A,B,...",
-            callback=parsed(_parse_columns),
-            shell_complete=suggest_columns,
-            help="Columns of tables, csv and tsv, in this order.",
-        ),
-        click.option("--no-headers", is_flag=True, help="Leave out the names of the columns."),
-    )
+            callback=self._chosen,
+            shell_complete=self._suggested,
+            help="Columns of tables, csv and tsv, in this order; 'help' lists them.",
+            **more,
+        )
+
+    def _chosen(self, ctx: click.Context, param: click.Parameter, text: str | None) -> Any:
+        if text != "help" or ctx.resilient_parsing:
+            return parsed(_parse_columns)(ctx, param, text)
+        formatter = ctx.make_formatter()
+        for words, name in self.declared.items():
+            with formatter.section(f"Columns with {words}" if words else "Columns"):
+                formatter.write_dl([(each.name, each.meaning) for each in columns_named(name)])
+        click.echo(formatter.getvalue() or "The columns are those of the answer.\n", nl=False)
+        raise click.exceptions.Exit
+
+    def _suggested(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
+        """Suggest columns of the rows that the line chooses, except those already typed."""
+        if not self.declared:
+            return []
+        chosen = (words for words in self.declared if words and _stands(words, ctx))
+        columns = columns_named(self.declared[next(chosen, "")])
+        return suggest_parts({each.name: each.meaning for each in columns}, incomplete)
+
+
+def _stands(words: str, ctx: click.Context) -> bool:
+    """Whether a line has an option, with the value if the words name one."""
+    option, _, value = words.partition(" ")
+    name = next(each.name or "" for each in ctx.command.params if option in each.opts)
+    return str(ctx.params.get(name)) == value if value else bool(ctx.params.get(name))
+
+
+_FORM_OPTION = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(FORMS),
+    default="table",
+    show_default=True,
+    help="Form of the output. A table is coloured on a terminal and plain in a pipe.",
+)
+_NO_HEADERS_OPTION = click.option(
+    "--no-headers", is_flag=True, help="Leave out the names of the columns."
+)
 
 
 def _parse_columns(text: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +25,7 @@ from kgroup.errors import (
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.report import Report
+    from kgroup.render.cell import Column
     from kgroup.render.sheet import Sheet
 
 
@@ -47,6 +49,13 @@ class Output:
     form: str
     columns: tuple[str, ...]
     headers: bool
+
+
+def columns_named(name: str) -> Sequence[Column]:
+    """Import columns by their name in `kgroup.render`: ``group.LIST_COLUMNS``."""
+    module, _, attribute = name.partition(".")
+    found: Sequence[Column] = getattr(import_module(f"kgroup.render.{module}"), attribute)
+    return found
 
 
 MAX_LINES = 20

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import click
 
-from kgroup.cli.output.context import Output, is_terminal, show, warn, warn_of, write
+from kgroup.cli.output.context import Output, columns_named, is_terminal, show, warn, warn_of, write
 from kgroup.errors import ExitStatus, near_names
 
 if TYPE_CHECKING:
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from kgroup.operation.describe import GroupDescription
     from kgroup.operation.report import Report
     from kgroup.operation.watch import Change, Round
+
+
+SECTION_COLUMNS = {
+    "--state": "group.STATE_COLUMNS",
+    "--members": "group.MEMBER_COLUMNS",
+    "--offsets": "group.OFFSET_COLUMNS",
+}
+"""The columns of each section; those of --offsets by default."""
 
 
 def section_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +56,7 @@ def check_sections(sections: Sequence[str], output: Output) -> None:
         raise click.UsageError(
             "csv, tsv and --columns take one section: choose --state, --members or --offsets"
         )
-    _check_columns(output.columns, _one(sections))
+    _check_columns(output.columns, f"--{_one(sections)}")
 
 
 def show_groups(
@@ -87,21 +95,19 @@ def _check_columns(names: Sequence[str], section: str) -> None:
     """Make sure that a section has the columns that are chosen, before anybody is asked."""
     if not names:
         return
-    from kgroup.render.group import MEMBER_COLUMNS, OFFSET_COLUMNS, STATE_COLUMNS
-
-    columns = {"state": STATE_COLUMNS, "members": MEMBER_COLUMNS, "offsets": OFFSET_COLUMNS}
+    columns = {option: columns_named(name) for option, name in SECTION_COLUMNS.items()}
     known = {
-        name: {title for column in own for title in (column.name, column.title)}
-        for name, own in columns.items()
+        option: {title for column in own for title in (column.name, column.title)}
+        for option, own in columns.items()
     }
     missing = [name for name in names if name not in known[section]]
     if missing:
-        there = ", ".join(column.name for column in columns[section])
-        others = [f"--{other}" for other in known if known[other].issuperset(missing)]
-        names_there = (column.name for column in columns[section])
-        meant = f"; see {' and '.join(others)}" if others else near_names(missing[0], names_there)
+        own = [column.name for column in columns[section]]
+        others = [option for option in known if known[option].issuperset(missing)]
+        meant = f"; see {' and '.join(others)}" if others else near_names(missing[0], own)
         raise click.UsageError(
-            f"no column {', '.join(missing)} in the section --{section}; it has: {there}{meant}"
+            f"no column {', '.join(missing)} in the section {section}; it has: "
+            f"{', '.join(own)}{meant}"
         )
 
 

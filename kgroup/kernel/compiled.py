@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
@@ -31,26 +30,29 @@ if TYPE_CHECKING:
 COMPILERS = ("llvmlite", "numba")
 """Packages that make machine code, and load it: the extra `fast`."""
 
-_IMPORT = re.compile(r"\n(?:from|import) (kgroup[.\w]*)(?: import (\([^)]*\)|.*))?")
-"""At the begin of a line: what is indented is imported later, or for type checkers alone."""
+SOURCES = (
+    *("__init__.py", "errors.py", "interrupt.py", "redaction.py", "word.py"),
+    *("kernel/*.py", "model/__init__.py", "model/offsets_partition.py"),
+    *("protocol/*.py", "protocol/batch/*.py", "protocol/message/*.py", "protocol/record/*.py"),
+)
+"""Files of the package that compiled code may take constants from: what its modules import."""
 
 
-def code_key(root: str, modules: Iterable[str]) -> int:
-    """Return a number that changes with what modules do, with our version, and the compilers'.
+def code_key(package: Path) -> int:
+    """Return a number that changes with the compiled modules, our version and the compilers'.
 
-    Constants of any module that is imported are frozen in the code. Everything is found from texts:
-    to import the modules needs numba, and to parse them takes longer than to load the code.
+    The files are read, not imported: to import them needs numba.
 
     Args:
-        root: the folder of the package `kgroup`.
-        modules: their full names.
+        package: the folder of the package `kgroup`.
 
     Raises:
         OSError: a file cannot be read.
     """
     key = 0
-    for name, text in imported(root, modules).items():
-        key = crc32(text, crc32(name.encode(), key))
+    for pattern in SOURCES:
+        for path in sorted(package.glob(pattern)):
+            key = crc32(_read(path), crc32(path.name.encode(), key))
     for name in COMPILERS:
         spec = PathFinder.find_spec(name)
         assert spec is not None
@@ -59,27 +61,7 @@ def code_key(root: str, modules: Iterable[str]) -> int:
     return key
 
 
-def imported(root: str, modules: Iterable[str]) -> dict[str, bytes]:
-    """Give the texts of modules and of all that their import runs of the package, by name."""
-    texts: dict[str, bytes] = {}
-    names = list(modules)
-    while names:
-        name = names.pop()
-        path = f"{root}/{name.replace('.', '/')}"
-        path = f"{path}/__init__.py" if os.path.isdir(path) else f"{path}.py"
-        if name in texts or not os.path.isfile(path):  # else something that a package defines
-            continue
-        texts[name] = _read(path)
-        names.append(name.rpartition(".")[0])
-        for source, members in _IMPORT.findall(texts[name].decode()):
-            names.append(source)
-            if os.path.isdir(f"{root}/{source.replace('.', '/')}"):
-                words = (member.split() for member in members.strip("()").split(","))
-                names += [f"{source}.{word[0]}" for word in words if word]
-    return dict(sorted(texts.items()))
-
-
-def _read(path: str) -> bytes:
+def _read(path: str | Path) -> bytes:
     with open(path, "rb", 0) as file:
         return file.read()
 
@@ -259,7 +241,7 @@ def cache_path(processor: tuple[str, str], made_of: int) -> Path:
 
 @cache
 def _code_key() -> int:
-    return code_key(str(Path(__file__).parents[2]), MODULES)
+    return code_key(Path(__file__).parents[1])
 
 
 def _write(path: Path, code: bytes) -> None:

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from bench.measure import KAFKA, KGROUP, measure, median, print_heads, print_row
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.strategy import assign
 from kgroup.operation.assign.spec import read_spec
 from tests.broker import maven

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kgroup.assignor.base import ClassicAssignor, Subscriber, TopicMetadata
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 
 IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, TopicMetadata]], bool]
 

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from kgroup.assignor import zookeeper
 from kgroup.assignor.base import Assignment, Subscriber
-from kgroup.assignor.client.franz_go import FRANZ_GO
-from kgroup.assignor.client.java import JAVA
-from kgroup.assignor.client.kafka_go import KAFKA_GO
-from kgroup.assignor.client.kafka_python import KAFKA_PYTHON
-from kgroup.assignor.client.kafkajs import KAFKAJS
-from kgroup.assignor.client.librdkafka import LIBRDKAFKA
-from kgroup.assignor.client.sarama import SARAMA
-from kgroup.assignor.client_library import ClientLibrary
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.server import range as server_range
 from kgroup.assignor.server import uniform
 from kgroup.assignor.server.server import ServerGroup
-from kgroup.assignor.spec import NEWEST, OF_ZOOKEEPER, GroupSpec, MemberSpec, Software
 from kgroup.assignor.zookeeper import ThreadAssignment, ZookeeperAssignor
 from kgroup.errors import UnknownStrategyError
-from kgroup.model.client_library import KAFKA_CLIENTS
 
 _Server = Callable[[ServerGroup], Assignment]
 
@@ -34,12 +26,6 @@ def _assign_simple(group: ServerGroup) -> Assignment:
     return simple.assign(group)
 
 
-CLIENTS: Mapping[str, ClientLibrary] = {
-    library.name: library
-    for library in (JAVA, LIBRDKAFKA, FRANZ_GO, SARAMA, KAFKA_GO, KAFKA_PYTHON, KAFKAJS)
-}
-"""The libraries that are imitated, by name."""
-
 _SERVER: Mapping[str, Mapping[str, _Server]] = {
     "consumer": {"uniform": uniform.assign, "range": server_range.assign},
     "share": {"simple": _assign_simple},
@@ -48,19 +34,6 @@ _ZOOKEEPER: Mapping[str, ZookeeperAssignor] = {
     "range": zookeeper.assign_range,
     "roundrobin": zookeeper.assign_round_robin,
 }
-
-
-def versions(protocol: str) -> tuple[str, ...]:
-    """Give the versions of Kafka that are imitated, the newest first."""
-    if protocol == "zookeeper":
-        return (OF_ZOOKEEPER,)
-    return JAVA.versions if protocol == "classic" else (NEWEST,)
-
-
-def newest(protocol: str) -> Software:
-    """Give what is imitated of Kafka itself unless something else is asked for."""
-    names = {"classic": KAFKA_CLIENTS, "zookeeper": "kafka"}
-    return Software(names.get(protocol, "group-coordinator"), versions(protocol)[0])
 
 
 def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]:
@@ -109,48 +82,6 @@ def assignor_of(
     return known[strategy]
 
 
-def computed_as(spec: GroupSpec) -> Software:
-    """Say what an assignment imitates: of a classic group the library of which its leader is.
-
-    Where that is not known, it is that of all members, see `library_of_all`, or Kafka's own, if
-    what the leader sent rules that out.
-    """
-    if spec.client is not None or spec.protocol != "classic":
-        return spec.client or newest(spec.protocol)
-    leader = spec.leader
-    if leader is not None and leader.client is not None:
-        return leader.client
-    if spec.leader_client is not None:
-        return spec.leader_client
-    of_all = library_of_all(spec.strategy, (each.client for each in spec.members))
-    return of_all if leader is None or of_all.name not in leader.not_of else newest("classic")
-
-
-def library_of_all(strategy: str | None, clients: Iterable[Software | None]) -> Software:
-    """Give the library of all members of a classic group for which one is known, if it is one.
-
-    Where they differ or none is known, it is Kafka's own. Those without the strategy do not count.
-    """
-    known = {
-        each
-        for each in clients
-        if each is not None and (not strategy or strategy in strategies("classic", each))
-    }
-    return known.pop() if len(known) == 1 else newest("classic")
-
-
-def is_cooperative(spec: GroupSpec) -> bool:
-    """Tell whether members keep what they own while the group is assigned anew."""
-    return spec.has_topic_ids or spec.strategy == "cooperative-sticky"
-
-
-def has_static_members(protocol: str, client: Software) -> bool:
-    """Tell whether members of a library may be static in groups of a protocol."""
-    if protocol != "classic":
-        return protocol == "consumer"
-    return CLIENTS[client.name].has_static_members(client.version)
-
-
 def assign(spec: GroupSpec) -> Assignment:
     """Assign as Kafka does.
 
@@ -163,10 +94,9 @@ def assign(spec: GroupSpec) -> Assignment:
     """
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
-    client = computed_as(spec)
-    assignor = assignor_of(spec.protocol, spec.strategy, client, group_id=spec.id)
+    assignor = assignor_of(spec.protocol, spec.strategy, spec.computed_as, group_id=spec.id)
     is_classic = spec.protocol == "classic"
-    given = (_as_sent(spec, client), spec.topics) if is_classic else (ServerGroup(spec),)
+    given = (_as_sent(spec), spec.topics) if is_classic else (ServerGroup(spec),)
     assigned: Assignment = assignor(*given)
     return assigned
 
@@ -175,13 +105,12 @@ def is_determined(spec: GroupSpec) -> bool:
     """Tell whether what is known of a group that can be assigned determines its assignment."""
     if spec.protocol != "classic":
         return True
-    client = computed_as(spec)
-    library = CLIENTS[client.name]
+    library = CLIENTS[spec.computed_as.name]
     is_determined, is_same_without = library.is_determined, library.is_same_without
     if is_determined is None and is_same_without is None:
         return True
-    assignor = assignor_of("classic", spec.strategy, client, group_id=spec.id)
-    members = _as_sent(spec, client)
+    assignor = assignor_of("classic", spec.strategy, spec.computed_as, group_id=spec.id)
+    members = _as_sent(spec)
     if is_determined is not None and not is_determined(assignor, members, spec.topics):
         return False
     return is_same_without is None or all(
@@ -206,16 +135,16 @@ def _topics_known_at_first(spec: GroupSpec) -> set[frozenset[str]]:
     }
 
 
-def _as_sent(spec: GroupSpec, leader: Software) -> list[Subscriber]:
+def _as_sent(spec: GroupSpec) -> list[Subscriber]:
     """Give what the leader reads: each member writes as its own library does.
 
     Members of an unknown library, or of one that has no such strategy, count as the leader's.
     """
     by_client: dict[Software, list[MemberSpec]] = defaultdict(list)
     for member in spec.members_as_sent:
-        client = member.client or leader
+        client = spec.client_of(member)
         known = spec.strategy in CLIENTS[client.name].strategies[client.version]
-        by_client[client if known else leader].append(member)
+        by_client[client if known else spec.computed_as].append(member)
     sent = {
         each.member_id: each
         for (name, version), members in by_client.items()

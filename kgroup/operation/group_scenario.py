@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.assignor.strategy import assignor_of, computed_as
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.strategy import assignor_of
 from kgroup.errors import NotFoundError, UnfitError, named_group, shown_id
 from kgroup.model.group import AssignedPartition, Group, GroupType, Member, MemberState
 from kgroup.model.offset import CommitStore
@@ -89,7 +90,7 @@ def scenario_of(
             spec.protocol,
             spec.strategy,
             group_id=group_id,
-            remark=f" of {computed_as(spec)}; the simulator plays members as Java's consumers",
+            remark=f" of {spec.computed_as}; the simulator plays members as Java's consumers",
         )
     notes = list(report.notes)
     group = before_rebalance(found, [])

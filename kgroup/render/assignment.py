@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kgroup.assignor.strategy import newest
+from kgroup.assignor.group_spec import newest
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.operation.assign.dry_run import Bounce, Run
 from kgroup.operation.assign.outcome import AssignPlan

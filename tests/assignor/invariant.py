@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import chain
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicPartition
-from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign, assign_threads
 
 

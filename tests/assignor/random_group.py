@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgroup.assignor.spec import NEWEST
+from kgroup.assignor.member_spec import NEWEST
 from tests.assignor.case.notation import Assignor, assigned
 
 _RACKS = ["a", "b", "c", "d"]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from kgroup.assignor.base import TopicMetadata
-from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign
 
 IDS = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kgroup.assignor.base import TopicMetadata
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import utf16
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.server.server import IntSet, ServerGroup, Target
-from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.model.offsets_partition import string_hash
 from tests.assignor.case.hash_map import MAPS, MapCase, recorded_orders
 

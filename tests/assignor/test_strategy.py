@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import (
-    CLIENTS,
-    assign,
-    assignor_of,
-    computed_as,
-    is_cooperative,
-    strategies,
-)
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec
+from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.strategy import assign, assignor_of, strategies
 from kgroup.errors import UnknownStrategyError
 
 
@@ -29,7 +23,7 @@ from kgroup.errors import UnknownStrategyError
 def test_the_software_that_is_imitated(
     protocol: str, client: Software | None, expected: str
 ) -> None:
-    assert str(computed_as(GroupSpec("range", (), {}, protocol, client))) == expected
+    assert str(GroupSpec("range", (), {}, protocol, client).computed_as) == expected
 
 
 @pytest.mark.parametrize(
@@ -43,7 +37,7 @@ def test_the_software_that_is_imitated(
     ],
 )
 def test_who_keeps_what_it_owns_meanwhile(protocol: str, strategy: str, expected: bool) -> None:
-    assert is_cooperative(GroupSpec(strategy, (), {}, protocol)) == expected
+    assert GroupSpec(strategy, (), {}, protocol).is_cooperative == expected
 
 
 @pytest.mark.parametrize(
@@ -58,7 +52,7 @@ def test_who_keeps_what_it_owns_meanwhile(protocol: str, strategy: str, expected
 def test_a_strategy_that_is_not_there_is_told_with_those_that_are(
     protocol: str, client: Software | None
 ) -> None:
-    software = computed_as(GroupSpec("", (), {}, protocol, client))
+    software = GroupSpec("", (), {}, protocol, client).computed_as
     known = ", ".join(strategies(protocol, client))
     text = f"group g: expected a strategy of {software} ({known}), found 'mystery'"
     with pytest.raises(UnknownStrategyError) as caught:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.spec import NEWEST
+from kgroup.assignor.member_spec import NEWEST
 from tests.assignor.case.notation import Assignor, assigned
 from tests.assignor.case.table import ASSIGNORS
 from tests.assignor.random_group import rebalances

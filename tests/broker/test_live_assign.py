@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.model.group import GroupState
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import settled

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.group import read_group

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.assignor.strategy import CLIENTS
+from kgroup.assignor.group_spec import CLIENTS
 from tests.cli.command_line import Cli
 
 SPEC = {

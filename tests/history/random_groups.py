@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kgroup.assignor.base import TopicMetadata
-from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign
 
 Data = Mapping[str, Any]

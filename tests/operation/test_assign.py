@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.errors import NotFoundError, UsageError
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import (

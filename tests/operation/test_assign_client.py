@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kgroup.assignor.base import TopicMetadata
-from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.errors import UsageError
 from kgroup.operation.assign.client import software
 from kgroup.operation.assign.dry_run import AssignRequest, Mode, assign_specs

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kgroup.assignor.spec import Software
+from kgroup.assignor.member_spec import Software
 from kgroup.errors import InputError, NotFoundError, UnknownStrategyError
 from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.errors import UsageError
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import bounced, compared, random_ids, settled

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import (
     bounced,

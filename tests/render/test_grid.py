@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import pytest
 
 from kgroup.assignor.base import TopicMetadata
-from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.group_spec import GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.operation.assign import what_if
 from kgroup.operation.assign.dry_run import settled
 from kgroup.operation.assign.outcome import AssignPlan, after, dry_run

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.client.config import ClientState, ConsumerConfig
 from kgroup.simulation.consumer.topic_image import KnownTopic, TopicImage

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.message import (
     CommittedPartition,

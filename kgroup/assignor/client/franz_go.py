@@ -36,7 +36,7 @@ from kgroup.assignor.client.franz_go_sticky import (
     subscribed,
 )
 from kgroup.assignor.client_library import ClientLibrary
-from kgroup.assignor.spec import MemberSpec, UserData
+from kgroup.assignor.member_spec import MemberSpec, UserData
 
 _WITHOUT_RACKS = ("1.18.0", "1.14.0")
 _WITHOUT_GENERATION = ("1.14.0",)

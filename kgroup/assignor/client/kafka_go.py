@@ -27,7 +27,7 @@ from kgroup.assignor.client.go_library import (
     takers_by_topic,
 )
 from kgroup.assignor.client_library import ClientLibrary
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 
 _BY_RACK = "rack-affinity"
 

@@ -23,7 +23,7 @@ from kgroup.assignor.base import (
 )
 from kgroup.assignor.client.kafka_python_sticky import StickyAssignor
 from kgroup.assignor.client_library import ClientLibrary
-from kgroup.assignor.spec import MemberSpec, UserData
+from kgroup.assignor.member_spec import MemberSpec, UserData
 from kgroup.assignor.sticky.claim import or_no_generation
 
 Turn = Callable[[Sequence[Subscriber]], list[Subscriber]]

@@ -21,7 +21,7 @@ from kgroup.assignor.base import (
 )
 from kgroup.assignor.client_library import ClientLibrary
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 
 
 def _assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:

@@ -26,7 +26,7 @@ from kgroup.assignor.client.librdkafka_sticky import (
     read,
 )
 from kgroup.assignor.client_library import ClientLibrary
-from kgroup.assignor.spec import MemberSpec, UserData
+from kgroup.assignor.member_spec import MemberSpec, UserData
 from kgroup.assignor.sticky.claim import or_no_generation
 
 _GENERATION_FROM = 2

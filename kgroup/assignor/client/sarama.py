@@ -35,7 +35,7 @@ from kgroup.assignor.client.go_library import (
     takers_by_topic,
 )
 from kgroup.assignor.client_library import ClientLibrary
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 
 

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from kgroup.assignor.base import Assignment, TopicPartition, static_first
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import (
     TABLE,
     JavaHashMap,
@@ -23,7 +24,6 @@ from kgroup.assignor.java.java_hash import (
     spread,
     uncrowded_size,
 )
-from kgroup.assignor.spec import GroupSpec
 
 _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3

@@ -34,7 +34,7 @@ def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def suggest_clients(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
     """Suggest client libraries, and their versions behind an @."""
-    from kgroup.assignor.strategy import CLIENTS
+    from kgroup.assignor.group_spec import CLIENTS
 
     names = [*CLIENTS, *(f"{each.name}@{v}" for each in CLIENTS.values() for v in each.versions)]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]

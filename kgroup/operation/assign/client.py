@@ -8,8 +8,9 @@ from functools import cache
 from itertools import islice
 
 from kgroup.assignor.base import AssignorError, TopicPartition
-from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import CLIENTS, assign, computed_as, is_determined, newest, versions
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest, versions
+from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.strategy import assign, is_determined
 from kgroup.errors import near_names
 from kgroup.model.client_library import KAFKA_CLIENTS, always_told
 from kgroup.operation.report import first_names
@@ -105,7 +106,7 @@ def ruled_out(strategy: str | None, goes_on: bool) -> frozenset[str]:
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
     """Say where chance, or what is not known, decides what the leader's library answers."""
-    leads = computed_as(spec)
+    leads = spec.computed_as
     if not is_determined(spec):
         yield (
             "The group may get another assignment than this one: what is known of it does not "
@@ -194,7 +195,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     """
     if spec.protocol != "classic":
         return
-    leads = computed_as(spec)
+    leads = spec.computed_as
     leader = spec.leader
     if spec.client is not None:
         own = None if leader is None or leader.is_client_inferred else leader.client
@@ -238,12 +239,12 @@ def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
     if spec.protocol == "classic" and spec.leader is None:
         who = {each.topics: each.member_id for each in reversed(spec.members_as_sent)}
         for leader_id in islice(who.values(), _LEADERS):
-            yield replace(spec, client=computed_as(spec), leader_id=leader_id)
+            yield replace(spec, client=spec.computed_as, leader_id=leader_id)
 
 
 def is_failure_open(spec: GroupSpec) -> bool:
     """Tell of a group whose leader is taken to fail whether it depends on who leads."""
-    return any(_shares(led, computed_as(led)) is not None for led in _with_each_leader(spec))
+    return any(_shares(led, led.computed_as) is not None for led in _with_each_leader(spec))
 
 
 def _consequence(spec: GroupSpec, leads: Software) -> str:

@@ -22,9 +22,10 @@ from string import ascii_lowercase
 from uuid import UUID
 
 from kgroup.assignor.base import TopicPartition
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import CLIENTS, computed_as, has_static_members, strategies
+from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.strategy import strategies
 from kgroup.errors import ExitStatus
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.operation.assign.client import later_note, software
@@ -95,7 +96,7 @@ def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
 
     The first time it is the order in which they were given.
     """
-    client = member.client or computed_as(spec)
+    client = spec.client_of(member)
     if spec.protocol != "classic" or not CLIENTS[client.name].draws_topic_order:
         return member.topics
     if len(member.topics) <= _FEW_TOPICS:
@@ -106,7 +107,7 @@ def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
 
 def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...]:
     """Give the order of the JoinGroup response: new members last, and then anywhere."""
-    if spec.protocol != "classic" or computed_as(spec).name == KAFKA_CLIENTS or not seed:
+    if spec.protocol != "classic" or spec.computed_as.name == KAFKA_CLIENTS or not seed:
         return spec.member_order
     order = [each.member_id for each in spec.members_as_sent if each.member_id not in ids]
     for name, made in ids.items():
@@ -116,8 +117,7 @@ def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...
 
 def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
     """Give each new member, by the id that stands for its own, one as it might have."""
-    leads = computed_as(spec)
-    unknown = [replace(m, client=m.client or leads) for m in spec.members if m.unknown_id]
+    unknown = [replace(m, client=spec.client_of(m)) for m in spec.members if m.unknown_id]
     libraries = {m.client.name for m in unknown if m.client is not None and not m.client_id}
     usual = {library: _usual_client_ids(spec, library) for library in libraries}
     return {each.member_id: _random_id(each, spec, usual, seed) for each in unknown}
@@ -127,9 +127,8 @@ def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
     """Give the client ids that most members of a library have; none of Java, which numbers them."""
     if spec.protocol != "classic" or library == KAFKA_CLIENTS:
         return ()
-    leads = computed_as(spec)
     for members in (spec.members, spec.departed):
-        alike = (each for each in members if (each.client or leads).name == library)
+        alike = (each for each in members if spec.client_of(each).name == library)
         times = Counter(each.client_id for each in alike if each.client_id)
         if times:
             most = max(times.values())
@@ -165,7 +164,7 @@ def _beginning(
     """Give the instance id of a static member, or a client id: its own, a usual, or the default."""
     client = member.client
     assert client is not None
-    if member.instance_id and has_static_members(spec.protocol, client):
+    if member.instance_id and spec.may_be_static(client):
         return member.instance_id
     if member.client_id:
         return member.client_id
@@ -428,7 +427,7 @@ def compared(spec: GroupSpec) -> list[Run]:
     """Assign a group with every strategy of its protocol; the least moves, then balance, first."""
     runs = [
         settled(replace(spec, strategy=name))
-        for name in strategies(spec.protocol, computed_as(spec))
+        for name in strategies(spec.protocol, spec.computed_as)
     ]
 
     def cost(run: Run) -> tuple[bool, int, float]:
@@ -456,22 +455,20 @@ def bounced(spec: GroupSpec) -> Bounce:
         spec.id,
         spec.protocol,
         spec.strategy,
-        str(computed_as(spec)),
+        str(spec.computed_as),
         len(spec.members) - static,
         static,
         tuple(runs),
-        has_static_members(spec.protocol, computed_as(spec)),
+        spec.may_be_static(spec.computed_as),
     )
 
 
 def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
     """Give the members that are new when they come back; some libraries have no static ones."""
-    leads = computed_as(spec)
     return [
         member
         for member in spec.members
-        if member.instance_id is None
-        or not has_static_members(spec.protocol, member.client or leads)
+        if member.instance_id is None or not spec.may_be_static(spec.client_of(member))
     ]
 
 

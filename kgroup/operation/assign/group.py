@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from kgroup.assignor.base import TopicMetadata, TopicPartition
 from kgroup.assignor.client.kafka_go import rack_in_user_data
-from kgroup.assignor.spec import GroupSpec, MemberSpec, Software
-from kgroup.assignor.strategy import CLIENTS, assignor_of, computed_as, strategies
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec
+from kgroup.assignor.member_spec import MemberSpec, Software
+from kgroup.assignor.strategy import assignor_of, strategies
 from kgroup.errors import InputError, NotFoundError, UnfitError, UsageError, named_group
 from kgroup.model.client_library import Certainty
 from kgroup.model.group import Group, GroupState, GroupType, Member
@@ -202,7 +203,7 @@ def _known_strategy(
     spec: GroupSpec, asked: str | None, notes: list[str], advice: Advice
 ) -> GroupSpec:
     """Take the strategy that was asked for, or the group's own, or its library's default."""
-    client = computed_as(spec)
+    client = spec.computed_as
     names = strategies(spec.protocol, client)
     if not spec.strategy:
         if spec.protocol != "zookeeper":

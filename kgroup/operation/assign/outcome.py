@@ -11,9 +11,10 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicPartition, java_order
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.assignor.strategy import assign, assign_threads, by_member, computed_as, is_cooperative
+from kgroup.assignor.member_spec import MemberSpec
+from kgroup.assignor.strategy import assign, assign_threads, by_member
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.operation.assign.client import chance_warnings, is_failure_open, leader_warnings
@@ -264,8 +265,8 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
         id=spec.id,
         protocol=spec.protocol,
         strategy=spec.strategy,
-        computed_as=str(computed_as(spec)),
-        rebalance=cooperative if is_cooperative(spec) else "eager",
+        computed_as=str(spec.computed_as),
+        rebalance=cooperative if spec.is_cooperative else "eager",
         leader_id=spec.leader_id,
         departed=spec.departed,
         overlaps=overlaps(spec) if spec.protocol == "zookeeper" else None,
@@ -417,7 +418,7 @@ def _failure_warning(spec: GroupSpec, error: AssignorError) -> str:
             "consuming; nobody owns anything until what they register changes."
         )
     who = "The group's leader" if spec.protocol == "classic" else "The coordinator"
-    library = computed_as(spec).name
+    library = spec.computed_as.name
     whose = "Kafka" if spec.protocol != "classic" or library == KAFKA_CLIENTS else library
     if is_failure_open(spec):
         return (
@@ -476,7 +477,7 @@ def _warnings(
         for number, flag in enumerate(is_given[name])
         if not flag
     ]
-    if nobody and spec.protocol == "classic" and is_cooperative(spec):
+    if nobody and spec.protocol == "classic" and spec.is_cooperative:
         waiting = {  # for the next rebalance, to which who gives up something calls all
             (move.topic, move.partition)
             for move in moves

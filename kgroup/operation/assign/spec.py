@@ -16,15 +16,9 @@ from typing import Any, TypeVar
 import orjson
 
 from kgroup.assignor.base import TopicMetadata, TopicPartition
-from kgroup.assignor.spec import NEWEST_VERSION, GroupSpec, MemberSpec, Software, UserData
-from kgroup.assignor.strategy import (
-    CLIENTS,
-    computed_as,
-    library_of_all,
-    newest,
-    strategies,
-    versions,
-)
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec, newest, versions
+from kgroup.assignor.member_spec import NEWEST_VERSION, MemberSpec, Software, UserData
+from kgroup.assignor.strategy import strategies
 from kgroup.errors import ProblemKind, UsageError
 from kgroup.model.problem import Problem, ProblemLog
 from kgroup.operation.assign.client import asked_software, later_note, software
@@ -229,15 +223,18 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
     protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
     version = _choice(fields, "kafka_version", versions(protocol), versions(protocol)[0])
     client: Software | None = newest(protocol)._replace(version=version)
-    imitated = client
+    clients: list[Software] = []
     if fields.get("client") is not None:
         if protocol != "classic" or fields.get("kafka_version") is not None:
             raise SpecError("client: only in classic groups, and in place of kafka_version")
-        client = imitated = _client(fields["client"], "client")
+        client = _client(fields["client"], "client")
     elif protocol == "classic" and fields.get("kafka_version") is None:
-        own = _clients(fields.get("members"))
-        if own:
-            client, imitated = None, library_of_all(fields.get("strategy"), own)
+        clients = _clients(fields.get("members"))
+        client = None if clients else client
+    named = tuple(MemberSpec("", (), client=each) for each in clients)
+    asked_strategy = fields.get("strategy")
+    text = asked_strategy if isinstance(asked_strategy, str) else ""
+    imitated = GroupSpec(text, named, {}, protocol, client).computed_as
     names = (*strategies(protocol, asked or imitated), *strategies(protocol, imitated))
     try:
         strategy = _choice(fields, "strategy", tuple(dict.fromkeys(names)), names[0])
@@ -297,10 +294,9 @@ def as_asked(
 
 def check_strategy(spec: GroupSpec, lack: str) -> None:
     """Raise a UsageError that begins so where what assigns a group does not have its strategy."""
-    client = computed_as(spec)
-    known = strategies(spec.protocol, client)
+    known = strategies(spec.protocol, spec.computed_as)
     if spec.strategy not in known:
-        raise UsageError(f"{lack} of {client}; there are: {', '.join(known)}")
+        raise UsageError(f"{lack} of {spec.computed_as}; there are: {', '.join(known)}")
 
 
 def made_up_topic_id(name: str) -> bytes:

@@ -9,8 +9,8 @@ from itertools import count
 from operator import attrgetter
 
 from kgroup.assignor.base import TopicMetadata
-from kgroup.assignor.spec import GroupSpec, MemberSpec
-from kgroup.assignor.strategy import CLIENTS, computed_as
+from kgroup.assignor.group_spec import CLIENTS, GroupSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.errors import NotFoundError, UsageError, named_group
 from kgroup.operation.assign.spec import check_strategy, made_up_topic_id
 from kgroup.operation.report import first_names
@@ -121,7 +121,7 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
 
 def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
     """Say which client id of new members may be meant as another library than the leader's."""
-    leads = computed_as(spec).name
+    leads = spec.computed_as.name
     for client_id in dict.fromkeys(added.client_id or "" for added in changes.add):
         library = client_id.partition("@")[0]
         is_there = client_id in {member.client_id for member in spec.members}

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kgroup.assignor.base import AssignorError, TopicPartition, java_order
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import utf16
-from kgroup.assignor.spec import GroupSpec, MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import ThreadAssignment, ThreadId
 from kgroup.errors import InputError, ProblemKind, named_group

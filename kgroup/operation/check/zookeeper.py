@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from kgroup.assignor.base import AssignorError, TopicMetadata
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.strategy import assign_threads, strategies
 from kgroup.assignor.zookeeper import thread_name
 from kgroup.errors import ProblemKind, UsageError, shown_id

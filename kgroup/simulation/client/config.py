@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.assignor.spec import NEWEST as NEWEST_ASSIGNORS
+from kgroup.assignor.member_spec import NEWEST as NEWEST_ASSIGNORS
 from kgroup.model.pattern import parse_regex
 from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.clock import Clock, Timer

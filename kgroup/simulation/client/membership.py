@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kgroup.assignor.base import Assignment, AssignorError, TopicMetadata, TopicPartition
-from kgroup.assignor.spec import MemberSpec, Software
+from kgroup.assignor.member_spec import MemberSpec, Software
 from kgroup.assignor.strategy import assignor_of
 from kgroup.model.client_library import KAFKA_CLIENTS
 from kgroup.protocol.error_code import ErrorCode

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from kgroup.assignor.base import Assignment, TopicMetadata
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.assignor.java.java_hash import hash_order
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.assignor.server.server import ServerGroup, capacity_for
-from kgroup.assignor.spec import GroupSpec, MemberSpec
 from kgroup.assignor.strategy import assignor_of
 from kgroup.model.group import MemberState
 from kgroup.protocol.message.primitives import uuid_bytes

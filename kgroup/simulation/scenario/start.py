@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.model.pattern import parse_regex
 from kgroup.simulation.client.config import ConsumerConfig, Joined
 from kgroup.simulation.cluster import SimulatedCluster

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kgroup.assignor.strategy import newest, strategies, versions
+from kgroup.assignor.group_spec import newest, versions
+from kgroup.assignor.strategy import strategies
 from tests.assignor.case.notation import Assignor, Case
 from tests.assignor.case.range import RANGE, SERVER_RANGE
 from tests.assignor.case.server import SHARE, TARGET, UNIFORM

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kgroup.assignor.client.java import JAVA
-from kgroup.assignor.strategy import CLIENTS
+from kgroup.assignor.group_spec import CLIENTS
 from tests.assignor.case.notation import answer_of, assigned
 from tests.assignor.random_group import RandomGroup
 

@@ -13,7 +13,7 @@ import pytest
 from kgroup.assignor.base import Subscriber, TopicMetadata, TopicPartition
 from kgroup.assignor.client.franz_go import FRANZ_GO
 from kgroup.assignor.client.franz_go_sticky import Balancer, StealGraph_1_18, Sticky
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.operation.assign.outcome import AssignPlan, dry_run
 from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription

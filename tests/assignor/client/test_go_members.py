@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kgroup.assignor.base import TopicPartition
-from kgroup.assignor.spec import MemberSpec
-from kgroup.assignor.strategy import CLIENTS
+from kgroup.assignor.group_spec import CLIENTS
+from kgroup.assignor.member_spec import MemberSpec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, decode_subscription
 from tests.assignor.client.members import TOPICS, recorded
 

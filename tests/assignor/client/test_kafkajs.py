@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kgroup.assignor.spec import GroupSpec
+from kgroup.assignor.group_spec import GroupSpec
 from kgroup.operation.assign.outcome import dry_run
 from kgroup.operation.assign.spec import read_spec
 from tests.assignor.case.notation import answer_of, assigned

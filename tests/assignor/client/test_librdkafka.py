@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kgroup.assignor.client.librdkafka import LIBRDKAFKA
-from kgroup.assignor.spec import MemberSpec
+from kgroup.assignor.member_spec import MemberSpec
 from tests.assignor.case.notation import Case, answer_of, assigned, case, member
 from tests.assignor.client.answers import Model, comparable
 from tests.assignor.client.oracle.librdkafka.ask import ask

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any
 
 from kgroup.assignor.base import Subscriber, TopicPartition
-from kgroup.assignor.strategy import CLIENTS, computed_as
+from kgroup.assignor.group_spec import CLIENTS
 from kgroup.operation.assign.spec import read_spec
 from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_subscription
 
@@ -18,7 +18,7 @@ def sent_in(spec: Mapping[str, Any]) -> list[Subscriber]:
     group = read_spec(spec)
     sent = []
     for member in group.members_as_sent:
-        library, version = member.client or computed_as(group)
+        library, version = member.client or group.computed_as
         sent += CLIENTS[library].as_sent([member], group.strategy, version)
     return sent
 

@@ -1,4 +1,4 @@
-"""A group that is about to be assigned, whatever its protocol."""
+"""A member that is about to join a group, whatever the protocol."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kgroup.assignor.base import TopicMetadata, TopicPartition
+from kgroup.assignor.base import TopicPartition
 
 NEWEST = "4.3.1"
 """The version of Kafka that is imitated unless another is asked for."""
@@ -90,58 +90,3 @@ class MemberSpec:
     def streams_of(self, topic: str) -> int:
         """Give the threads for a topic; for one that is not named as many as for any other."""
         return self.streams.get(topic, max(self.streams.values(), default=1))
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSpec:
-    """A group before its next assignment.
-
-    Attributes:
-        strategy: name of the assignor.
-        members: in the order in which they are put in a map, unless there is another: of a classic
-            group that of the JoinGroup response.
-        topics: of the cluster, by name.
-        protocol: "classic", "consumer", "share" or "zookeeper".
-        client: whose assignor is imitated; None: of a classic group the library of its leader, as
-            far as it is known, else the newest that is imitated.
-        topic_ids: 16 bytes each, by name, of topics that are gone too; the order of what the
-            coordinator assigns depends on them.
-        id: of the group, or of the case.
-        departed: members that have left since the assignment before, with what they owned.
-        leader_id: of a classic group the member that will assign; None where that is not known.
-        member_order: ids in that order, if it is another one; who is not among them comes last.
-        leader_client: of a classic group the leader's library, where it is known and the leader is
-            not.
-        not_imitated: libraries of members of a classic group that have no model here.
-        lags: records by which the group is behind in partitions, for which that is known.
-    """
-
-    strategy: str
-    members: tuple[MemberSpec, ...]
-    topics: Mapping[str, TopicMetadata]
-    protocol: str = "classic"
-    client: Software | None = None
-    topic_ids: Mapping[str, bytes] = field(default_factory=dict)
-    id: str | None = None
-    departed: tuple[MemberSpec, ...] = ()
-    leader_id: str | None = None
-    member_order: tuple[str, ...] = ()
-    leader_client: Software | None = None
-    not_imitated: tuple[str, ...] = ()
-    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
-
-    @property
-    def members_as_sent(self) -> list[MemberSpec]:
-        """The members as who assigns is given them: a leader, or the coordinator's assignor."""
-        ranks = {member_id: rank for rank, member_id in enumerate(self.member_order)}
-        return sorted(self.members, key=lambda member: ranks.get(member.member_id, len(ranks)))
-
-    @property
-    def leader(self) -> MemberSpec | None:
-        """The member that will assign; None where it is not known."""
-        return next((each for each in self.members if each.member_id == self.leader_id), None)
-
-    @property
-    def has_topic_ids(self) -> bool:
-        """Tell whether the coordinator assigns, which names topics by their ids."""
-        return self.protocol in ("consumer", "share")

@@ -20,6 +20,7 @@ from kgroup.cli.option.common import (
     examples,
     given_options,
     log_dir_options,
+    log_dirs,
     output_options,
     parsed,
     regex_option,
@@ -408,7 +409,8 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
 @output_options("record.RECORD_COLUMNS", {"--stats": "record.STATS_COLUMNS"})
 def command(
     files: Sequence[Path],
-    paths: Sequence[Path],
+    log_dir: Sequence[Path],
+    sample: bool,
     connection: Connection,
     follow: bool,
     key: bytes | None,
@@ -435,7 +437,7 @@ def command(
     Of several replicas of a partition only the one whose log ends last is read; a note says so.
     Damage is reported on standard error and passed over; the exit status is then 4.
     """
-    inputs = [*files, *paths]
+    inputs = [*files, *log_dirs(log_dir, sample=sample)]
     given = given_options()
     _check_one_of_two(given, files, inputs)
     is_live = _is_live(inputs, key, connection, include)

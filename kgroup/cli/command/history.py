@@ -12,7 +12,15 @@ import click
 
 from kgroup.atomic_file import FileKind
 from kgroup.cli.command_group import CommandGroup
-from kgroup.cli.option.common import ID, PATH, examples, output_options, parsed
+from kgroup.cli.option.common import (
+    ID,
+    PATH,
+    SAMPLE_OPTION,
+    examples,
+    log_dirs,
+    output_options,
+    parsed,
+)
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.file import OutputFile, output_file_option
 from kgroup.cli.option.parameter import parse_duration, parse_seconds, parse_time
@@ -78,7 +86,7 @@ command = CommandGroup(
     "Name more behind it, those of several brokers too.",
 )
 @click.argument("more", metavar="[PATH...]", nargs=-1)
-@click.option("--sample", is_flag=True, help="Recorded data inside the package.")
+@SAMPLE_OPTION
 @to_option
 @click.option(
     "--cluster",
@@ -123,10 +131,7 @@ def build_command(
             "what is to be read? Choose --from PATH... (files and folders), --bootstrap-server "
             "HOST:PORT or --profile NAME (a cluster), or --sample"
         )
-    if sample:
-        from kgroup.sample import sample_log_dir
-
-        locations = (str(sample_log_dir()),)
+    locations = locations or tuple(map(str, log_dirs((), sample=sample)))
 
     from kgroup.history.build.build import Build, build_from_cluster, build_from_files
     from kgroup.history.warehouse.warehouse import write_warehouse

@@ -13,7 +13,7 @@ from kgroup.cli.option.common import (
     output_options,
     regex_option,
 )
-from kgroup.cli.option.source import Source, source_options, with_sample_zookeeper
+from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import suggest_topics
 from kgroup.cli.output.context import Output, documented, show
 from kgroup.cli.shell.suggestion import suggest_choices
@@ -89,7 +89,7 @@ def command(
     from kgroup.render.group import list_sheet
 
     if set(types) == {GroupType.ZOOKEEPER}:
-        source = with_sample_zookeeper(source)
+        source = source.of_zookeeper
     tells_all = members or source.connection is None
     with documented("list", output), source.open() as groups:
         report = list_groups(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -27,9 +28,7 @@ from kgroup.cli.option.parameter import parse_duration, parse_some_time
 from kgroup.cli.option.source import (
     Source,
     missing_source,
-    sample_cluster,
     source_options,
-    with_sample_zookeeper,
     zookeeper_source_options,
 )
 from kgroup.cli.option.store import SqlNames, planned_copy, planned_table, table_options
@@ -208,7 +207,8 @@ def _plans_of_old(
 
         address = None if source.zookeeper is None else str(source.zookeeper)
         settings, notes = ({}, []) if consumer_config is None else _consumer_config(consumer_config)
-        with sample_cluster(source) as cluster:
+        beside = Source.sample().open(in_rounds=True) if source.is_sample else nullcontext()
+        with beside as cluster:
             report = plan_old(opened, groups, settings, address, make, cluster)
         return replace(report, notes=(*notes, *report.notes))
 
@@ -458,7 +458,6 @@ def partitions_command(
     from kgroup.operation.plan.partitions import plan_partitions
 
     topic, count = growth
-    zookeeper = with_sample_zookeeper(source)
 
     def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         return plan_partitions(
@@ -469,7 +468,7 @@ def partitions_command(
             habits,
             reset=reset,
             max_age_ms=metadata_max_age,
-            zookeeper=None if zookeeper is source else zookeeper.open_snapshot(),
+            zookeeper=source.of_zookeeper.open_snapshot() if source.is_sample else None,
         )
 
     return plans
@@ -647,9 +646,7 @@ def advice_command(
         raise click.UsageError(text) if text else missing_source()
     if not (groups or every):
         raise click.UsageError("which groups? Name them, or choose --all; --list names targets")
-    sources = [*source.divided(groups)]
-    if every and (zookeeper := with_sample_zookeeper(source)) is not source:
-        sources.append((zookeeper, groups))
+    sources = source.divided(groups, every=every)
     reports = []
     with documented("plan", output):
         for each, names in sources:

@@ -213,21 +213,13 @@ def _parse_columns(text: str) -> tuple[str, ...]:
     return names
 
 
+SAMPLE_OPTION = click.option("--sample", is_flag=True, help="Recorded data inside the package.")
+
+
 def log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--log-dir` and `--sample`; the command takes ``paths``, the log directories to read."""
-
-    @wraps(command)
-    def with_paths(*, log_dir: tuple[Path, ...], sample: bool, **rest: Any) -> Any:
-        if sample and log_dir:
-            raise click.UsageError("--log-dir and --sample are two sources; choose one of them")
-        if sample:
-            from kgroup.sample import sample_log_dir
-
-            return command(paths=(sample_log_dir(),), **rest)
-        return command(paths=log_dir, **rest)
-
+    """Add `--log-dir` and `--sample`; the command takes them to `log_dirs`."""
     return add_options(
-        with_paths,
+        command,
         click.option(
             "--log-dir",
             metavar="PATH",
@@ -236,8 +228,23 @@ def log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
             "Repeat it for a broker with several.",
         ),
-        click.option("--sample", is_flag=True, help="Recorded data inside the package."),
+        SAMPLE_OPTION,
     )
+
+
+def log_dirs(log_dir: Sequence[Path], *, sample: bool) -> tuple[Path, ...]:
+    """Give the log directories that the two options choose.
+
+    Raises:
+        click.UsageError: both are given.
+    """
+    if not sample:
+        return tuple(log_dir)
+    if log_dir:
+        raise click.UsageError("--log-dir and --sample are two sources; choose one of them")
+    from kgroup.sample import sample_log_dir
+
+    return (sample_log_dir(),)
 
 
 def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,8 @@
-"""Where groups come from: one choice among the options, the same for every command."""
+"""Where groups come from: one choice among the options, the same for every command.
+
+`--sample` is two sources: the log directory of a broker, and the ZooKeeper that the same shop had
+before. `Source` chooses the half that a question is about.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import PATH, log_dir_options
+from kgroup.cli.option.common import PATH, log_dir_options, log_dirs
 from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection, connection_options
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ class Source:
         connection: to a cluster, None without.
         snapshot: file of a snapshot, None without.
         zookeeper: address of ZooKeeper, None without; `connection` says how to connect then.
+        is_sample: whether it is the recorded data in the package, or a half of it.
         timeout_s: `--timeout`, also without a connection: of a database beside.
     """
 
@@ -38,7 +43,22 @@ class Source:
     connection: Connection | None = None
     snapshot: Path | None = None
     zookeeper: ZookeeperAddress | None = None
+    is_sample: bool = False
     timeout_s: float = field(default=DEFAULT_TIMEOUT_S, compare=False)
+
+    @staticmethod
+    def sample() -> Source:
+        """Give the recorded data in the package: its log directory, which has most groups."""
+        return Source(paths=log_dirs((), sample=True), is_sample=True)
+
+    @property
+    def of_zookeeper(self) -> Source:
+        """The source of the groups of ZooKeeper consumers: this one, or the sample's other half."""
+        if not self.is_sample:
+            return self
+        from kgroup.sample import sample_zookeeper
+
+        return Source(snapshot=sample_zookeeper(), is_sample=True)
 
     @property
     def is_named(self) -> bool:
@@ -50,31 +70,30 @@ class Source:
     def origin(self) -> Origin:
         """What a snapshot of it is said to be taken from."""
         from kgroup.model.snapshot import Origin
-        from kgroup.sample import sample_log_dir, sample_zookeeper
 
         if self.zookeeper is not None:
             return Origin("zookeeper")
         if self.connection is not None:
             return Origin("cluster")
-        if self.paths == (sample_log_dir(),) or self.snapshot == sample_zookeeper():
+        if self.is_sample:
             return Origin("sample")
         return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
 
     def that_has(self, group_ids: Sequence[str]) -> Source:
-        """Give the source to read groups from that are named: the sample has its ZooKeeper apart.
-
-        It is the sample's ZooKeeper where that has them all, or those that may have been meant.
-        """
+        """Give the source that has the groups that are named, or those that may have been meant."""
         return self.divided(group_ids)[0][0]
 
-    def divided(self, group_ids: Sequence[str]) -> Sequence[tuple[Source, Sequence[str]]]:
-        """Give the sources that groups are in which are named, each with its own.
+    def divided(
+        self, group_ids: Sequence[str], *, every: bool = False
+    ) -> Sequence[tuple[Source, Sequence[str]]]:
+        """Give the sources that have the groups that are named, or every group; each with its own.
 
         There are two, this one first, where some are of the sample's ZooKeeper alone.
         """
-        zookeeper = with_sample_zookeeper(self)
-        if zookeeper is self or not group_ids:
-            return [(self, group_ids)]
+        zookeeper = self.of_zookeeper
+        if zookeeper == self or not group_ids:
+            both = [(self, group_ids), (zookeeper, group_ids)]
+            return both if every and zookeeper != self else both[:1]
         there = frozenset(zookeeper.open_snapshot().snapshot.group_ids)
         old = [each for each in group_ids if each in there]
         own = [each for each in group_ids if each not in there]
@@ -128,7 +147,7 @@ class Source:
     @property
     def _words(self) -> tuple[str, ...]:
         """The options that choose it, of one that is a file or a folder."""
-        if self.origin.kind == "sample":
+        if self.is_sample:
             return ("--sample",)
         if self.snapshot is not None:
             return ("--snapshot", str(self.snapshot))
@@ -175,12 +194,14 @@ def source_options(
         def with_source(
             *,
             connection: Connection,
-            paths: tuple[Path, ...] = (),
+            log_dir: tuple[Path, ...] = (),
+            sample: bool = False,
             snapshot: Path | None = None,
             zookeeper: str | None = None,
             **rest: Any,
         ) -> Any:
-            source = _source(paths, snapshot, zookeeper, connection, required)
+            paths = log_dirs(log_dir, sample=sample)
+            source = _source(paths, sample, snapshot, zookeeper, connection, required)
             source = replace(source, timeout_s=connection.timeout_s)
             return command(source=source, **rest)
 
@@ -194,31 +215,12 @@ def source_options(
     return decorate
 
 
-def with_sample_zookeeper(source: Source) -> Source:
-    """Give the sample's ZooKeeper in the place of its log directory, and any other as it is."""
-    from kgroup.sample import sample_log_dir, sample_zookeeper
-
-    return Source(snapshot=sample_zookeeper()) if source.paths == (sample_log_dir(),) else source
-
-
-@contextmanager
-def sample_cluster(source: Source) -> Iterator[GroupSource | None]:
-    """Open the sample's log directory, beside the sample's ZooKeeper; None beside any other."""
-    from kgroup.sample import sample_log_dir, sample_zookeeper
-
-    if source.snapshot != sample_zookeeper():
-        yield None
-        return
-    with Source(paths=(sample_log_dir(),)).open(in_rounds=True) as cluster:
-        yield cluster
-
-
 def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the choice of a source for what only ZooKeeper has; the sample is its ZooKeeper then."""
+    """Add the choice of a source for what only ZooKeeper has."""
 
     @wraps(command)
     def with_source(*, source: Source, **rest: Any) -> Any:
-        source = with_sample_zookeeper(source)
+        source = source.of_zookeeper
         if source.snapshot is None and source.zookeeper is None:
             raise click.UsageError(
                 "expected a source that has nodes of ZooKeeper: choose --zookeeper HOST:PORT/CHROOT"
@@ -263,10 +265,8 @@ def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
         click.UsageError: they choose two, or none.
     """
     paths = tuple(options.get("log_dir") or ()) + tuple(options.get("files") or ())
-    if options.get("sample"):
-        from kgroup.sample import sample_log_dir
-
-        paths += (sample_log_dir(),)
+    sample = bool(options.get("sample"))
+    paths += log_dirs((), sample=sample)
     connection = Connection(
         bootstrap_server=options.get("bootstrap_server"),
         command_config=options.get("command_config"),
@@ -275,12 +275,13 @@ def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
         timeout_s=timeout_s,
     )
     return _source(
-        paths, options.get("snapshot"), options.get("zookeeper"), connection, required=True
+        paths, sample, options.get("snapshot"), options.get("zookeeper"), connection, required=True
     )
 
 
 def _source(
     paths: tuple[Path, ...],
+    sample: bool,
     snapshot: Path | None,
     zookeeper: str | None,
     connection: Connection,
@@ -295,7 +296,7 @@ def _source(
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
     if paths:
-        return Source(paths=paths)
+        return Source(paths=paths, is_sample=sample)
     if snapshot is not None:
         return Source(snapshot=snapshot)
     if zookeeper is not None:

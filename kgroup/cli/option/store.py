@@ -238,9 +238,7 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoi
         case "snapshot" if colon:
             return StoreChoice(Source(snapshot=_path(rest, text)))
         case "sample" if not colon:
-            from kgroup.sample import sample_log_dir
-
-            return StoreChoice(Source(paths=(sample_log_dir(),)))
+            return StoreChoice(Source.sample())
         case "sql":
             return _beside(connection, rest if colon else PROFILE, names)
         case "file" if colon:

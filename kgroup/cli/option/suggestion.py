@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from kgroup.cli.option.common import ID
 from kgroup.cli.option.parameter import parse_seconds
-from kgroup.cli.option.source import source_of, with_sample_zookeeper
+from kgroup.cli.option.source import source_of
 from kgroup.cli.shell.suggestion import PART, Items
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) ->
     def open_and_ask() -> Collection[str]:
         chosen = source_of(options, patience_s)
         if is_of_zookeeper:
-            chosen = with_sample_zookeeper(chosen)
+            chosen = chosen.of_zookeeper
         with chosen.open(of_silence=True) as source:  # `_within` ends it
             return ask(source)
 

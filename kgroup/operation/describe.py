@@ -28,14 +28,7 @@ from kgroup.model.pattern import Pattern
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import with_kafka_commits
-from kgroup.source.base import (
-    DEFAULT_LOG_BUDGET,
-    Capability,
-    ClusterSource,
-    GroupSource,
-    NextRecordSource,
-    Question,
-)
+from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +164,7 @@ Row = TypeVar("Row", OffsetDescription, ShareOffsetDescription)
 
 def with_time_lags(
     report: Report[GroupDescription],
-    source: NextRecordSource,
+    source: GroupSource,
     *,
     committed: bool = False,
     now_ms: int | None = None,
@@ -207,7 +200,7 @@ def with_time_lags(
 
 def with_records_seen(
     report: Report[GroupDescription],
-    source: NextRecordSource,
+    source: GroupSource,
     is_asked: Callable[[GroupDescription, OffsetDescription], bool],
 ) -> Report[GroupDescription]:
     """Set `waiting` to 0 where the offsets before a reader hold no record.
@@ -327,7 +320,7 @@ def describe(
     regex: Pattern | None = None,
     committed: bool = False,
     log_budget: int = DEFAULT_LOG_BUDGET,
-    times: NextRecordSource | None = None,
+    times: GroupSource | None = None,
     meant: dict[str, str] | None = None,
 ) -> Report[GroupDescription]:
     """Describe the groups of these ids, those whose whole id matches, or all.
@@ -382,7 +375,7 @@ def describe(
 
 def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Iterable[_At]]:
     """Find partitions of subscribed topics that nobody owns and nobody committed, by group id."""
-    if not isinstance(source, ClusterSource):
+    if not source.can(GroupSource.view):
         return {}
     subscribed = {
         group.group_id: {topic for member in group.members for topic in member.subscribed_topics}

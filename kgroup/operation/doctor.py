@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kgroup import __version__
 from kgroup.errors import BrokerError, ExitStatus
 from kgroup.operation.report import Report
-from kgroup.source.base import ReachSource
+from kgroup.source.base import GroupSource
 from kgroup.word import Word
 
 
@@ -109,7 +109,7 @@ class Diagnosis:
     advice: str | None = None
 
 
-def examine(source: ReachSource | None, java_trouble: str | None) -> Report[Diagnosis]:
+def examine(source: GroupSource | None, java_trouble: str | None) -> Report[Diagnosis]:
     """Look at what is installed, and ask a source and all its brokers.
 
     Args:
@@ -149,7 +149,8 @@ def _package(package: Package) -> Diagnosis:
     )
 
 
-def _reached(source: ReachSource) -> Iterator[Diagnosis]:
+def _reached(source: GroupSource) -> Iterator[Diagnosis]:
+    assert source.store_name is not None  # what can be reached has one
     name = source.store_name.where
     try:
         brokers = source.view(()).brokers

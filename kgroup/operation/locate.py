@@ -16,7 +16,7 @@ from kgroup.model.offsets_partition import OFFSETS_TOPIC, offsets_partition
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report
 from kgroup.protocol.message.primitives import no_string
-from kgroup.source.base import CoordinatorSource, GroupSource
+from kgroup.source.base import GroupSource
 
 DEFAULT_PARTITION_COUNT = 50
 """Kafka's default for `offsets.topic.num.partitions`, and for that of transactions."""
@@ -94,7 +94,7 @@ def locate(
         BrokerError: no broker answers.
     """
     _check(group_ids)
-    if partition_count is None and isinstance(source, CoordinatorSource):
+    if partition_count is None and source and source.can(GroupSource.placements):
         return _locate_live(group_ids, source)
     reading = source.read(group_ids) if source else None
     notes = list(reading.notes) if reading else []
@@ -125,7 +125,7 @@ def locate(
     return Report(tuple(rows), errors=reading.problems if reading else (), notes=tuple(notes))
 
 
-def _locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Report[GroupLocation]:
+def _locate_live(group_ids: Collection[str], source: GroupSource) -> Report[GroupLocation]:
     placements = source.placements(group_ids)
     rows, problems = [], []
     for group_id in dict.fromkeys(group_ids):
@@ -149,7 +149,7 @@ def _locate_live(group_ids: Collection[str], source: CoordinatorSource) -> Repor
 
 def locate_transactions(
     transactional_ids: Collection[str],
-    source: CoordinatorSource | None = None,
+    source: GroupSource | None = None,
     *,
     partition_count: int | None = None,
 ) -> Report[TransactionLocation]:

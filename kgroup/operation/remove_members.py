@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from kgroup.errors import BrokerError, ExitStatus, ProblemKind
 from kgroup.model.group import Group, GroupType, Member
@@ -12,14 +11,10 @@ from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import Result, failed
 from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import GroupSource, MemberRemover, Question
+from kgroup.source.base import GroupSource, Question
 
 _REMOVABLE = (GroupType.CLASSIC, GroupType.CONSUMER)
 """Types of groups for which coordinators take LeaveGroup (`classicGroupLeave`)."""
-
-
-class LiveGroups(GroupSource, MemberRemover, Protocol):
-    """A live cluster: its groups can be asked for, and be rid of members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ def plan_removal(
 
 
 def carry_out_removal(
-    cluster: LiveGroups, plan: Report[RemovedMember], reason: str | None
+    cluster: GroupSource, plan: Report[RemovedMember], reason: str | None
 ) -> Report[RemovedMember]:
     """Remove the members of a plan and no others, and look who is there then.
 

@@ -28,7 +28,7 @@ from kgroup.model.snapshot import (
 from kgroup.operation.report import Report, outcome
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import kafka_offsets
-from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, ClusterSource, GroupSource, Question
+from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource, Question
 
 T = TypeVar("T")
 _UNKNOWN = LogRange()
@@ -78,7 +78,7 @@ def take_snapshot(
 
     log_ranges, log_problems = _ranges_of(source, partitions)
     capabilities, view, placements = source.capabilities, None, None
-    if isinstance(source, ClusterSource) and Capability.COORDINATOR in source.capabilities:
+    if source.can(GroupSource.view) and Capability.COORDINATOR in source.capabilities:
         if not log_budget:
             capabilities -= {Capability.GENERATION, Capability.COMMIT_TIMESTAMPS}
         view, placements = _cluster_of(source, image, group_ids, problems)
@@ -136,7 +136,7 @@ def _ranges_of(
 
 
 def _cluster_of(
-    source: ClusterSource, image: Image, group_ids: Collection[str], problems: list[Problem]
+    source: GroupSource, image: Image, group_ids: Collection[str], problems: list[Problem]
 ) -> tuple[ClusterView | None, tuple[PlacedGroup, ...] | None]:
     """Ask for brokers and topics, and for the coordinators of groups."""
     topics = {topic for group in image.groups.values() for topic in _topics_of(group)}

@@ -1,16 +1,13 @@
-"""What sources of groups are asked, and say that they know.
-
-Which questions a source answers, its methods tell (`isinstance` of a protocol); what its answers
-have, its capabilities do.
-"""
+"""What sources of groups are asked, and say that they know."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
 
+from kgroup.errors import UsageError
 from kgroup.model.cluster import ClusterView, Placement
 from kgroup.model.group import GroupState, GroupType, Image
 from kgroup.model.log_range import LogReading, NextReading, Position
@@ -129,111 +126,6 @@ class KafkaOffsets:
     members: Mapping[str, int] = field(default_factory=dict)
 
 
-@runtime_checkable
-class GroupSource(Protocol):
-    """Where groups come from."""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What this source knows."""
-        ...
-
-    def read(
-        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
-    ) -> Reading:
-        """Read the groups of these ids, or all, as far as the question goes: those that exist.
-
-        Raises:
-            InputError: where there is nothing to read groups from.
-            BrokerError: where no broker answers.
-        """
-        ...
-
-    def log_ranges(
-        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
-    ) -> LogReading:
-        """Tell where these partitions, by topic and number, begin and end: those that it knows.
-
-        With `committed` they end before the first record of a transaction that is still open.
-        """
-        ...
-
-
-@runtime_checkable
-class CoordinatorSource(Protocol):
-    """A live cluster, where coordinators can be asked for."""
-
-    def placements(
-        self, keys: Collection[str], *, transactional: bool = False
-    ) -> Mapping[str, Placement]:
-        """Find the coordinators of groups, which need not exist, or of transactional ids, by key.
-
-        There are none at all where the cluster has no topic for them yet.
-
-        Raises:
-            BrokerError: where no broker answers.
-        """
-        ...
-
-
-@runtime_checkable
-class NextRecordSource(Protocol):
-    """What can tell when the records were made that are to be read next."""
-
-    def next_records(
-        self, positions: Collection[Position], *, committed: bool = False
-    ) -> NextReading:
-        """Find the first record at or behind each of these positions.
-
-        With `committed`, the first one that readers of committed records get.
-        """
-        ...
-
-
-@runtime_checkable
-class TimedSource(Protocol):
-    """What can tell which offsets the records of a time have."""
-
-    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
-        """Find the first record of a time or later, by epoch milliseconds: each range begins there.
-
-        Its start is None where there is no such record; partitions whose log tells no times are
-        left out, with a problem.
-
-        Raises:
-            BrokerError: no broker answers.
-        """
-        ...
-
-
-@runtime_checkable
-class SizedSource(Protocol):
-    """What can tell how many bytes partitions have."""
-
-    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Tell the bytes of these partitions at their leaders: of those of which all are told.
-
-        A partition that is partly in remote storage is left out.
-
-        Raises:
-            BrokerError: no broker answers.
-        """
-        ...
-
-
-@runtime_checkable
-class ClusterSource(CoordinatorSource, Protocol):
-    """A cluster that tells of its brokers and topics too."""
-
-    def view(self, topics: Collection[str]) -> ClusterView:
-        """Tell the brokers, and these topics with their partitions; none is created by it.
-
-        Raises:
-            BrokerError: no broker answers.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class SettingReading:
     """What brokers are configured with.
@@ -248,35 +140,6 @@ class SettingReading:
     problems: tuple[Problem, ...] = ()
 
 
-@runtime_checkable
-class SettingSource(Protocol):
-    """What can tell how brokers and groups are configured."""
-
-    def broker_settings(self, names: Collection[str]) -> SettingReading:
-        """Tell these settings of every broker.
-
-        Raises:
-            BrokerError: no broker answers.
-        """
-        ...
-
-    def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
-        """Tell these settings of a topic, those that hold by default included.
-
-        Raises:
-            BrokerError: nobody tells.
-        """
-        ...
-
-    def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
-        """Tell these settings of a group, those that hold by default included; it need not exist.
-
-        Raises:
-            BrokerError: nobody tells.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerFeatures:
     """What a broker can do.
@@ -288,85 +151,6 @@ class BrokerFeatures:
 
     apis: Mapping[int, int]
     levels: Mapping[str, int] | None
-
-
-@runtime_checkable
-class FeatureSource(Protocol):
-    """What can tell what brokers can do."""
-
-    def features(self, broker_id: int) -> BrokerFeatures:
-        """Ask a broker what it can do.
-
-        Raises:
-            BrokerError: it cannot be asked.
-        """
-        ...
-
-
-@runtime_checkable
-class ReachSource(Protocol):
-    """What can tell which of its brokers answer."""
-
-    @property
-    def store_name(self) -> StoreName:
-        """What to call it; nothing is asked for that."""
-        ...
-
-    def view(self, topics: Collection[str]) -> ClusterView:
-        """Tell the brokers; see `ClusterSource`."""
-        ...
-
-    def unreachable(self) -> Mapping[int, Problem]:
-        """Connect to every broker; tell by id why not, of those to which it cannot be.
-
-        Raises:
-            BrokerError: nobody tells which brokers there are.
-        """
-        ...
-
-
-@runtime_checkable
-class TopicSource(Protocol):
-    """What can name topics without looking at every group."""
-
-    def topic_names(self) -> Collection[str]:
-        """Name all topics, sorted; none is created by it.
-
-        Raises:
-            BrokerError: no broker answers.
-        """
-        ...
-
-
-@runtime_checkable
-class RenewableSource(Protocol):
-    """What keeps something between one reading and the next: connections, say."""
-
-    def renew(self, *, anew: bool = False) -> None:
-        """Prepare another round of a watch; `anew` keeps nothing, because the last one failed."""
-        ...
-
-
-@runtime_checkable
-class KafkaOffsetSource(Protocol):
-    """What has groups of ZooKeeper consumers, and knows what they have committed to Kafka."""
-
-    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
-        """Tell the commits in Kafka of groups of these ids."""
-        ...
-
-
-@runtime_checkable
-class NodeSource(Protocol):
-    """What has nodes of ZooKeeper."""
-
-    def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
-        """Read a node and those below it, down to a depth, if they exist; perhaps others too.
-
-        Raises:
-            BrokerError: ZooKeeper cannot be asked.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,9 +177,162 @@ class OffsetReading:
     doubtful: frozenset[str] = frozenset()
 
 
-@runtime_checkable
-class OffsetStore(Protocol):
-    """Where groups keep offsets, and what can be asked for nothing else."""
+class GroupSource:
+    """Where groups, or the offsets that they have committed, come from.
+
+    A source overrides what it serves; `can` tells that, and `capabilities` how much its answers
+    contain. What it does not serve and cannot do without ends in one error, which says what would.
+    """
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this source knows."""
+        return frozenset()
+
+    def can(self, method: Callable[..., object]) -> bool:
+        """Tell whether this source serves a method of `GroupSource`."""
+        return getattr(type(self), method.__name__) is not method
+
+    def _unsupported(self, what: str, takes: str) -> UsageError:
+        return UsageError(f"this source does not support {what}; that takes {takes}")
+
+    def read(
+        self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
+    ) -> Reading:
+        """Read the groups of these ids, or all, as far as the question goes: those that exist.
+
+        Raises:
+            InputError: where there is nothing to read groups from.
+            BrokerError: where no broker answers.
+        """
+        raise self._unsupported("reading groups", "a cluster, its files, ZooKeeper or a snapshot")
+
+    def log_ranges(
+        self, partitions: Collection[tuple[str, int]], *, committed: bool = False
+    ) -> LogReading:
+        """Tell where these partitions, by topic and number, begin and end: those that it knows.
+
+        With `committed` they end before the first record of a transaction that is still open.
+        """
+        raise self._unsupported("log end offsets", "a cluster, its files, ZooKeeper or a snapshot")
+
+    def renew(self, *, anew: bool = False) -> None:
+        """Prepare another round of a watch; `anew` keeps nothing, because the last one failed."""
+
+    def view(self, topics: Collection[str]) -> ClusterView:
+        """Tell the brokers, and these topics with their partitions; none is created by it.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        raise self._unsupported("brokers and topics", "a cluster, ZooKeeper, or a snapshot of one")
+
+    def placements(
+        self, keys: Collection[str], *, transactional: bool = False
+    ) -> Mapping[str, Placement]:
+        """Find the coordinators of groups, which need not exist, or of transactional ids, by key.
+
+        There are none at all where the cluster has no topic for them yet.
+
+        Raises:
+            BrokerError: where no broker answers.
+        """
+        raise self._unsupported("coordinators", "a cluster, ZooKeeper, or a snapshot of one")
+
+    def topic_names(self) -> Collection[str]:
+        """Name all topics, sorted; none is created by it.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        groups = self.read(question=Question(log_budget=0)).image.groups
+        return sorted({topic for group in groups.values() for topic in group.topics})
+
+    def next_records(
+        self, positions: Collection[Position], *, committed: bool = False
+    ) -> NextReading:
+        """Find the first record at or behind each of these positions.
+
+        With `committed`, the first one that readers of committed records get.
+        """
+        raise self._unsupported("reading records", "a live cluster (--bootstrap-server)")
+
+    def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
+        """Find the first record of a time or later, by epoch milliseconds: each range begins there.
+
+        Its start is None where there is no such record; partitions whose log tells no times are
+        left out, with a problem.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        raise self._unsupported("offsets of a time", "a live cluster (--bootstrap-server)")
+
+    def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Tell the bytes of these partitions at their leaders: of those of which all are told.
+
+        A partition that is partly in remote storage is left out.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        return {}
+
+    def broker_settings(self, names: Collection[str]) -> SettingReading:
+        """Tell these settings of every broker.
+
+        Raises:
+            BrokerError: no broker answers.
+        """
+        raise self._unsupported("configurations of brokers", "a live cluster (--bootstrap-server)")
+
+    def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
+        """Tell these settings of a topic, those that hold by default included.
+
+        Raises:
+            BrokerError: nobody tells.
+        """
+        raise self._unsupported("configurations of topics", "a live cluster (--bootstrap-server)")
+
+    def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
+        """Tell these settings of a group, those that hold by default included; it need not exist.
+
+        Raises:
+            BrokerError: nobody tells.
+        """
+        raise self._unsupported("configurations of groups", "a live cluster (--bootstrap-server)")
+
+    def features(self, broker_id: int) -> BrokerFeatures:
+        """Ask a broker what it can do.
+
+        Raises:
+            BrokerError: it cannot be asked.
+        """
+        raise self._unsupported("features of brokers", "a live cluster (--bootstrap-server)")
+
+    def unreachable(self) -> Mapping[int, Problem]:
+        """Connect to every broker; tell by id why not, of those to which it cannot be.
+
+        Raises:
+            BrokerError: nobody tells which brokers there are.
+        """
+        raise self._unsupported("connecting to brokers", "a live cluster (--bootstrap-server)")
+
+    def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
+        """Tell the commits in Kafka of groups of these ids."""
+        return KafkaOffsets(None)
+
+    def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
+        """Read a node and those below it, down to a depth, if they exist; perhaps others too.
+
+        Raises:
+            BrokerError: ZooKeeper cannot be asked.
+        """
+        raise self._unsupported(
+            "nodes of ZooKeeper", "--zookeeper HOST:PORT/CHROOT, or a snapshot of it"
+        )
+
+    # --- committed offsets, and what changes something ---
 
     def read_offsets(
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
@@ -408,27 +345,22 @@ class OffsetStore(Protocol):
             InputError: there is nothing to read offsets from.
             BrokerError: nobody answers.
         """
-        ...
-
-
-@runtime_checkable
-class WritableOffsetStore(OffsetStore, Protocol):
-    """A store that can be changed: nothing is but by these calls."""
+        raise self._unsupported("reading offsets alone", "a cluster, ZooKeeper, a table or a file")
 
     @property
-    def store_name(self) -> StoreName:
-        """What to call it; nothing is asked for that."""
-        ...
+    def store_name(self) -> StoreName | None:
+        """What to call what can be changed; nothing is asked for that. None: nothing can be."""
+        return None
 
     @property
     def keeps_metadata(self) -> bool:
         """Whether metadata can be stored with an offset; else none shall be."""
-        ...
+        return True
 
     @property
     def keeps_leader_epochs(self) -> bool:
         """Likewise epochs of leaders, though not every server may know them."""
-        ...
+        return True
 
     def write_offsets(
         self,
@@ -449,21 +381,11 @@ class WritableOffsetStore(OffsetStore, Protocol):
             BrokerError: nobody answers, before anything was changed; or (`was_sent`) it is not
                 known whether all was changed, or nothing.
         """
-        ...
-
-
-@runtime_checkable
-class DividingStore(Protocol):
-    """A store that writes a large group in several requests, of which the last ones may fail."""
+        raise self._unsupported("changes of offsets", "a cluster, ZooKeeper or a table")
 
     def divided(self, changes: Mapping[str, Sequence[OffsetChange]]) -> Mapping[str, int]:
         """Count the requests of groups that take more than one; nothing is asked for that."""
-        ...
-
-
-@runtime_checkable
-class GroupRemover(Protocol):
-    """Where groups are more than what they have committed, and can be deleted as a whole."""
+        return {}
 
     def delete_groups(
         self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
@@ -477,41 +399,7 @@ class GroupRemover(Protocol):
         Raises:
             BrokerError: likewise.
         """
-        ...
-
-
-@runtime_checkable
-class OffsetTable(WritableOffsetStore, Protocol):
-    """A table in which applications keep offsets beside their results."""
-
-    @property
-    def where(self) -> str:
-        """Database and table, for people: without secrets."""
-        ...
-
-    @property
-    def fences(self) -> bool:
-        """Whether it has a column for the generation, which keeps out who has lost a partition."""
-        ...
-
-    def has_table(self) -> bool:
-        """Tell whether it is there; it must be fit to be written then.
-
-        Raises:
-            InputError: it is there, and is not.
-            BrokerError: nobody answers.
-        """
-        ...
-
-
-@runtime_checkable
-class MemberRemover(Protocol):
-    """Where members can be removed from groups by others than themselves."""
-
-    @property
-    def store_name(self) -> StoreName:
-        """What to call it; nothing is asked for that."""
-        ...
+        raise self._unsupported("deleting groups", "a cluster or ZooKeeper")
 
     def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
@@ -527,4 +415,27 @@ class MemberRemover(Protocol):
         Raises:
             BrokerError: nobody answers; no member was removed.
         """
-        ...
+        raise self._unsupported("removing members", "a live cluster (--bootstrap-server)")
+
+
+class OffsetTable(GroupSource, ABC):
+    """A table in which applications keep offsets beside their results."""
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """Database and table, for people: without secrets."""
+
+    @property
+    @abstractmethod
+    def fences(self) -> bool:
+        """Whether it has a column for the generation, which keeps out who has lost a partition."""
+
+    @abstractmethod
+    def has_table(self) -> bool:
+        """Tell whether it is there; it must be fit to be written then.
+
+        Raises:
+            InputError: it is there, and is not.
+            BrokerError: nobody answers.
+        """

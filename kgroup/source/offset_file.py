@@ -25,7 +25,7 @@ from kgroup.model.offset import NO_OFFSET, CommittedOffset, StoredOffset, StoreN
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.protocol.kafka_csv import read_kafka_csv
-from kgroup.source.base import OffsetReading
+from kgroup.source.base import GroupSource, OffsetReading
 from kgroup.source.json_fault import json_fault
 from kgroup.source.offset_change import At
 
@@ -90,8 +90,8 @@ class _SeekRow(msgspec.Struct):
     offset: int
 
 
-class OffsetFile:
-    """A store of offsets that is read only; implements `OffsetStore`.
+class OffsetFile(GroupSource):
+    """A store of offsets that is read only.
 
     Args:
         path: of the file; - is standard input.
@@ -103,7 +103,7 @@ class OffsetFile:
     def read_offsets(
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
     ) -> OffsetReading:
-        """Read the file; see `OffsetStore`.
+        """Read the file; see `GroupSource.read_offsets`.
 
         Its problems are those that it was saved with. Offsets that name no group are those of the
         group that is named, if it is one.

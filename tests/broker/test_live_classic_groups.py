@@ -13,7 +13,7 @@ import pytest
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.log_range import LogRange, OffsetMark
 from kgroup.model.offsets_partition import offsets_partition
-from kgroup.source.base import ClusterSource, Question
+from kgroup.source.base import GroupSource, Question
 from kgroup.source.broker.source import LiveCluster
 from kgroup.source.log.source import LogDir
 from tests.broker.group_tools import Table, consumer_groups, number
@@ -349,7 +349,7 @@ def test_a_snapshot_says_the_same(live: Live, tmp_path: Path) -> None:
         ranges = live.source.log_ranges(partitions, committed=committed)
         assert through.log_ranges(partitions, committed=committed) == ranges
     keys = [*reading.image.groups]
-    assert isinstance(through, ClusterSource)
+    assert through.can(GroupSource.view)
     assert through.placements(keys) == live.source.placements(keys)
     topics = {*TOPICS, "__consumer_offsets"}
     view = through.view(topics)

@@ -11,13 +11,13 @@ from kgroup.model.cluster import ClusterView, Partition, Placement, Topic
 from kgroup.model.group import Broker, Group, GroupState, GroupType, Image
 from kgroup.model.log_range import LogReading
 from kgroup.model.problem import Problem
-from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.base import EVERYTHING, Capability, GroupSource, Question, Reading
 
 BROKER = Broker(7, "kafka-7", 9092)
 GROUP = Group("live", GroupType.CLASSIC, state=GroupState.EMPTY, coordinator=BROKER)
 
 
-class FakeCluster:
+class FakeCluster(GroupSource):
     """Stands in for `kgroup.source.broker.source.LiveCluster`; keeps its arguments and calls.
 
     Attributes:

@@ -1,8 +1,8 @@
 """What every store that offsets can be written to promises, as tests to inherit.
 
-(`kgroup.source.base.WritableOffsetStore`.) A module that has the fixture `store` makes a class of
-this one. The store has the topics "orders", with partitions 0 to 2, and "payments", with 0; of
-groups it may have some, none of which is called as those here.
+See `kgroup.source.base.GroupSource.write_offsets`. A module that has the fixture `store` makes a
+class of this one. The store has the topics "orders", with partitions 0 to 2, and "payments", with
+0; of groups it may have some, none of which is called as those here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from kgroup.errors import ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange
-from kgroup.source.base import GroupRemover, WritableOffsetStore
+from kgroup.source.base import GroupSource
 
 LARGEST = 2**63 - 1
 At = tuple[str, int]
@@ -64,12 +64,12 @@ class OffsetStoreContract:
         """Name a group that nobody has used."""
         return f"contract-{next(_NUMBERS)}"
 
-    def test_can_be_written(self, store: object) -> None:
-        assert isinstance(store, WritableOffsetStore)
+    def test_can_be_written(self, store: GroupSource) -> None:
+        assert store.can(GroupSource.write_offsets)
         assert store.keeps_metadata == self.keeps_metadata
         assert store.keeps_leader_epochs >= self.keeps_leader_epochs
 
-    def test_reads_back_what_was_written(self, store: WritableOffsetStore, group_id: str) -> None:
+    def test_reads_back_what_was_written(self, store: GroupSource, group_id: str) -> None:
         wanted = {("payments", 0): 0, ("orders", 2): 7, ("orders", 0): 1}
         assert store.write_offsets({group_id: changes_to(wanted)}) == ()
         reading = store.read_offsets([group_id])
@@ -79,9 +79,7 @@ class OffsetStoreContract:
         assert essence(offsets) == wanted
         assert list(essence(offsets)) == sorted(wanted), "sorted by topic and partition"
 
-    def test_keeps_what_it_says_that_it_keeps(
-        self, store: WritableOffsetStore, group_id: str
-    ) -> None:
+    def test_keeps_what_it_says_that_it_keeps(self, store: GroupSource, group_id: str) -> None:
         offset = CommittedOffset("orders", 0, 3, leader_epoch=2, metadata='späť, "x"\n\\\'')
         plain = CommittedOffset("orders", 1, 4)
         changes = [OffsetChange(o.topic, o.partition, None, o) for o in (offset, plain)]
@@ -95,7 +93,7 @@ class OffsetStoreContract:
         assert second.leader_epoch is None
 
     def test_takes_the_smallest_and_the_largest_offset(
-        self, store: WritableOffsetStore, group_id: str
+        self, store: GroupSource, group_id: str
     ) -> None:
         wanted = {("orders", 0): 0, ("orders", 1): LARGEST, ("orders", 2): LARGEST - 1}
         assert store.write_offsets({group_id: changes_to(wanted)}) == ()
@@ -105,9 +103,7 @@ class OffsetStoreContract:
         "name",
         ["Grüppe 群組", "𝄞", "a.b-c_d", "semi;colon,comma", "quote'\"", "%_*", "UPPER", "upper"],
     )
-    def test_takes_any_name_of_a_group(
-        self, store: WritableOffsetStore, group_id: str, name: str
-    ) -> None:
+    def test_takes_any_name_of_a_group(self, store: GroupSource, group_id: str, name: str) -> None:
         is_refused = name in self.refused_names
         name = f"{group_id} {name}"
         if is_refused:
@@ -121,12 +117,12 @@ class OffsetStoreContract:
         }
         assert name in store.read_offsets().offsets
 
-    def test_unknown_groups_are_left_out(self, store: WritableOffsetStore, group_id: str) -> None:
+    def test_unknown_groups_are_left_out(self, store: GroupSource, group_id: str) -> None:
         assert store.read_offsets([group_id]).offsets == {}
         assert store.read_offsets([]).offsets == {}
 
     def test_reads_the_groups_that_are_named_or_match(
-        self, store: WritableOffsetStore, group_id: str
+        self, store: GroupSource, group_id: str
     ) -> None:
         names = [f"{group_id}-{letter}" for letter in "abc"]
         wanted = changes_to({("orders", 0): 1})
@@ -140,19 +136,19 @@ class OffsetStoreContract:
         assert store.read_offsets(regex=re.compile(re.escape(group_id))).offsets == {}, "whole ids"
         assert set(names) <= store.read_offsets().offsets.keys()
 
-    def test_no_changes(self, store: WritableOffsetStore, group_id: str) -> None:
+    def test_no_changes(self, store: GroupSource, group_id: str) -> None:
         assert store.write_offsets({}) == ()
         assert store.write_offsets({group_id: []}) == ()
         assert store.read_offsets([group_id]).offsets == {}
 
-    def test_changes_what_is_as_it_was(self, store: WritableOffsetStore, group_id: str) -> None:
+    def test_changes_what_is_as_it_was(self, store: GroupSource, group_id: str) -> None:
         before = {("orders", 0): 1, ("orders", 1): 2, ("payments", 0): 3}
         store.write_offsets({group_id: changes_to(before)})
         after = {("orders", 0): 10, ("orders", 1): 0, ("orders", 2): 5}
         assert store.write_offsets({group_id: changes_to(after, before)}) == ()
         assert essence(store.read_offsets([group_id]).offsets[group_id]) == before | after
 
-    def test_changes_what_was_read(self, store: WritableOffsetStore, group_id: str) -> None:
+    def test_changes_what_was_read(self, store: GroupSource, group_id: str) -> None:
         """With all that a store tells of an offset."""
         store.write_offsets({group_id: changes_to({("orders", 0): 1})})
         (read,) = store.read_offsets([group_id]).offsets[group_id]
@@ -170,7 +166,7 @@ class OffsetStoreContract:
         ids=["another offset", "none was there", "one was there"],
     )
     def test_changes_nothing_of_a_group_that_others_have_changed(
-        self, store: WritableOffsetStore, group_id: str, before: Mapping[At, int]
+        self, store: GroupSource, group_id: str, before: Mapping[At, int]
     ) -> None:
         there = {("orders", 0): 1, ("orders", 1): 2}
         other = f"{group_id}-other"
@@ -190,16 +186,14 @@ class OffsetStoreContract:
         assert essence(reading.offsets[other]) == wanted, "and others are not kept waiting"
 
     def test_what_was_removed_meanwhile_is_a_change(
-        self, store: WritableOffsetStore, group_id: str
+        self, store: GroupSource, group_id: str
     ) -> None:
         wanted = {("orders", 0): 2}
         (problem,) = store.write_offsets({group_id: changes_to(wanted, {("orders", 0): 1})})
         assert (problem.kind, problem.group_id) == (ProblemKind.CHANGED, group_id)
         assert store.read_offsets([group_id]).offsets == {}
 
-    def test_metadata_that_others_have_changed(
-        self, store: WritableOffsetStore, group_id: str
-    ) -> None:
+    def test_metadata_that_others_have_changed(self, store: GroupSource, group_id: str) -> None:
         if not self.keeps_metadata:
             return
         there = CommittedOffset("orders", 0, 1, metadata="theirs")
@@ -214,7 +208,7 @@ class OffsetStoreContract:
         assert problem.kind is ProblemKind.CHANGED
         assert store.write_offsets({group_id: [replace(mine, before=there)]}) == ()
 
-    def test_removes_what_shall_not_be(self, store: WritableOffsetStore, group_id: str) -> None:
+    def test_removes_what_shall_not_be(self, store: GroupSource, group_id: str) -> None:
         before = {("orders", 0): 1, ("orders", 1): 2, ("payments", 0): 3}
         store.write_offsets({group_id: changes_to(before)})
         some = changes_to({("orders", 0): None, ("orders", 1): 5, ("payments", 0): None}, before)
@@ -231,7 +225,7 @@ class OffsetStoreContract:
             assert found == before
 
     def test_removes_nothing_that_others_have_changed(
-        self, store: WritableOffsetStore, group_id: str
+        self, store: GroupSource, group_id: str
     ) -> None:
         if not self.removes_offsets:
             return
@@ -242,13 +236,11 @@ class OffsetStoreContract:
         assert problem.kind is ProblemKind.CHANGED
         assert essence(store.read_offsets([group_id]).offsets[group_id]) == there
 
-    def test_nothing_where_nothing_is_is_nothing(
-        self, store: WritableOffsetStore, group_id: str
-    ) -> None:
+    def test_nothing_where_nothing_is_is_nothing(self, store: GroupSource, group_id: str) -> None:
         assert store.write_offsets({group_id: changes_to({("orders", 0): None})}) == ()
         assert store.read_offsets([group_id]).offsets == {}
 
-    def test_writes_many_groups(self, store: WritableOffsetStore, group_id: str) -> None:
+    def test_writes_many_groups(self, store: GroupSource, group_id: str) -> None:
         wanted = {
             f"{group_id}-{number:03}": {("orders", 0): number, ("payments", 0): 2 * number}
             for number in range(250)
@@ -258,9 +250,9 @@ class OffsetStoreContract:
         assert {key: essence(each) for key, each in found.items()} == wanted
         assert list(found) == sorted(wanted)
 
-    def test_deletes_groups(self, store: WritableOffsetStore, group_id: str) -> None:
-        assert isinstance(store, GroupRemover) >= self.deletes_groups
-        if not self.deletes_groups or not isinstance(store, GroupRemover):
+    def test_deletes_groups(self, store: GroupSource, group_id: str) -> None:
+        assert store.can(GroupSource.delete_groups) >= self.deletes_groups
+        if not self.deletes_groups:
             return
         names = [f"{group_id}-{letter}" for letter in "abc"]
         store.write_offsets(

@@ -11,7 +11,7 @@ from kgroup.model.log_range import LogRange, LogReading, NextReading, NextRecord
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
-from kgroup.source.base import OffsetReading
+from kgroup.source.base import GroupSource, OffsetReading
 from tests.operation.sources import FakeSource
 
 At = tuple[str, int]
@@ -22,8 +22,8 @@ def commits(offsets: Mapping[At, int]) -> tuple[CommittedOffset, ...]:
     return tuple(CommittedOffset(*at, offset) for at, offset in sorted(offsets.items()))
 
 
-class Store:
-    """Implements `WritableOffsetStore`.
+class Store(GroupSource):
+    """A store of offsets, in memory.
 
     Attributes:
         offsets: by group.

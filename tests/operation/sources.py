@@ -10,12 +10,14 @@ from kgroup.model.log_range import LogRange, LogReading
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree
-from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
+from kgroup.source.base import EVERYTHING, Capability, GroupSource, KafkaOffsets, Question, Reading
 from kgroup.source.zookeeper.view import ZOOKEEPER_CAPABILITIES, cluster_view, reading_of
 
 
-class FakeSource:
-    """Implements `GroupSource`."""
+class FakeSource(GroupSource):
+    """Groups that are written down, and the ranges of their partitions."""
+
+    capabilities: frozenset[Capability] = frozenset()
 
     def __init__(
         self,
@@ -59,8 +61,8 @@ class FakeSource:
         return LogReading(known, self._range_problems)
 
 
-class TreeSource:
-    """Nodes of ZooKeeper, and what brokers would say; implements `ClusterSource`."""
+class TreeSource(GroupSource):
+    """Nodes of ZooKeeper, and what brokers would say."""
 
     capabilities = ZOOKEEPER_CAPABILITIES
 
@@ -90,7 +92,7 @@ class TreeSource:
 
 
 class KafkaSource(TreeSource):
-    """The same beside a Kafka that has commits; implements `KafkaOffsetSource` too."""
+    """The same beside a Kafka that has commits."""
 
     def __init__(
         self,

@@ -184,7 +184,7 @@ def test_a_leader_whose_bytes_rule_out_the_others_library_is_of_an_unknown_one(
 
 
 class Listing(FakeSource):
-    """Implements `ClusterSource`; brokers list the partitions of t in an order of their own."""
+    """Brokers list the partitions of t in an order of their own."""
 
     def view(self, topics: Collection[str]) -> ClusterView:
         partitions = {number: Partition(1, (1,), (1,)) for number in (1, 2, 0)}

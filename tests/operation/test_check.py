@@ -101,7 +101,7 @@ def test_the_worst_of_each_group_first_and_the_exit_status() -> None:
 
 
 class SeenSource(FakeSource):
-    """Implements `NextRecordSource`: partitions whose last offsets are markers have no record."""
+    """Has records; partitions whose last offsets are markers have none."""
 
     def __init__(self, *groups: Group, markers: int, **more: Any) -> None:
         super().__init__(*groups, **more)
@@ -262,7 +262,7 @@ def test_what_the_sample_has() -> None:
 
 
 class FakeCluster(FakeSource):
-    """Has brokers too; implements `ClusterSource` and `SettingSource`."""
+    """Has brokers too, and their settings."""
 
     def __init__(self, *groups: Group, offsets: Sequence[Partition], brokers: int = 3) -> None:
         super().__init__(*groups)
@@ -536,7 +536,7 @@ def test_members_own_partitions_that_do_not_exist() -> None:
 
 
 class TimedSource(FakeSource):
-    """Implements `NextRecordSource`: every record is ten minutes old."""
+    """Every record is ten minutes old."""
 
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False

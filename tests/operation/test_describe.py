@@ -212,7 +212,7 @@ def test_partitions_that_nobody_owns(
 
 
 class FakeCluster(FakeSource):
-    """Implements `ClusterSource` too."""
+    """Has topics too."""
 
     def placements(self, keys: Any, *, transactional: bool = False) -> Any:
         raise NotImplementedError

@@ -12,14 +12,14 @@ from kgroup.model.offset import StoreName
 from kgroup.model.problem import Problem
 from kgroup.operation import doctor
 from kgroup.operation.doctor import PACKAGES, Availability, Diagnosis, examine
-from kgroup.source.base import ReachSource
+from kgroup.source.base import GroupSource
 
 ONE, TWO = Broker(1, "kafka-1", 9092), Broker(2, "::1", 9093)
 
 
 @dataclass
-class FakeReach:
-    """Implements `ReachSource`."""
+class FakeReach(GroupSource):
+    """Brokers, and why some cannot be reached."""
 
     brokers: Mapping[int, Broker] = field(default_factory=lambda: {2: TWO, 1: ONE})
     failed: Mapping[int, Problem] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class FakeReach:
         return self.failed
 
 
-def reached(source: ReachSource) -> tuple[ExitStatus, list[Diagnosis]]:
+def reached(source: GroupSource) -> tuple[ExitStatus, list[Diagnosis]]:
     report = examine(source, None)
     asked = [row for row in report.data if row.kind in ("source", "broker")]
     assert asked == list(report.data[-len(asked) :])

@@ -67,7 +67,7 @@ def test_coordinator_of_a_live_source() -> None:
 
 
 class FakeCluster(FakeSource):
-    """Implements `CoordinatorSource` too."""
+    """Has coordinators too."""
 
     def __init__(self, *, of_transactions: bool = False, **placements: Placement) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from kgroup.model.group import AssignedPartition, Group, GroupState, GroupType, 
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import Result
 from kgroup.operation.remove_members import carry_out_removal, plan_removal
-from kgroup.source.base import EVERYTHING, Question, Reading
+from kgroup.source.base import EVERYTHING, GroupSource, Question, Reading
 from tests.operation.sources import FakeSource
 
 STATIC = Member(
@@ -22,8 +22,8 @@ PLAIN = Member("p-1", None, assignment=None)
 OTHER = Member("p-2", None, assignment=())
 
 
-class Live:
-    """A cluster with a group; implements `LiveGroups`.
+class Live(GroupSource):
+    """A cluster with a group.
 
     Attributes:
         asked: what was to be removed.
@@ -44,10 +44,6 @@ class Live:
         self.stubborn = stubborn
         self.lost = lost
         self.unread = unread
-        self.capabilities = FakeSource().capabilities
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._source(), name)
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
@@ -71,14 +67,14 @@ class Live:
 
 def test_members_go_by_both_their_ids() -> None:
     cluster = Live(PLAIN, STATIC, OTHER)
-    plan = plan_removal(cluster, "g", ["p-1"], ["i-1"])  # type: ignore[arg-type]
+    plan = plan_removal(cluster, "g", ["p-1"], ["i-1"])
     assert [(row.member_id, row.partition_count) for row in plan.data] == [
         ("p-1", None),
         ("s-1", 2),
     ]
     assert {row.result for row in plan.data} == {Result.PLANNED}
     assert cluster.asked == []
-    done = carry_out_removal(cluster, plan, "moved")  # type: ignore[arg-type]
+    done = carry_out_removal(cluster, plan, "moved")
     assert cluster.asked == [("g", {"p-1": None, "s-1": "i-1"}, "moved")]
     assert [row.result for row in done.data] == [Result.DONE, Result.DONE]
     assert done.exit_status is ExitStatus.DONE
@@ -90,7 +86,7 @@ def test_instances_may_not_be_known() -> None:
         ((PLAIN, OTHER), "'i-2', as far as is known: brokers before 2.4 tell of no instances."),
         ((PLAIN, STATIC), "The group has no instance 'i-2'."),
     ):
-        plan = plan_removal(Live(*members), "g", [], ["i-2"])  # type: ignore[arg-type]
+        plan = plan_removal(Live(*members), "g", [], ["i-2"])
         (problem,) = plan.errors
         assert problem.reason.endswith(text)
         assert plan.exit_status is ExitStatus.NOT_FOUND
@@ -98,8 +94,8 @@ def test_instances_may_not_be_known() -> None:
 
 def test_who_is_there_still_was_not_removed() -> None:
     cluster = Live(PLAIN, OTHER, stubborn={"p-2": Problem(ProblemKind.DENIED, "p-2: No.", "g")})
-    plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
-    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    plan = plan_removal(cluster, "g", every=True)
+    done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.DONE, Result.REFUSED]
     assert [each.reason for each in done.errors] == ["p-2: No."]
     assert done.exit_status is ExitStatus.PARTLY
@@ -108,8 +104,8 @@ def test_who_is_there_still_was_not_removed() -> None:
 def test_who_was_removed_and_is_there_again_is_told() -> None:
     """A member of the consumer protocol that runs on joins again under the id that it had."""
     cluster = Live(PLAIN, stubborn={"p-1": None})
-    plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
-    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    plan = plan_removal(cluster, "g", every=True)
+    done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.REFUSED]
     assert [each.reason for each in done.errors] == [
         "p-1: Still a member, or again: one that runs joins again."
@@ -144,11 +140,11 @@ def test_the_answer_counts_and_the_look_where_there_is_none(
     errors: tuple[Problem, ...],
 ) -> None:
     cluster = Live(PLAIN, STATIC, unread=unread)
-    plan = plan_removal(cluster, "g", ["p-1"])  # type: ignore[arg-type]
+    plan = plan_removal(cluster, "g", ["p-1"])
     cluster.stubborn = {"p-1": told} if stays or told is not None else {}
     if not stays:
         cluster.members = (STATIC,)
-    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [result]
     assert done.errors == errors
     assert done.notes == tuple(
@@ -159,8 +155,8 @@ def test_the_answer_counts_and_the_look_where_there_is_none(
 def test_a_broker_that_is_lost_behind_the_removal_takes_no_report_along() -> None:
     lost = BrokerError(ProblemKind.SILENT, "broker 1 is silent", 1)
     cluster = Live(PLAIN, lost=lost)
-    plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
-    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    plan = plan_removal(cluster, "g", every=True)
+    done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.DONE]
     assert done.notes == ("the members of the group could not be read back: broker 1 is silent.",)
 
@@ -170,9 +166,9 @@ def test_nobody_answers_when_members_are_to_be_removed(monkeypatch: pytest.Monke
         raise BrokerError(ProblemKind.SILENT, "broker 1 is silent", 1)
 
     cluster = Live(PLAIN)
-    plan = plan_removal(cluster, "g", every=True)  # type: ignore[arg-type]
+    plan = plan_removal(cluster, "g", every=True)
     monkeypatch.setattr(cluster, "remove_members", silent)
-    done = carry_out_removal(cluster, plan, None)  # type: ignore[arg-type]
+    done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.REFUSED]
     assert [each.reason for each in done.errors] == ["broker 1 is silent; nothing was changed."]
     assert done.exit_status is ExitStatus.FAILED
@@ -189,14 +185,14 @@ def test_names_that_are_none(
     member_ids: list[str], instance_ids: list[str], reasons: list[str]
 ) -> None:
     cluster = Live(PLAIN, STATIC)
-    plan = plan_removal(cluster, "g", member_ids, instance_ids)  # type: ignore[arg-type]
+    plan = plan_removal(cluster, "g", member_ids, instance_ids)
     assert (plan.data, [each.reason for each in plan.errors]) == ((), reasons)
-    assert carry_out_removal(cluster, plan, None) is plan  # type: ignore[arg-type]
+    assert carry_out_removal(cluster, plan, None) is plan
     assert cluster.asked == [], "nobody is asked to remove nobody"
 
 
 def test_a_group_without_members() -> None:
-    plan = plan_removal(Live(), "g", every=True)  # type: ignore[arg-type]
+    plan = plan_removal(Live(), "g", every=True)
     assert [each.reason for each in plan.errors] == ["The group has no members."]
     assert plan.exit_status is ExitStatus.NOT_FOUND
 
@@ -210,4 +206,4 @@ def test_groups_that_only_their_members_leave(type_: GroupType) -> None:
     (problem,) = plan.errors
     assert problem.kind is ProblemKind.UNSUPPORTED
     assert problem.reason.startswith(f"Only a member itself leaves a {type_} group")
-    assert carry_out_removal(Live(PLAIN), plan, None) is plan  # type: ignore[arg-type]
+    assert carry_out_removal(Live(PLAIN), plan, None) is plan

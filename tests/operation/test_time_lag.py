@@ -8,14 +8,15 @@ from kgroup.model.log_range import LogRange, NextReading, NextRecord, Position
 from kgroup.model.offset import CommittedOffset, ShareOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.describe import describe, with_time_lags
+from kgroup.source.base import GroupSource
 from tests.operation.sources import FakeSource
 
 NOW_MS = 1_700_000_000_000
 PROBLEM = Problem(ProblemKind.NOT_AUTHORIZED, "Why.", topic="secret")
 
 
-class FakeRecords:
-    """Implements `NextRecordSource`."""
+class FakeRecords(GroupSource):
+    """Records with their timestamps."""
 
     def __init__(self, **timestamps: int | None) -> None:
         self.asked: list[Position] = []

@@ -95,7 +95,7 @@ def command(
     if watch_s is not None:
         _check_watch(source, output)
     from kgroup.operation.describe import describe
-    from kgroup.source.base import NextRecordSource, RenewableSource
+    from kgroup.source.base import GroupSource
 
     in_rounds = watch_s is not None
     source = source.that_has(groups)
@@ -104,8 +104,7 @@ def command(
         documented("describe", output),
         source.open(of_silence=of_silence, in_rounds=in_rounds) as found,
     ):
-        times = found if isinstance(found, NextRecordSource) else None
-        if time_lag and times is None:
+        if time_lag and not found.can(GroupSource.next_records):
             raise click.UsageError(
                 "--time-lag reads records of the topics from a cluster: choose "
                 "--bootstrap-server or --profile"
@@ -117,7 +116,7 @@ def command(
             regex=regex,
             committed=isolation == "read-committed",
             log_budget=log_budget,
-            times=times if time_lag else None,
+            times=found if time_lag else None,
             meant={},
         )
         if watch_s is not None:
@@ -127,9 +126,7 @@ def command(
 
             show_rounds(
                 watch(read),
-                lambda failed: (
-                    found.renew(anew=failed) if isinstance(found, RenewableSource) else None
-                ),
+                lambda failed: found.renew(anew=failed),
                 watch_s,
                 sections=sections or SECTIONS,
                 headers=output.headers,

@@ -32,13 +32,11 @@ def command(source: Source, output: Output) -> ExitStatus:
     """
     from kgroup.operation.doctor import examine
     from kgroup.render.doctor import diagnoses_text, diagnosis_sheet
-    from kgroup.source.base import ReachSource
     from kgroup.spark.session import java_trouble
 
     with (
         documented("doctor", output),
         nullcontext() if source == Source() else source.open() as found,
     ):
-        assert found is None or isinstance(found, ReachSource)
         report = examine(found, java_trouble())
     return show("doctor", report, output, diagnosis_sheet, diagnoses_text)

@@ -86,14 +86,14 @@ def remove_command(
     from kgroup.operation.remove_members import carry_out_removal, plan_removal
     from kgroup.render.offsets import removal_sheet
     from kgroup.render.sheet import sheet_text
-    from kgroup.source.base import MemberRemover, RenewableSource
+    from kgroup.source.base import GroupSource
 
     name = "members remove"
     with documented(name, output), source.open() as found:
         plan = plan_removal(found, group, member_ids, instance_ids, every=every)
         is_empty = not any(row.result is Result.PLANNED for row in plan.data)
         if execution.is_wanted and not is_empty:
-            if not isinstance(found, MemberRemover):
+            if not found.can(GroupSource.remove_members):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
             sheet = removal_sheet(plan.data)
             sheet.select(output.columns)  # a wrong one is told before anybody goes
@@ -105,13 +105,12 @@ def remove_command(
                     f"{found.store_name}?"
                 ),
             )
-            if isinstance(found, RenewableSource):
-                found.renew()  # the time in which the user answers is not the broker's
+            found.renew()  # the time in which the user answers is not the broker's
             with telling_of_interrupts(lambda: _INTERRUPTED):
                 report = carry_out_removal(found, plan, reason)
             with telling_results(report):
                 return show(name, report, output, removal_sheet)
         status = show(name, plan, output, removal_sheet)
         if not is_empty:  # while the cluster is open: closed, it does not know its id any more
-            warn(planned(found.store_name if isinstance(found, MemberRemover) else None))
+            warn(planned(found.store_name if found.can(GroupSource.remove_members) else None))
         return status

@@ -47,8 +47,8 @@ from kgroup.model.pattern import Pattern, parse_regex
 if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.offsets.plan import Topics
-    from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.offsets.reset import ResetTo
+    from kgroup.source.base import GroupSource
 
 
 command = CommandGroup(
@@ -135,12 +135,11 @@ def export_command(
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.read import show_offsets
     from kgroup.render.offsets import counted, file_form, file_lines
-    from kgroup.source.base import WritableOffsetStore
 
     form = form or ("json" if target.is_stdout else file_form(target.path))
     with store.open(tuple(groups)) as found:
         report = show_offsets(found, groups, regex)
-        name = found.store_name if isinstance(found, WritableOffsetStore) else None
+        name = found.store_name
     status = warn_saved(report, "export", target.path)
     with_group = len(groups) != 1 or regex is not None
     lines = file_lines(report.data, form, with_group=with_group, store=name, errors=report.errors)
@@ -281,7 +280,7 @@ def diff_command(
     check_new_name(second_id, groups, regex, "choose it with one --group")
     from kgroup.operation.offsets.diff import diff_offsets
     from kgroup.render.offsets import difference_sheet
-    from kgroup.source.base import NextRecordSource
+    from kgroup.source.base import GroupSource
 
     name = "offsets diff"
     named = tuple(groups)
@@ -290,7 +289,7 @@ def diff_command(
         parse_store(first, connection, names).open(named) as one,
         parse_store(second, connection, names).open(named) as other,
     ):
-        clusters = [each for each in (one, other) if isinstance(each, NextRecordSource)]
+        clusters = [each for each in (one, other) if each.can(GroupSource.next_records)]
         if times and not clusters:
             raise click.UsageError("--times asks a cluster, and neither of the two is one")
         # What is no cluster is about the other one's records.
@@ -517,7 +516,7 @@ def reset_command(
 
 
 def _reset_to(
-    goal: tuple[str, Any], groups: Sequence[str], regex: Pattern | None, store: AnyStore
+    goal: tuple[str, Any], groups: Sequence[str], regex: Pattern | None, store: GroupSource
 ) -> ResetTo:
     """Give where to, with the offsets of another group or a file."""
     from kgroup.operation.offsets.read import read_stored

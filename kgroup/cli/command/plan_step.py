@@ -68,7 +68,7 @@ def apply_command(
     from kgroup.operation.plan.plan_file import read_plan_file
     from kgroup.operation.report import Report
     from kgroup.render.offsets import plan_sheet
-    from kgroup.source.base import GroupSource, WritableOffsetStore
+    from kgroup.source.base import GroupSource
 
     name = "plan apply"
     with documented(name, output):
@@ -78,14 +78,14 @@ def apply_command(
         with open_copied(found.copy, found.group_ids, source, sql) as (origin, goal):
             notes = found.notes
             # What was committed once would be written, and members begin there.
-            if found.copy.is_last and not isinstance(origin, WritableOffsetStore):
+            if found.copy.is_last and not origin.can(GroupSource.write_offsets):
                 if execution.is_wanted:
                     raise UsageError(f"--execute: {_STALE}")
                 notes = (*notes, f"with --execute {_STALE}")
             plan = plan_copy(origin, goal, found.copy, found.group_ids, notes)
             chosen = copied_stores(found.copy, source, sql)[1]
             cluster = None
-            if found.copy.is_last and isinstance(origin, GroupSource):
+            if found.copy.is_last and origin.can(GroupSource.read):
                 cluster = origin
             return execution.run(name, plan, goal, chosen, output, cluster)
 
@@ -157,7 +157,6 @@ def look(
         BrokerError: nobody answers at first, or at the end.
     """
     from kgroup.operation.plan.verify import verify_step
-    from kgroup.source.base import RenewableSource
 
     end_s = time.monotonic() + (wait_s or 0)
     has_answered = False
@@ -173,8 +172,7 @@ def look(
                 raise
             has_failed = True
         time.sleep(min(pause_s, max(end_s - time.monotonic(), 0)))
-        if isinstance(source, RenewableSource):
-            source.renew(anew=has_failed)
+        source.renew(anew=has_failed)
 
 
 def note_members(path: Path, file: PlanFile, report: Report[StepCheck]) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kgroup.cli.option.store import StoreChoice
     from kgroup.model.offset import StoredOffset, StoreName
     from kgroup.operation.offsets.plan import OffsetPlan, PlannedOffset
-    from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
 
@@ -61,7 +60,7 @@ class Execution:
         self,
         command: str,
         plan: OffsetPlan,
-        store: AnyStore,
+        store: GroupSource,
         chosen: StoreChoice,
         output: Output,
         cluster: GroupSource | None = None,
@@ -84,7 +83,7 @@ class Execution:
         """
         from kgroup.operation.offsets.plan import Result, carry_out, with_requests
         from kgroup.render.offsets import counted, plan_sheet, plan_text, skip_warning
-        from kgroup.source.base import RenewableSource, WritableOffsetStore
+        from kgroup.source.base import GroupSource
 
         plan = with_requests(plan, store)
         if not self.is_wanted or plan.is_empty:
@@ -92,9 +91,9 @@ class Execution:
             if plan.deleted:
                 warn(f"note: {counted(len(plan.deleted), 'group')} would be deleted as a whole")
             if not plan.is_empty:
-                warn(planned(store.store_name if isinstance(store, WritableOffsetStore) else None))
+                warn(planned(store.store_name))
             return status
-        if not isinstance(store, WritableOffsetStore):
+        if not store.can(GroupSource.write_offsets):
             raise UsageError(
                 f"--execute changes offsets of a cluster, ZooKeeper or a SQL table; {_READ_ONLY}"
             )
@@ -116,8 +115,7 @@ class Execution:
             undo = _undo(file, chosen, {each.group_id for each in before})
             saved = f"what was committed before is in {file}; {undo}"
             warn(f"note: {saved}")
-        if isinstance(store, RenewableSource):
-            store.renew()  # neither planning nor the time for the answer counts
+        store.renew()  # neither planning nor the time for the answer counts
         done: dict[str, None] = {}
         groups = len(plan.deleted or plan.changes)
         try:
@@ -163,7 +161,7 @@ class Execution:
     def _asks(self) -> bool:
         return not self._is_sure and sys.stdin.isatty()
 
-    def _save(self, offsets: Sequence[StoredOffset], store: StoreName) -> Path:
+    def _save(self, offsets: Sequence[StoredOffset], store: StoreName | None) -> Path:
         """Write a new file.
 
         Raises:
@@ -246,7 +244,7 @@ def _show(command: str, report: Report[PlannedOffset], output: Output) -> ExitSt
     return status
 
 
-def _question(plan: OffsetPlan, store: StoreName) -> str:
+def _question(plan: OffsetPlan, store: StoreName | None) -> str:
     from kgroup.render.offsets import counted, record_totals
 
     groups = counted(len(plan.deleted or plan.changes), "group")

@@ -21,7 +21,6 @@ from kgroup.errors import AbsentTableError, InputError, UsageError
 from kgroup.model.pattern import Pattern
 
 if TYPE_CHECKING:
-    from kgroup.operation.offsets.read import AnyStore
     from kgroup.operation.plan.plan import OffsetCopy
     from kgroup.source.base import GroupSource
     from kgroup.source.sql.store import SqlOffsetStore
@@ -60,7 +59,7 @@ class StoreChoice:
     names: SqlNames = field(default_factory=SqlNames)
 
     @contextmanager
-    def open(self, group_ids: tuple[str, ...] = ()) -> Iterator[AnyStore]:
+    def open(self, group_ids: tuple[str, ...] = ()) -> Iterator[GroupSource]:
         """Give the store, for as long as the context lasts.
 
         Raises:
@@ -78,7 +77,7 @@ class StoreChoice:
                 yield source
 
     @contextmanager
-    def open_cluster(self, store: AnyStore) -> Iterator[GroupSource | None]:
+    def open_cluster(self, store: GroupSource) -> Iterator[GroupSource | None]:
         """Give what knows where partitions begin and end: the store itself, or the cluster beside.
 
         Raises:
@@ -87,7 +86,7 @@ class StoreChoice:
         from kgroup.source.base import GroupSource
 
         connection = self.source.connection
-        if isinstance(store, GroupSource):
+        if store.can(GroupSource.read):
             yield store
         elif connection is None or not _names_server(connection):
             yield None
@@ -281,7 +280,7 @@ def copied_stores(
 @contextmanager
 def open_copied(
     copy: OffsetCopy, group_ids: tuple[str, ...], source: Source, sql: str | None
-) -> Iterator[tuple[AnyStore, AnyStore]]:
+) -> Iterator[tuple[GroupSource, GroupSource]]:
     """Open these; errors as of `StoreChoice.open`."""
     first, second = copied_stores(copy, source, sql)
     try:

@@ -80,12 +80,7 @@ def suggest_topics(ctx: click.Context, param: click.Parameter, incomplete: str) 
     """
 
     def ask(source: GroupSource) -> Collection[str]:
-        from kgroup.source.base import Question, TopicSource
-
-        if isinstance(source, TopicSource):
-            return source.topic_names()
-        groups = source.read(question=Question(log_budget=0)).image.groups
-        return sorted({topic for group in groups.values() for topic in group.topics})
+        return source.topic_names()
 
     given = set(ctx.params.get(param.name or "") or ())
     return [

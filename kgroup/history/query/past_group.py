@@ -34,7 +34,7 @@ from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import GroupDescription, describe
 from kgroup.operation.report import Report
 from kgroup.protocol.record.coordinator_record import decode_subscriptions
-from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.base import EVERYTHING, Capability, GroupSource, Question, Reading
 
 _CAPABILITIES = frozenset(
     {
@@ -131,8 +131,8 @@ def describe_past(
     return Report(data, errors, tuple(notes))
 
 
-class PastGroups:
-    """The groups of a cluster as they were at an instant; implements `GroupSource`.
+class PastGroups(GroupSource):
+    """The groups of a cluster as they were at an instant.
 
     Records that are not later are replayed, in the order of the log; and those without a time that
     lie before one of them. So a record whose time is wrong misleads about itself only.

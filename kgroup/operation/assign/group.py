@@ -30,7 +30,7 @@ from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import with_kafka_commits
 from kgroup.simulation.consumer.group import TimelineTable
-from kgroup.source.base import ClusterSource, GroupSource, Question, Reading
+from kgroup.source.base import GroupSource, Question, Reading
 
 
 class Advice(NamedTuple):
@@ -382,7 +382,7 @@ def _topics(
     """Tell how many partitions topics have, and in which racks."""
     known = {topic for member in members for topic, _ in member.owned or ()}
     names = known.union(more, *(member.topics for member in members))
-    if not isinstance(source, ClusterSource):
+    if not source.can(GroupSource.view):
         counts: dict[str, int] = {}
         for member in members:
             for topic, number in member.owned or ():

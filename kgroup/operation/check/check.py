@@ -29,15 +29,7 @@ from kgroup.operation.printed_command import (
     reaching,
 )
 from kgroup.operation.report import Report, first_names, outcome
-from kgroup.source.base import (
-    DEFAULT_LOG_BUDGET,
-    Capability,
-    ClusterSource,
-    GroupSource,
-    NextRecordSource,
-    RenewableSource,
-    SettingSource,
-)
+from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource
 
 _PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|INSTANCE)\b")
 
@@ -333,22 +325,22 @@ def _look_again(
     pause: Callable[[], object],
 ) -> tuple[Report[GroupDescription], Look]:
     pause()
-    if isinstance(source, RenewableSource):
-        source.renew()
+    source.renew()
     return _look(source, request, instant_ms)
 
 
 def _look(
     source: GroupSource, request: Request, instant_ms: Callable[[], int | None]
 ) -> tuple[Report[GroupDescription], Look]:
-    times = source if request.needs_time_lags and isinstance(source, NextRecordSource) else None
+    tells_times = source.can(GroupSource.next_records)
+    times = source if request.needs_time_lags and tells_times else None
     report = describe(
         source, request.group_ids, regex=request.regex, log_budget=request.log_budget, times=times
     )
     clock_ms = time_ms = instant_ms()
     if time_ms is None:
         time_ms = max((at for group in report.data for at in _times(group)), default=0)
-    if times is None and isinstance(source, NextRecordSource):
+    if times is None and tells_times:
         before_ms = time_ms - request.shortest_ms
         report = with_records_seen(
             report,
@@ -433,10 +425,10 @@ def _evidence(
     """Ask the cluster what rules need beside groups; what it does not tell is not judged."""
     cluster = retention_ms = policy = None
     gaps = _Gaps(request.rules)
-    if isinstance(source, ClusterSource) and not _is_of_zookeeper(look):
+    if source.can(GroupSource.view) and not _is_of_zookeeper(look):
         topics = {topic for group in look.groups.values() for topic in subscribed(group)}
         cluster = source.view(sorted({OFFSETS_TOPIC, *topics}))
-    if isinstance(source, SettingSource):
+    if source.can(GroupSource.broker_settings):
         if needs_retention(look.groups.values()):
             retention_ms = _retention_ms(source, gaps)
         if request.is_whole:
@@ -468,7 +460,7 @@ class _Gaps:
             self.notes.append(text)
 
 
-def _retention_ms(source: SettingSource, gaps: _Gaps) -> int | None:
+def _retention_ms(source: GroupSource, gaps: _Gaps) -> int | None:
     """Return how long brokers keep the commits of groups without members."""
     try:
         reading = source.broker_settings([_RETENTION])
@@ -488,7 +480,7 @@ def _retention_ms(source: SettingSource, gaps: _Gaps) -> int | None:
     return None
 
 
-def _policy(source: SettingSource, cluster: ClusterView | None, gaps: _Gaps) -> str | None:
+def _policy(source: GroupSource, cluster: ClusterView | None, gaps: _Gaps) -> str | None:
     """Return the `cleanup.policy` of `__consumer_offsets`."""
     topic = cluster and cluster.topics.get(OFFSETS_TOPIC)
     if cluster is not None and (not topic or not topic.partitions):

@@ -23,7 +23,7 @@ from kgroup.operation.offsets.plan import (
     not_committed,
     why_active,
 )
-from kgroup.operation.offsets.read import AnyStore, read_stored, unread
+from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.source.base import GroupSource, OffsetReading, Question
 from kgroup.source.offset_change import At
 
@@ -41,7 +41,7 @@ Targets = Mapping[str, Mapping[At, OffsetTarget]]
 
 
 def plan_deletion(
-    store: AnyStore,
+    store: GroupSource,
     group_ids: Collection[str],
     regex: Pattern | None = None,
     *,
@@ -77,7 +77,7 @@ def plan_deletion(
         if group_id not in unknown
     }
     groups: dict[str, Group] = {}  # those that have committed nothing, too
-    if isinstance(store, GroupSource):
+    if store.can(GroupSource.read):
         found = store.read(chosen, Question(offsets=False, log_budget=0)).image.groups
         groups = {group_id: group for group_id, group in found.items() if group_id not in unknown}
     shared = tuple(

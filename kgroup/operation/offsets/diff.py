@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from kgroup.errors import ExitStatus
 from kgroup.model.log_range import LogRange, Position
 from kgroup.model.pattern import Pattern
-from kgroup.operation.offsets.read import AnyStore, read_stored, unread
+from kgroup.operation.offsets.read import read_stored, unread
 from kgroup.operation.report import Report, outcome
-from kgroup.source.base import GroupSource, NextRecordSource, OffsetReading
+from kgroup.source.base import GroupSource, OffsetReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class OffsetDifference:
 
 
 def diff_offsets(
-    first: AnyStore,
-    second: AnyStore,
+    first: GroupSource,
+    second: GroupSource,
     group_ids: Collection[str] = (),
     regex: Pattern | None = None,
     *,
     second_id: str | None = None,
-    first_log: NextRecordSource | None = None,
-    second_log: NextRecordSource | None = None,
+    first_log: GroupSource | None = None,
+    second_log: GroupSource | None = None,
 ) -> Report[OffsetDifference]:
     """Compare groups of these ids, those whose whole id matches, or all of both stores.
 
@@ -96,9 +96,9 @@ def diff_offsets(
     return Report(rows, problems, (*one.notes, *other.notes, *same), verdict)
 
 
-def _in_range(log: NextRecordSource, positions: Collection[Position]) -> set[Position]:
+def _in_range(log: GroupSource, positions: Collection[Position]) -> set[Position]:
     """Leave out positions at which there surely is no record to be read."""
-    if not isinstance(log, GroupSource):
+    if not log.can(GroupSource.log_ranges):
         return set(positions)
     ranges = log.log_ranges({(topic, partition) for topic, partition, _ in positions}).ranges
     return {at for at in positions if ranges.get(at[:2], LogRange()).mark_of(at[2]) is None}

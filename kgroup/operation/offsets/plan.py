@@ -18,13 +18,7 @@ from kgroup.model.offset import CommittedOffset, OffsetChange, StoredOffset, is_
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.read import stored, unread
 from kgroup.operation.report import Report, first_names
-from kgroup.source.base import (
-    DividingStore,
-    GroupRemover,
-    GroupSource,
-    Question,
-    WritableOffsetStore,
-)
+from kgroup.source.base import GroupSource, Question
 from kgroup.source.offset_change import At, conflict, place_of
 from kgroup.value_class import value_class
 from kgroup.word import Word
@@ -272,9 +266,9 @@ def make_plan(
     return OffsetPlan(tuple(rows), changes, tuple(problems), tuple(notes))
 
 
-def with_requests(plan: OffsetPlan, store: object) -> OffsetPlan:
+def with_requests(plan: OffsetPlan, store: GroupSource) -> OffsetPlan:
     """Add notes on groups that the store writes in several requests."""
-    if plan.deleted or not isinstance(store, DividingStore):
+    if plan.deleted:
         return plan
     notes = (
         f"{group_id or repr('')}: {len(plan.changes[group_id])} offsets are written in {count} "
@@ -337,13 +331,13 @@ def _within(offset: int, log: LogRange) -> int:
     return offset
 
 
-def active_groups(source: object, group_ids: Collection[str]) -> tuple[Problem, ...]:
+def active_groups(source: GroupSource | None, group_ids: Collection[str]) -> tuple[Problem, ...]:
     """Tell which of these groups have members, as far as a source knows groups at all.
 
     Raises:
         BrokerError: nobody answers.
     """
-    if not group_ids or not isinstance(source, GroupSource):
+    if not group_ids or source is None or not source.can(GroupSource.read):
         return ()
     reading = source.read(group_ids, Question(offsets=False, log_budget=0))
     return why_active(reading.image.groups.values())
@@ -369,12 +363,12 @@ def _members(group: Group) -> str:
 
 
 def carry_out(
-    store: WritableOffsetStore,
+    store: GroupSource,
     plan: OffsetPlan,
     on_done: Callable[[str], object] = lambda group_id: None,
     cluster: GroupSource | None = None,
 ) -> Report[PlannedOffset]:
-    """Write what a plan says; see `WritableOffsetStore` for what is left out, and for `on_done`.
+    """Write what a plan says; see `GroupSource` for what is left out, and for `on_done`.
 
     A store that knows no members cannot look for them: `cluster` is where its groups read, and is
     asked before.
@@ -412,13 +406,13 @@ def failed(error: BrokerError) -> Problem:
 
 
 def _carried_out(
-    store: WritableOffsetStore,
+    store: GroupSource,
     plan: OffsetPlan,
     on_done: Callable[[str], object],
     cluster: GroupSource | None,
 ) -> tuple[Problem, ...]:
     if not plan.deleted:
-        active = () if isinstance(store, GroupSource) else active_groups(cluster, plan.changes)
+        active = () if store.can(GroupSource.read) else active_groups(cluster, plan.changes)
         busy = {each.group_id for each in active}
         changes = {name: each for name, each in plan.changes.items() if name not in busy}
         return (*active, *(store.write_offsets(changes, on_done) if changes else ()))
@@ -428,18 +422,18 @@ def _carried_out(
 
 
 def _delete(
-    store: WritableOffsetStore,
+    store: GroupSource,
     plan: OffsetPlan,
     group_ids: Collection[str],
     on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
     """Delete groups; where they are nothing but offsets, these, compared in the same step."""
-    if isinstance(store, GroupRemover):
+    if store.can(GroupSource.delete_groups):
         return store.delete_groups(group_ids, on_done)
     return store.write_offsets({each: plan.changes[each] for each in group_ids}, on_done)
 
 
-def _changed(store: WritableOffsetStore, plan: OffsetPlan) -> tuple[Problem, ...]:
+def _changed(store: GroupSource, plan: OffsetPlan) -> tuple[Problem, ...]:
     """Tell the groups to be deleted that have committed since: the backup would not have that."""
     reading = store.read_offsets(plan.deleted)
     unknown = unread(reading, plan.deleted)

@@ -12,20 +12,13 @@ from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
-from kgroup.source.base import (
-    GroupSource,
-    OffsetReading,
-    OffsetStore,
-    Question,
-    WritableOffsetStore,
-)
+from kgroup.source.base import GroupSource, OffsetReading, Question
 
-AnyStore = GroupSource | OffsetStore
 """What has offsets: a store of them, or a source of groups."""
 
 
 def show_offsets(
-    store: AnyStore, group_ids: Collection[str] = (), regex: Pattern | None = None
+    store: GroupSource, group_ids: Collection[str] = (), regex: Pattern | None = None
 ) -> Report[StoredOffset]:
     """Give what groups of these ids, or whose whole id matches, have committed; or all.
 
@@ -54,7 +47,7 @@ def show_offsets(
 
 
 def read_stored(
-    store: AnyStore, group_ids: Collection[str] = (), regex: Pattern | None = None
+    store: GroupSource, group_ids: Collection[str] = (), regex: Pattern | None = None
 ) -> OffsetReading:
     """Read offsets; what was named and not found is among the problems.
 
@@ -62,7 +55,7 @@ def read_stored(
         InputError: there is nothing to read.
         BrokerError: nobody answers.
     """
-    if not isinstance(store, OffsetStore):
+    if not store.can(GroupSource.read_offsets):
         found, missing = select_groups(store, group_ids, Question(regex=regex, log_budget=0))
         groups = found.image.groups.values()
         return _with_note(
@@ -104,9 +97,9 @@ def _with_note(reading: OffsetReading) -> OffsetReading:
     return replace(reading, notes=(*reading.notes, *notes)) if notes else reading
 
 
-def _nothing(store: OffsetStore) -> str:
+def _nothing(store: GroupSource) -> str:
     """Begin to say that something has no offsets: a file has none, in a store none is committed."""
-    if isinstance(store, WritableOffsetStore):
+    if store.store_name is not None:
         return f"Nothing is committed in {store.store_name} by"
     return "The file has no offsets of"
 

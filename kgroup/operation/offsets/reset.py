@@ -16,15 +16,8 @@ from kgroup.model.offset import CommittedOffset
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan, OffsetTarget, active_groups, gone, make_plan
-from kgroup.operation.offsets.read import AnyStore, read_stored, unread
-from kgroup.source.base import (
-    ClusterSource,
-    GroupSource,
-    NextRecordSource,
-    OffsetReading,
-    SizedSource,
-    TimedSource,
-)
+from kgroup.operation.offsets.read import read_stored, unread
+from kgroup.source.base import GroupSource, OffsetReading
 from kgroup.source.offset_change import At
 from kgroup.word import Word
 
@@ -87,7 +80,7 @@ EVERYTHING = PartitionSelection()
 
 
 def plan_reset(
-    store: AnyStore,
+    store: GroupSource,
     cluster: GroupSource | None,
     group_ids: Collection[str],
     to: ResetTo,
@@ -258,7 +251,7 @@ def _partitions(
     problems: list[Problem],
 ) -> Mapping[str, Collection[int]]:
     """Tell the partitions of topics; those that do not exist are problems."""
-    if not topics or not isinstance(cluster, ClusterSource):
+    if not topics or cluster is None or not cluster.can(GroupSource.view):
         return {}
     found = cluster.view(topics).topics
     for topic in sorted(topics):
@@ -292,7 +285,7 @@ def _starts_at(
         )
     if to.goal is not ResetTarget.TIME:
         return {}
-    if not isinstance(cluster, TimedSource):
+    if cluster is None or not cluster.can(GroupSource.offsets_at):
         raise UsageError("a reset to a time needs a live cluster (--bootstrap-server)")
     reading = cluster.offsets_at(ats, to.number)
     problems += reading.problems
@@ -371,7 +364,7 @@ def _times(
 
     Where an offset is out of a partition's range there is none to be read.
     """
-    if not isinstance(cluster, NextRecordSource):
+    if cluster is None or not cluster.can(GroupSource.next_records):
         return {}
     positions = {
         (*at, offset)
@@ -379,7 +372,7 @@ def _times(
         for at, target in of_group.items()
         for offset in (
             committed.get(group_id, {}).get(at),
-            target.offset and target.offset.committed_offset,
+            None if target.offset is None else target.offset.committed_offset,
         )
         if offset is not None and logs.get(at, LogRange()).mark_of(offset) is None
     }
@@ -389,7 +382,7 @@ def _times(
 
 
 def _sizes(cluster: GroupSource | None, ats: Collection[At]) -> Mapping[At, int]:
-    return cluster.log_sizes(ats) if isinstance(cluster, SizedSource) else {}
+    return {} if cluster is None else cluster.log_sizes(ats)
 
 
 def _new_groups(reading: OffsetReading, targets: Iterable[str]) -> Iterable[str]:

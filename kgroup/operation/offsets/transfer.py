@@ -23,14 +23,8 @@ from kgroup.operation.offsets.plan import (
     make_plan,
     not_committed,
 )
-from kgroup.operation.offsets.read import AnyStore, read_stored, unread
-from kgroup.source.base import (
-    GroupSource,
-    NextRecordSource,
-    OffsetReading,
-    TimedSource,
-    WritableOffsetStore,
-)
+from kgroup.operation.offsets.read import read_stored, unread
+from kgroup.source.base import GroupSource, OffsetReading
 from kgroup.source.offset_change import At
 
 
@@ -46,8 +40,8 @@ class OutOfRange(Enum):
 
 
 def plan_transfer(
-    origin: AnyStore,
-    store: AnyStore,
+    origin: GroupSource,
+    store: GroupSource,
     cluster: GroupSource | None,
     group_ids: Collection[str] = (),
     regex: Pattern | None = None,
@@ -90,9 +84,8 @@ def plan_transfer(
     )
     # What a store has no place for, it would never be found to have.
     unkept: dict[str, None] = {} if leader_epochs else {"leader_epoch": None}
-    if isinstance(store, WritableOffsetStore):
-        unkept |= {} if store.keeps_metadata else {"metadata": None}
-        unkept |= {} if store.keeps_leader_epochs else {"leader_epoch": None}
+    unkept |= {} if store.keeps_metadata else {"metadata": None}
+    unkept |= {} if store.keeps_leader_epochs else {"leader_epoch": None}
     targets: dict[str, dict[At, OffsetTarget]] = {}
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(group_id if new_id is None else new_id, {})
@@ -163,7 +156,7 @@ _LOOK_BACK = 4
 
 
 def _fit_by_time(
-    origin: AnyStore,
+    origin: GroupSource,
     cluster: GroupSource | None,
     targets: Mapping[str, dict[At, OffsetTarget]],
     logs: Mapping[At, LogRange],
@@ -175,9 +168,9 @@ def _fit_by_time(
     nothing there is as late, it continues at the end: what comes later is read. So it does where
     neither of the two has records.
     """
-    if not (isinstance(origin, GroupSource) and isinstance(origin, NextRecordSource)):
+    if not origin.can(GroupSource.next_records):
         raise UsageError("--by-time asks for the times of records: copy from a live cluster")
-    if not isinstance(cluster, TimedSource):
+    if cluster is None or not cluster.can(GroupSource.offsets_at):
         raise UsageError("--by-time asks for the times of records: the goal needs a live cluster")
     wanted = {
         (*at, each.offset.committed_offset)
@@ -222,7 +215,7 @@ def _fit_by_time(
 
 
 def _times(
-    source: NextRecordSource,
+    source: GroupSource,
     wanted: Collection[Position],
     logs: Mapping[At, LogRange],
     problems: list[Problem],
@@ -260,20 +253,20 @@ def _times(
     return times, refusals
 
 
-def _is_own(saved_from: StoreName | None, store: AnyStore) -> bool:
+def _is_own(saved_from: StoreName | None, store: GroupSource) -> bool:
     """Tell whether a file was surely saved from the store that it goes to."""
     return (
         saved_from is not None
-        and isinstance(store, WritableOffsetStore)
+        and store.store_name is not None
         and not saved_from.is_other(store.store_name)
     )
 
 
-def _other_store(saved_from: StoreName | None, store: AnyStore) -> Iterable[str]:
+def _other_store(saved_from: StoreName | None, store: GroupSource) -> Iterable[str]:
     """Tell that a file was saved from another store than the one that it goes to."""
-    if saved_from is None or not isinstance(store, WritableOffsetStore):
-        return
     name = store.store_name
+    if saved_from is None or name is None:
+        return
     if saved_from.is_other(name):
         yield (
             f"what is read was saved from {saved_from}, and this is {name}; in another cluster "
@@ -281,7 +274,7 @@ def _other_store(saved_from: StoreName | None, store: AnyStore) -> Iterable[str]
         )
 
 
-def _there(store: AnyStore, group_ids: Collection[str]) -> OffsetReading:
+def _there(store: GroupSource, group_ids: Collection[str]) -> OffsetReading:
     """Read what the store has; that it has nothing of a group is no problem."""
     if not group_ids:
         return OffsetReading({})

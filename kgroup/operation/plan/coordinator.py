@@ -18,7 +18,7 @@ from kgroup.operation.printed_command import (
 )
 from kgroup.simulation.rules import ConsumerSettings, MigrationPolicy
 from kgroup.simulation.scenario.scenario import Scenario
-from kgroup.source.base import BrokerFeatures, FeatureSource, GroupSource, SettingSource
+from kgroup.source.base import BrokerFeatures, GroupSource
 
 CONSUMER_GROUP_HEARTBEAT = 68
 """Number of the API that brokers with the consumer protocol have."""
@@ -200,7 +200,7 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
     broker = group.coordinator
     refused: list[str] = []
     features = None
-    if isinstance(source, FeatureSource):
+    if source.can(GroupSource.features):
         if broker is None:
             refused.append("the group's coordinator is not known")
         else:
@@ -208,7 +208,7 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
                 features = source.features(broker.id)
             except BrokerError as error:
                 refused.append(str(error))
-    if not isinstance(source, SettingSource):
+    if not source.can(GroupSource.broker_settings):
         return Brokers(broker, features, "; ".join(refused) or _WHY_NONE)
     try:
         reading = source.broker_settings(_SETTINGS)

@@ -9,7 +9,7 @@ from kgroup.errors import ProblemKind, UsageError, shown_id
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.problem import Problem
 from kgroup.operation.offsets.plan import OffsetPlan, Result, active_groups
-from kgroup.operation.offsets.read import AnyStore, read_stored
+from kgroup.operation.offsets.read import read_stored
 from kgroup.operation.offsets.transfer import plan_transfer
 from kgroup.operation.plan.plan import OffsetCopy, Plan, PlanStep, chosen_steps
 from kgroup.source.base import GroupSource
@@ -64,8 +64,8 @@ def _by_hand(plan: Plan, step: PlanStep) -> str:
 
 
 def plan_copy(
-    origin: AnyStore,
-    goal: AnyStore,
+    origin: GroupSource,
+    goal: GroupSource,
     copy: OffsetCopy,
     group_ids: Collection[str],
     notes: tuple[str, ...] = (),
@@ -79,7 +79,7 @@ def plan_copy(
         InputError: there is nothing to read.
         BrokerError: nobody answers.
     """
-    clusters = [each for each in (goal, origin) if isinstance(each, GroupSource)]
+    clusters = [each for each in (goal, origin) if each.can(GroupSource.read)]
     plan = plan_transfer(
         origin,
         goal,
@@ -125,7 +125,9 @@ class Copied:
     problems: tuple[Problem, ...]
 
 
-def compare_copied(origin: AnyStore, goal: AnyStore, copy: OffsetCopy, group_id: str) -> Copied:
+def compare_copied(
+    origin: GroupSource, goal: GroupSource, copy: OffsetCopy, group_id: str
+) -> Copied:
     """Compare two stores; what only the second one has does not matter.
 
     Raises:

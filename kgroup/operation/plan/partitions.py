@@ -46,7 +46,7 @@ from kgroup.operation.plan.running_group import RunningGroup, plan_each, plan_of
 from kgroup.operation.plan.stop import how_to_start, how_to_stop
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import Scenario
-from kgroup.source.base import ClusterSource, GroupSource, Question
+from kgroup.source.base import GroupSource, Question
 
 RESET = "auto.offset.reset"
 _BY_DURATION = "by_duration:"
@@ -295,7 +295,7 @@ def plan_partitions(
 
 def _told_count(source: GroupSource, topic: str) -> int | None:
     """Return how many partitions a topic has; None where the source does not know topics."""
-    if not isinstance(source, ClusterSource):
+    if not source.can(GroupSource.view):
         return None
     found = source.view([topic]).topics.get(topic)
     if found is None or not found.partitions:

@@ -18,7 +18,7 @@ from kgroup.operation.plan.forecast import USUAL, ProgramBehavior, beginning_at,
 from kgroup.operation.plan.plan import MigrationTarget, Plan, PlannedMember, Precondition, Verdict
 from kgroup.operation.report import Report, first_names
 from kgroup.simulation.scenario.scenario import InitialGroup, Scenario
-from kgroup.source.base import GroupSource, WritableOffsetStore
+from kgroup.source.base import GroupSource
 
 _LIBRARIES: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
 """Client libraries that plans know apart, and what `--client` calls each."""
@@ -46,9 +46,9 @@ class RunningGroup:
     assumed: tuple[str, ...] = ()
     brokers: Brokers = NO_BROKERS
 
-    def report(self, plan: Plan, source: object) -> Report[Plan]:
+    def report(self, plan: Plan, source: GroupSource) -> Report[Plan]:
         """Give a plan for it with its cluster, and with what its forecast goes by if it has one."""
-        name = source.store_name if isinstance(source, WritableOffsetStore) else None
+        name = source.store_name
         steps = plan.steps
         if self.connectors:
             steps = tuple(replace(each, settings=shared_settings(each.settings)) for each in steps)

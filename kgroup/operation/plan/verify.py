@@ -17,7 +17,6 @@ from kgroup.errors import ExitStatus, InputError, UsageError, shown_id
 from kgroup.model.group import Group, GroupState, GroupType
 from kgroup.model.offset import CommitStore
 from kgroup.model.problem import Problem
-from kgroup.operation.offsets.read import AnyStore
 from kgroup.operation.plan.offset_copy import compare_copied
 from kgroup.operation.plan.plan import (
     Expected,
@@ -31,14 +30,7 @@ from kgroup.operation.plan.running_group import planned_members
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.operation.zookeeper.commit import kafka_offsets
-from kgroup.source.base import (
-    ClusterSource,
-    GroupSource,
-    KafkaOffsets,
-    NodeSource,
-    Question,
-    WritableOffsetStore,
-)
+from kgroup.source.base import GroupSource, KafkaOffsets, Question
 from kgroup.word import Word
 
 _Members = tuple[PlannedMember, ...]
@@ -147,7 +139,7 @@ def is_shown(plan: Plan, step: PlanStep) -> bool:
 
 
 OpenStores = Callable[
-    [OffsetCopy, tuple[str, ...]], AbstractContextManager[tuple[AnyStore, AnyStore]]
+    [OffsetCopy, tuple[str, ...]], AbstractContextManager[tuple[GroupSource, GroupSource]]
 ]
 """Opens the two stores between which offsets of groups are copied."""
 
@@ -533,9 +525,9 @@ def _gone(
 
 def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
     """Refuse a group of the same name in another cluster."""
-    if not isinstance(source, WritableOffsetStore):
-        return
     name = source.store_name
+    if name is None:
+        return
     for plan in plans:
         if None not in (plan.cluster_id, name.cluster_id) and plan.cluster_id != name.cluster_id:
             raise UsageError(
@@ -549,11 +541,11 @@ def _check_source(source: GroupSource, step: PlanStep) -> None:
     if step.expected.type is None:
         return
     is_there = step.expected.type is GroupType.ZOOKEEPER
-    if is_there and not isinstance(source, NodeSource):
+    if is_there and not source.can(GroupSource.subtree):
         raise UsageError(
             f"step {step.number} is to be seen in ZooKeeper: expected --zookeeper HOST:PORT/CHROOT"
         )
-    if isinstance(source, NodeSource) and not is_there:
+    if source.can(GroupSource.subtree) and not is_there:
         raise UsageError(
             f"step {step.number} is to be seen at the brokers: expected --bootstrap-server "
             "HOST:PORT, found ZooKeeper"
@@ -590,7 +582,7 @@ def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
 def _partition_counts(source: GroupSource, steps: Iterable[PlanStep]) -> Mapping[str, int]:
     """Tell how many partitions topics have, where that matters and the source knows it."""
     topics = {topic for step in steps for topic in step.expected.partitions}
-    if not topics or not isinstance(source, ClusterSource):
+    if not topics or not source.can(GroupSource.view):
         return {}
     return {name: len(found.partitions) for name, found in source.view(topics).topics.items()}
 

@@ -17,7 +17,7 @@ from kgroup.errors import shown_id
 from kgroup.model.group import Group, GroupType
 from kgroup.model.offset import CommitStore, CommittedOffset
 from kgroup.model.problem import Problem
-from kgroup.source.base import GroupSource, KafkaOffsets, KafkaOffsetSource
+from kgroup.source.base import GroupSource, KafkaOffsets
 
 At = TypeVar("At", bound=Hashable)
 
@@ -43,8 +43,6 @@ def kafka_offsets(source: GroupSource, group_ids: Collection[str]) -> KafkaOffse
     """Return the commits to Kafka of groups of ZooKeeper consumers; unknown without brokers."""
     if not group_ids:
         return KafkaOffsets({})
-    if not isinstance(source, KafkaOffsetSource):
-        return KafkaOffsets(None)
     return source.kafka_offsets(group_ids)
 
 

@@ -20,7 +20,7 @@ from kgroup.operation.report import Report
 from kgroup.operation.select_groups import select_groups
 from kgroup.protocol.zookeeper.topic_filter import subscribed_topics
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts
-from kgroup.source.base import GroupSource, NodeSource, Question
+from kgroup.source.base import GroupSource, Question
 
 _WHO_IS_THERE = Question(offsets=False, log_budget=0)
 _ABSENCE = "No such group is in ZooKeeper ('kgroup describe' has those in Kafka)"
@@ -232,7 +232,7 @@ def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -
         UsageError: the source has no nodes of ZooKeeper.
         BrokerError: ZooKeeper cannot be asked.
     """
-    if not isinstance(source, NodeSource):
+    if not source.can(GroupSource.subtree):
         raise _no_nodes()
     top = tuple(filter(None, path_parts(path)))
     root = "/" + "/".join(top)
@@ -253,7 +253,7 @@ def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -
     return Report(rows, problems)
 
 
-def _near_nodes(source: NodeSource, top: Sequence[str]) -> str:
+def _near_nodes(source: GroupSource, top: Sequence[str]) -> str:
     """Ask whether a node like the first of a path that is not there was meant."""
     for at, name in enumerate(top):
         above = tuple(top[:at])

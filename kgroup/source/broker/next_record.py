@@ -35,7 +35,7 @@ _SHUT = "its records, and so their times, may not be read (READ on the topic)."
 async def read_next_records(
     client: BrokerClient, positions: Collection[Position], *, committed: bool
 ) -> NextReading:
-    """Find the first record at or behind these positions; see `NextRecordSource`.
+    """Find the first record at or behind these positions; see `GroupSource.next_records`.
 
     Raises:
         BrokerError: no broker answers.

@@ -226,7 +226,7 @@ async def _read_back(
 
 
 def divided(changes: Mapping[str, Sequence[OffsetChange]]) -> dict[str, int]:
-    """Count the requests of groups that take more than one; see `DividingStore`."""
+    """Count the requests of groups that take more than one; see `GroupSource.divided`."""
     counts = {}
     for group_id, of_group in changes.items():
         commits = [each.after for each in of_group if each.after is not None]

@@ -36,6 +36,7 @@ from kgroup.source.base import (
     EVERYTHING,
     BrokerFeatures,
     Capability,
+    GroupSource,
     OffsetReading,
     Question,
     Reading,
@@ -77,11 +78,8 @@ _OLD = (
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-class LiveCluster:
-    """A source of groups, and a store of what they commit; a context manager.
-
-    Implements `GroupSource`, `WritableOffsetStore`, `GroupRemover`, `MemberRemover`, and others.
-    """
+class LiveCluster(GroupSource):
+    """A source of groups, and a store of what they commit; a context manager."""
 
     capabilities = frozenset(
         {
@@ -138,7 +136,7 @@ class LiveCluster:
             self._client = None
 
     def renew(self, *, anew: bool = False) -> None:
-        """Give brokers that were silent another chance, or connect anew; see `RenewableSource`.
+        """Give brokers that were silent another chance, or connect anew; see `GroupSource.renew`.
 
         From now on only what is new of `__consumer_offsets` is read. The timeout starts again.
         """
@@ -174,14 +172,14 @@ class LiveCluster:
         return client.run(read_log_ranges, client, partitions, committed=committed)
 
     def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
-        """Ask the leaders; see `TimedSource`."""
+        """Ask the leaders; see `GroupSource.offsets_at`."""
         from kgroup.source.broker.topic_offset import read_offsets_at
 
         client = self._connected()
         return client.run(read_offsets_at, client, partitions, time_ms)
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Ask the leaders; see `SizedSource`."""
+        """Ask the leaders; see `GroupSource.log_sizes`."""
         from kgroup.source.broker.topic_offset import read_log_sizes
 
         client = self._connected()
@@ -190,7 +188,7 @@ class LiveCluster:
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
     ) -> NextReading:
-        """Ask the leaders; see `NextRecordSource`."""
+        """Ask the leaders; see `GroupSource.next_records`."""
         from kgroup.source.broker.next_record import read_next_records
 
         client = self._connected()
@@ -204,7 +202,7 @@ class LiveCluster:
         return client.run(placements_of, client, keys, transactional=transactional)
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Ask for brokers and these topics; see `ClusterSource.view`."""
+        """Ask for brokers and these topics; see `GroupSource.view`."""
         client = self._connected()
         view = client.run(client.metadata, topics)
         # Old brokers are asked for all topics.
@@ -212,32 +210,32 @@ class LiveCluster:
         return replace(view, topics=found)
 
     def features(self, broker_id: int) -> BrokerFeatures:
-        """Ask a broker for versions and features; see `FeatureSource`."""
+        """Ask a broker for versions and features; see `GroupSource.features`."""
         client = self._connected()
         return client.run(read_features, client, broker_id)
 
     def unreachable(self) -> Mapping[int, Problem]:
-        """Connect to all brokers at once; see `ReachSource`."""
+        """Connect to all brokers at once; see `GroupSource.unreachable`."""
         client = self._connected()
         return client.run(find_unreachable, client)
 
     def topic_names(self) -> list[str]:
-        """Ask for the names of all topics; see `TopicSource`."""
+        """Ask for the names of all topics; see `GroupSource.topic_names`."""
         client = self._connected()
         return sorted(client.run(client.metadata, None).topics)
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
-        """Ask every broker; see `SettingSource`."""
+        """Ask every broker; see `GroupSource.broker_settings`."""
         client = self._connected()
         return client.run(read_broker_settings, client, names)
 
     def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
-        """Ask a broker; see `SettingSource`."""
+        """Ask a broker; see `GroupSource.topic_settings`."""
         client = self._connected()
         return client.run(read_topic_settings, client, topic, names)
 
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
-        """Ask a broker of 4.0 or later; see `SettingSource`."""
+        """Ask a broker of 4.0 or later; see `GroupSource.group_settings`."""
         client = self._connected()
         return client.run(read_group_settings, client, group_id, names)
 
@@ -248,7 +246,7 @@ class LiveCluster:
         *,
         log_budget: int = 0,
     ) -> OffsetReading:
-        """Ask coordinators for offsets alone; see `OffsetStore.read_offsets`.
+        """Ask coordinators for offsets alone; see `GroupSource.read_offsets`.
 
         With `log_budget`, bytes of each partition of `__consumer_offsets` to look at, also for what
         only the records tell: when each offset was committed, when it expires, the topic's id.
@@ -272,7 +270,7 @@ class LiveCluster:
         changes: Mapping[str, Sequence[OffsetChange]],
         on_done: Callable[[str], object] = lambda group_id: None,
     ) -> tuple[Problem, ...]:
-        """Commit and delete offsets; see `WritableOffsetStore.write_offsets`.
+        """Commit and delete offsets; see `GroupSource.write_offsets`.
 
         A group's commits go into one request, which the coordinator takes as a whole. More than
         5,000 partitions, or 900,000 bytes of records, are several requests, and deletions one more,
@@ -288,7 +286,7 @@ class LiveCluster:
         return client.run(write_offsets, client, changes, on_done)
 
     def divided(self, changes: Mapping[str, Sequence[OffsetChange]]) -> Mapping[str, int]:
-        """Count the requests of groups that take more than one; see `DividingStore`."""
+        """Count the requests of groups that take more than one; see `GroupSource.divided`."""
         from kgroup.source.broker.offset_writer import divided
 
         return divided(changes)
@@ -296,7 +294,7 @@ class LiveCluster:
     def delete_groups(
         self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
     ) -> tuple[Problem, ...]:
-        """Delete groups of any type (Kafka 1.1 and later); see `GroupRemover`."""
+        """Delete groups of any type (Kafka 1.1 and later); see `GroupSource.delete_groups`."""
         from kgroup.source.broker.group_remover import delete_groups
 
         client = self._connected()
@@ -305,7 +303,7 @@ class LiveCluster:
     def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
     ) -> Mapping[str, Problem]:
-        """Remove members from a group; see `MemberRemover`.
+        """Remove members from a group; see `GroupSource.remove_members`.
 
         A member that still runs joins again at once. Before 2.4 there is a request for each member,
         without instance ids; the reason, for the broker's log, is told to 3.2 and later.
@@ -483,7 +481,7 @@ def _image(view: ClusterView, groups: Mapping[str, Group], count: int | None) ->
 async def placements_of(
     client: BrokerClient, keys: Collection[str], *, transactional: bool
 ) -> dict[str, Placement]:
-    """Find coordinators, and the partitions that make them that; see `CoordinatorSource`."""
+    """Find coordinators, and the partitions that make them that; see `GroupSource`."""
     name = TRANSACTION_TOPIC if transactional else OFFSETS_TOPIC
     view = await client.metadata([name])
     topic = view.topics.get(name)
@@ -523,7 +521,7 @@ async def read_offsets(
     *,
     log_budget: int = 0,
 ) -> OffsetReading:
-    """Read what groups have committed; see `OffsetStore.read_offsets`, `LiveCluster.read_offsets`.
+    """Read what groups have committed; see `GroupSource.read_offsets`, `LiveCluster.read_offsets`.
 
     Raises:
         BrokerError: no broker answers.
@@ -617,7 +615,7 @@ _FINALIZED = 3
 
 
 async def read_features(client: BrokerClient, node: int) -> BrokerFeatures:
-    """Ask one broker; see `FeatureSource.features`.
+    """Ask one broker; see `GroupSource.features`.
 
     Raises:
         BrokerError: it cannot be asked.
@@ -642,7 +640,7 @@ async def read_features(client: BrokerClient, node: int) -> BrokerFeatures:
 
 
 async def find_unreachable(client: BrokerClient) -> dict[int, Problem]:
-    """Connect to every broker; see `ReachSource.unreachable`.
+    """Connect to every broker; see `GroupSource.unreachable`.
 
     Raises:
         BrokerError: no broker answers.
@@ -667,7 +665,7 @@ _DENIED = (
 
 
 async def read_broker_settings(client: BrokerClient, names: Collection[str]) -> SettingReading:
-    """Ask every broker for its settings; see `SettingSource.broker_settings`."""
+    """Ask every broker for its settings; see `GroupSource.broker_settings`."""
     await client.metadata([])
     brokers = list(client.brokers)
     answers = await client.gather(
@@ -686,7 +684,7 @@ async def read_broker_settings(client: BrokerClient, names: Collection[str]) -> 
 async def read_group_settings(
     client: BrokerClient, group_id: str, names: Collection[str]
 ) -> Mapping[str, str]:
-    """Ask a broker for a group's settings; see `SettingSource.group_settings`."""
+    """Ask a broker for a group's settings; see `GroupSource.group_settings`."""
     await client.metadata([])
     return await _read_settings(client, None, _GROUP, group_id, names)
 
@@ -694,7 +692,7 @@ async def read_group_settings(
 async def read_topic_settings(
     client: BrokerClient, topic: str, names: Collection[str]
 ) -> Mapping[str, str]:
-    """Ask a broker for a topic's settings; see `SettingSource.topic_settings`."""
+    """Ask a broker for a topic's settings; see `GroupSource.topic_settings`."""
     await client.metadata([])
     return await _read_settings(client, None, _TOPIC, topic, names)
 

@@ -85,7 +85,7 @@ async def ask_offsets_at(
 async def read_offsets_at(
     client: BrokerClient, partitions: Collection[At], time_ms: int
 ) -> LogReading:
-    """Ask for the first records of a time; see `TimedSource.offsets_at`.
+    """Ask for the first records of a time; see `GroupSource.offsets_at`.
 
     Raises:
         BrokerError: no broker answers.
@@ -122,7 +122,7 @@ async def _ask_times(
 
 
 async def read_log_sizes(client: BrokerClient, partitions: Collection[At]) -> Mapping[At, int]:
-    """Ask for the bytes that partitions have at their leaders; see `SizedSource`.
+    """Ask for the bytes that partitions have at their leaders; see `GroupSource.log_sizes`.
 
     Those of which a part is in remote storage (KIP-405) are left out: brokers tell the bytes of
     their disks alone.

@@ -55,7 +55,7 @@ from kgroup.protocol.record.coordinator_record import (
     decode_record,
     decode_subscriptions,
 )
-from kgroup.source.base import EVERYTHING, Capability, Question, Reading
+from kgroup.source.base import EVERYTHING, Capability, GroupSource, Question, Reading
 from kgroup.source.log.folder import (
     LOG_STARTS,
     META_PROPERTIES,
@@ -102,8 +102,8 @@ _LONGEST_ID = 10
 """Digits of a broker's id, an int32."""
 
 
-class LogDir:
-    """A source of groups; implements `GroupSource`."""
+class LogDir(GroupSource):
+    """The groups in a broker's log directories."""
 
     def __init__(
         self,

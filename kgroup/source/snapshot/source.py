@@ -15,23 +15,26 @@ from kgroup.model.problem import Problem
 from kgroup.model.snapshot import Snapshot
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, path_parts, tree_of
-from kgroup.source.base import EVERYTHING, Capability, KafkaOffsets, Question, Reading
+from kgroup.source.base import EVERYTHING, Capability, GroupSource, KafkaOffsets, Question, Reading
 from kgroup.source.zookeeper.view import cluster_view, placement, placements, reading_of
 
 
-class SnapshotSource:
-    """A source of groups; implements `GroupSource`.
+class SnapshotSource(GroupSource):
+    """The groups in a snapshot.
 
     Attributes:
         snapshot: what is in the file.
-        capabilities: what the source knew that it was taken from.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.capabilities = frozenset(each for each in Capability if each in snapshot.capabilities)
         regex = snapshot.choice.regex
         self._regex = None if regex is None else parse_regex(regex)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the source knew that it was taken from."""
+        return frozenset(each for each in Capability if each in self.snapshot.capabilities)
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
@@ -124,12 +127,12 @@ class SnapshotSource:
 
 
 class ClusterSnapshotSource(SnapshotSource):
-    """What a cluster said; implements `ClusterSource` too."""
+    """What a cluster said: its brokers and topics too."""
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        """Look up coordinators; see `CoordinatorSource.placements`.
+        """Look up coordinators; see `GroupSource.placements`.
 
         Of a group that nobody asked for the partition is known, and not who answers for it.
         """
@@ -142,7 +145,7 @@ class ClusterSnapshotSource(SnapshotSource):
         return {key: saved.get(key) or self._placement(key, offsets) for key in keys}
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Look up brokers and topics; see `ClusterSource.view`."""
+        """Look up brokers and topics; see `GroupSource.view`."""
         snapshot = self.snapshot
         return ClusterView(
             snapshot.cluster_id,
@@ -168,10 +171,7 @@ class ClusterSnapshotSource(SnapshotSource):
 
 
 class ZookeeperSnapshotSource(SnapshotSource):
-    """What ZooKeeper said: groups are decoded from its nodes.
-
-    Implements `ClusterSource`, `NodeSource` and `KafkaOffsetSource` too.
-    """
+    """What ZooKeeper said: groups are decoded from its nodes."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot)
@@ -193,17 +193,17 @@ class ZookeeperSnapshotSource(SnapshotSource):
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        """Look up partitions of `__consumer_offsets`; see `CoordinatorSource.placements`."""
+        """Look up partitions of `__consumer_offsets`; see `GroupSource.placements`."""
         if transactional:
             raise InputError("a snapshot has the coordinators of groups, not of transactions")
         return placements(decode_tree(self._tree), keys)
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Look up brokers and topics; see `ClusterSource.view`."""
+        """Look up brokers and topics; see `GroupSource.view`."""
         return cluster_view(decode_tree(self._tree), topics)
 
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
-        """Look up what was saved; see `KafkaOffsetSource`."""
+        """Look up what was saved; see `GroupSource.kafka_offsets`."""
         commits = self.snapshot.kafka_commits
         if commits is None:
             return KafkaOffsets(None, self.snapshot.kafka_problems)
@@ -216,7 +216,7 @@ class ZookeeperSnapshotSource(SnapshotSource):
         return KafkaOffsets(offsets, self.snapshot.kafka_problems)
 
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
-        """Give all that was saved; see `NodeSource.subtree`."""
+        """Give all that was saved; see `GroupSource.subtree`."""
         return self._tree
 
 

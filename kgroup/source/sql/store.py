@@ -29,7 +29,7 @@ from kgroup.errors import BrokerError, InputError, ProblemKind
 from kgroup.model.offset import CommittedOffset, OffsetChange, StoreName
 from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem, ProblemLog
-from kgroup.source.base import OffsetReading
+from kgroup.source.base import OffsetReading, OffsetTable
 from kgroup.source.offset_change import conflict, place_of
 from kgroup.source.sql.address import SqlAddress, check_file, parse_address
 from kgroup.source.sql.engine import is_conflict, open_engine, sql_errors, transaction
@@ -56,8 +56,8 @@ _CUT_OFF = frozenset({ProblemKind.DISCONNECTED, ProblemKind.SILENT, ProblemKind.
 """Kinds of errors behind which the server may have done what it was told last: a COMMIT."""
 
 
-class SqlOffsetStore:
-    """Offsets in a table of SQLite, PostgreSQL, MySQL or MariaDB; a `WritableOffsetStore`.
+class SqlOffsetStore(OffsetTable):
+    """Offsets in a table of SQLite, PostgreSQL, MySQL or MariaDB.
 
     Args:
         url: of SQLAlchemy, or the path of an SQLite file.
@@ -107,7 +107,7 @@ class SqlOffsetStore:
 
     @property
     def keeps_metadata(self) -> bool:
-        """Whether the table has a column for them; see `WritableOffsetStore`."""
+        """Whether the table has a column for them; see `GroupSource.keeps_metadata`."""
         return self._layout.metadata is not None
 
     @property
@@ -121,7 +121,7 @@ class SqlOffsetStore:
         return self._layout.generation is not None
 
     def has_table(self) -> bool:
-        """Tell whether there is a table; see `OffsetTable`."""
+        """Tell whether there is a table; see `OffsetTable.has_table`."""
         if self._address.is_missing:
             return False
         with self._errors(), transaction(self._engine) as connection:
@@ -149,7 +149,7 @@ class SqlOffsetStore:
     def read_offsets(
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
     ) -> OffsetReading:
-        """Read what is stored; see `OffsetStore`. Rows that are no offsets are problems."""
+        """Read what is stored; rows that are no offsets are problems."""
         if self._creates and self._address.is_missing:
             return OffsetReading({})
         check_file(self._address)
@@ -173,7 +173,7 @@ class SqlOffsetStore:
         changes: Mapping[str, Sequence[OffsetChange]],
         on_done: Callable[[str], object] = lambda group_id: None,
     ) -> tuple[Problem, ...]:
-        """Change what is stored, in one transaction; see `WritableOffsetStore`.
+        """Change what is stored, in one transaction; see `GroupSource.write_offsets`.
 
         A group of which anything else is stored than was expected is left out as a whole.
 

@@ -22,7 +22,14 @@ from kgroup.model.pattern import Pattern
 from kgroup.model.problem import Problem
 from kgroup.model.zookeeper import ZookeeperTree
 from kgroup.protocol.zookeeper.tree import decode_tree, tree_of
-from kgroup.source.base import EVERYTHING, KafkaOffsets, OffsetReading, Question, Reading
+from kgroup.source.base import (
+    EVERYTHING,
+    GroupSource,
+    KafkaOffsets,
+    OffsetReading,
+    Question,
+    Reading,
+)
 from kgroup.source.deadline import Deadline
 from kgroup.source.zookeeper.address import ZookeeperAddress
 from kgroup.source.zookeeper.client import ZookeeperClient
@@ -40,14 +47,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Zookeeper:
-    """A source of groups, and a store of what they commit; a context manager.
-
-    Implements `GroupSource`, `NodeSource`, `WritableOffsetStore` and `GroupRemover`.
-
-    Attributes:
-        store_name: what to call it.
-    """
+class Zookeeper(GroupSource):
+    """A source of groups, and a store of what they commit; a context manager."""
 
     capabilities = ZOOKEEPER_CAPABILITIES
     keeps_metadata = False
@@ -74,7 +75,7 @@ class Zookeeper:
             brokers: kafka-python's options for brokers; `bootstrap_servers` there are asked in the
                 place of those that are registered.
         """
-        self.store_name = StoreName(f"ZooKeeper {address}")
+        self._address = address
         deadline = Deadline(timeout_s, of_silence=of_silence)
         self._client = ZookeeperClient(address, deadline, context=context, digest=digest)
         self._broker_options = dict(brokers or {})
@@ -88,13 +89,18 @@ class Zookeeper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def store_name(self) -> StoreName:
+        """What to call it."""
+        return StoreName(f"ZooKeeper {self._address}")
+
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
         self._close_cluster()
 
     def renew(self, *, anew: bool = False) -> None:
-        """Prepare another round; see `RenewableSource`."""
+        """Prepare another round; see `GroupSource.renew`."""
         self._client.deadline.restart()
         self._silence = None
         if anew:
@@ -131,7 +137,7 @@ class Zookeeper:
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
     ) -> NextReading:
-        """Ask the brokers; see `NextRecordSource`."""
+        """Ask the brokers; see `GroupSource.next_records`."""
         if not positions:
             return NextReading({})
         found, problems = self._of_brokers(
@@ -141,7 +147,7 @@ class Zookeeper:
         return NextReading({}, problems) if found is None else found
 
     def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
-        """Ask the brokers; see `TimedSource`."""
+        """Ask the brokers; see `GroupSource.offsets_at`."""
         if not partitions:
             return LogReading({})
         found, problems = self._of_brokers(
@@ -151,7 +157,7 @@ class Zookeeper:
         return LogReading({}, problems) if found is None else found
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Ask the brokers; see `SizedSource`. That none answers, `log_ranges` tells."""
+        """Ask the brokers; see `GroupSource.log_sizes`. That none answers, `log_ranges` tells."""
         if not partitions:
             return {}
         found, _ = self._of_brokers(
@@ -160,7 +166,7 @@ class Zookeeper:
         return found or {}
 
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
-        """Ask the brokers; see `KafkaOffsetSource`."""
+        """Ask the brokers; see `GroupSource.kafka_offsets`."""
         question = Question(log_budget=0, commit_times=False)
         found, problems = self._of_brokers(
             "commits to Kafka are not known", lambda cluster: cluster.read(group_ids, question)
@@ -189,18 +195,18 @@ class Zookeeper:
         return placements(decode_tree(read_topics(self._client, [OFFSETS_TOPIC])), keys)
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Tell brokers and topics as ZooKeeper has them; see `ClusterSource.view`."""
+        """Tell brokers and topics as ZooKeeper has them; see `GroupSource.view`."""
         return cluster_view(decode_tree(read_topics(self._client, topics)), topics)
 
     def unreachable(self) -> Mapping[int, Problem]:
-        """Connect to the brokers that are registered; see `ReachSource`."""
+        """Connect to the brokers that are registered; see `GroupSource.unreachable`."""
         found, problems = self._of_brokers(
             "ends of partitions are not known", lambda cluster: cluster.unreachable()
         )
         return dict.fromkeys(self.view(()).brokers, problems[0]) if found is None else found
 
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
-        """Read any nodes; see `NodeSource.subtree`."""
+        """Read any nodes; see `GroupSource.subtree`."""
         return read_subtree(self._client, path, depth)
 
     def _names(self, group_ids: Collection[str] | None, question: Question) -> Reading:
@@ -211,7 +217,7 @@ class Zookeeper:
     def read_offsets(
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
     ) -> OffsetReading:
-        """Read what is committed to ZooKeeper; see `OffsetStore.read_offsets`.
+        """Read what is committed to ZooKeeper; see `GroupSource.read_offsets`.
 
         Raises:
             BrokerError: no server answers.
@@ -231,7 +237,7 @@ class Zookeeper:
         changes: Mapping[str, Sequence[OffsetChange]],
         on_done: Callable[[str], object] = lambda group_id: None,
     ) -> tuple[Problem, ...]:
-        """Set, make and remove nodes, a group in a transaction; see `WritableOffsetStore`.
+        """Set, make and remove nodes, a group in a transaction; see `GroupSource.write_offsets`.
 
         Only offsets can be kept there: no metadata, no leader epochs. A group of more than some
         6,000 partitions is several transactions.
@@ -247,7 +253,7 @@ class Zookeeper:
     def delete_groups(
         self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
     ) -> tuple[Problem, ...]:
-        """Remove groups with all their nodes; see `GroupRemover`.
+        """Remove groups with all their nodes; see `GroupSource.delete_groups`.
 
         Raises:
             BrokerError: no server answers, before anything was deleted.

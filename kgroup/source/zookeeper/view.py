@@ -47,7 +47,7 @@ def reading_of(
 
 
 def cluster_view(view: ZookeeperView, topics: Collection[str]) -> ClusterView:
-    """Return the brokers, and these topics with their partitions; see `ClusterSource.view`."""
+    """Return the brokers, and these topics with their partitions; see `GroupSource.view`."""
     return ClusterView(
         view.cluster_id,
         None if view.controller is None else view.controller.broker,

@@ -65,7 +65,7 @@ def write_offsets(
     changes: Mapping[str, Sequence[OffsetChange]],
     on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
-    """Write offsets; see `WritableOffsetStore.write_offsets`.
+    """Write offsets; see `GroupSource.write_offsets`.
 
     Raises:
         BrokerError: no server answers, before anything was changed.
@@ -284,7 +284,7 @@ _ACTIVE = "The group has {} (nodes below {}): stop its consumers first."
 def delete_groups(
     client: ZookeeperClient, group_ids: Collection[str], on_done: Callable[[str], object]
 ) -> tuple[Problem, ...]:
-    """Remove all nodes of groups; see `GroupRemover.delete_groups`.
+    """Remove all nodes of groups; see `GroupSource.delete_groups`.
 
     Raises:
         BrokerError: no server answers, before anything was deleted.

@@ -25,7 +25,7 @@ _COORDINATOR = Broker(1, "kafka-1", 9092)
 
 
 class FakeCluster(FakeSource):
-    """Implements `ClusterSource`, `FeatureSource` and `SettingSource`: brokers are of 4.3."""
+    """Groups of a cluster whose brokers are of 4.3."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ SETTINGS = {
 
 
 class LiveSource(FakeSource):
-    """Groups of a broker that tells what it can; implements `FeatureSource` and `SettingSource`."""
+    """Groups of a broker that tells what it can."""
 
     def __init__(self, group: Group, told: Told | BrokerError) -> None:
         super().__init__(replace(group, coordinator=Broker(1, "kafka-1", 9092)))

@@ -15,7 +15,7 @@ from kgroup.operation.plan.external_offsets import plan_external_offsets
 from kgroup.operation.plan.forecast import ProgramBehavior
 from kgroup.operation.plan.plan import OffsetCopy, Plan, Verdict
 from kgroup.operation.plan.running_group import read_running
-from kgroup.source.base import OffsetReading
+from kgroup.source.base import OffsetReading, OffsetTable
 from tests.operation.offset_stores import At, Store, commits
 from tests.operation.plan.groups import group_of
 from tests.operation.sources import FakeSource
@@ -25,10 +25,11 @@ OFFSETS = {("t", number): 100 * number for number in range(6)}
 ENDS = {at: LogRange(0, 20_000) for at in OFFSETS}
 
 
-class Table(Store):
-    """Implements `OffsetTable`."""
+class Table(Store, OffsetTable):
+    """A table, or none."""
 
     where = "sqlite:///x.db, table t_offset"
+    fences = True
 
     def __init__(
         self,

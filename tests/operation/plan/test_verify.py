@@ -224,9 +224,9 @@ def test_a_step_that_is_not_in_the_plan(plan: Plan) -> None:
 
 
 class _Named(FakeSource):
-    """A group in a cluster that tells its id; implements `WritableOffsetStore` in name only."""
+    """A group in a cluster that tells its id."""
 
-    keeps_metadata = keeps_leader_epochs = True
+    store_name: StoreName | None = None
 
     def __init__(self, group: Group, cluster_id: str | None) -> None:
         super().__init__(group)

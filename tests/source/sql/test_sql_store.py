@@ -19,7 +19,7 @@ from sqlalchemy.exc import OperationalError
 from kgroup.errors import BrokerError, InputError, ProblemKind, UsageError
 from kgroup.model.offset import CommittedOffset, OffsetChange
 from kgroup.model.pattern import parse_regex
-from kgroup.source.base import OffsetStore, WritableOffsetStore
+from kgroup.source.base import GroupSource
 from kgroup.source.sql import engine
 from kgroup.source.sql.layout import TableLayout
 from kgroup.source.sql.store import SqlOffsetStore
@@ -44,8 +44,9 @@ def store(file: Path) -> SqlOffsetStore:
 
 
 def test_it_is_a_store_that_can_be_written(store: SqlOffsetStore) -> None:
-    assert isinstance(store, OffsetStore)
-    assert isinstance(store, WritableOffsetStore)
+    assert store.can(GroupSource.read_offsets)
+    assert store.can(GroupSource.write_offsets)
+    assert not store.can(GroupSource.read)
 
 
 def test_what_is_written_is_in_the_table_and_is_read(store: SqlOffsetStore, file: Path) -> None:

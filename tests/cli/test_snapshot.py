@@ -14,6 +14,7 @@ import pytest
 
 from kgroup.errors import BrokerError, ProblemKind
 from kgroup.model.problem import Problem
+from kgroup.sample import sample_log_dir
 from tests.cli.command_line import Cli, Result
 from tests.cli.fake_cluster import FakeCluster
 from tests.examples import some_of
@@ -60,6 +61,16 @@ def test_a_round_trip_changes_nothing(cli: Cli, log_dir: Path, tmp_path: Path) -
         same(cli, origin, file, "describe", names[0], "no such group", "-o", "json")
         same(cli, origin, file, "describe", "--isolation", "read-committed", names[-1])
     assert same(cli, origin, file, "describe", "no such group", "-o", "json").status in (3, 4)
+
+
+def test_only_what_is_chosen_as_the_sample_has_its_zookeeper_too(cli: Cli) -> None:
+    for source, kind, status in (
+        (["--sample"], "sample", 0),
+        (["--log-dir", str(sample_log_dir())], "log-dir", 3),
+    ):
+        saved = json.loads(cli("snapshot", *source, "ledger", "-f", "-").out)
+        assert saved["origin"]["kind"] == kind
+        assert cli("describe", *source, "stock-sync").status == status
 
 
 @pytest.mark.parametrize(

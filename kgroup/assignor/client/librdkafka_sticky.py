@@ -376,7 +376,6 @@ class _Balance:
             for topic in (eligible if uses_racks else ())
             for member in topic.members
         }
-        self._uses_racks = uses_racks
         self._assigned = claims.assigned
         self._owner = claims.owner
         self._earlier = claims.earlier

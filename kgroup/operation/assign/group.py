@@ -24,7 +24,7 @@ from kgroup.operation.assign.zookeeper import (
     check_registrations,
     departed_consumers,
     registered_consumer,
-    with_strategy,
+    with_fitting_strategy,
 )
 from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
@@ -164,10 +164,7 @@ def group_spec(
         leader_client=_newest(group.leader_library),
         not_imitated=tuple(sorted(libraries - CLIENTS.keys())),
     )
-    spec = _known_strategy(spec, strategy, notes, advice)
-    if protocol == "zookeeper":
-        spec, note = with_strategy(spec, strategy)
-        notes.append(note)
+    spec = _with_strategy(spec, strategy, notes, advice)
     lags, problems = _lags(source, group, notes)
     return Report((replace(spec, lags=lags),), (*reading.problems, *problems), tuple(notes))
 
@@ -199,21 +196,27 @@ def before_rebalance(group: Group, notes: list[str]) -> Group:
     )
 
 
-def _known_strategy(
+def _with_strategy(
     spec: GroupSpec, asked: str | None, notes: list[str], advice: Advice
 ) -> GroupSpec:
-    """Take the strategy that was asked for, or the group's own, or its library's default."""
+    """Decide the strategy: the one that was asked for, the group's own, or its library's default.
+
+    Nothing tells that of ZooKeeper consumers, so theirs is the one that gives what they own.
+    """
     client = spec.computed_as
     names = strategies(spec.protocol, client)
-    if not spec.strategy:
-        if spec.protocol != "zookeeper":
-            notes.append(f"the group's strategy is not known; {names[0]} is taken")
-        return replace(spec, strategy=names[0])
     if asked and asked not in names:
         raise UsageError(
             f"no strategy {asked!r}; known for {spec.protocol} groups of {client}: "
             f"{', '.join(names)}{advice.strategy}"
         )
+    if spec.protocol == "zookeeper":
+        spec, note = with_fitting_strategy(spec, asked)
+        notes.append(note)
+        return spec
+    if not spec.strategy:
+        notes.append(f"the group's strategy is not known; {names[0]} is taken")
+        return replace(spec, strategy=names[0])
     group_id, remark = spec.id, advice.strategy
     assignor_of(spec.protocol, spec.strategy, client, group_id=group_id, remark=remark)
     return spec

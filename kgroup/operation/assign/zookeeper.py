@@ -136,7 +136,7 @@ def departed_consumers(group: Group) -> tuple[MemberSpec, ...]:
     return tuple(_owner(member_id, partitions) for member_id, partitions in owned.items())
 
 
-def with_strategy(spec: GroupSpec, asked: str | None) -> tuple[GroupSpec, str]:
+def with_fitting_strategy(spec: GroupSpec, asked: str | None) -> tuple[GroupSpec, str]:
     """Choose the strategy: the one that is asked for, or that gives what is owned now, or range.
 
     Returns:

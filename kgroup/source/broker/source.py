@@ -14,10 +14,10 @@ coordinators only where there is a group: see `list_hidden_groups`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate
 
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 
@@ -42,7 +42,7 @@ from kgroup.source.base import (
     Reading,
     SettingReading,
 )
-from kgroup.source.broker.client import BrokerClient
+from kgroup.source.broker.client import BrokerClient, P, T
 from kgroup.source.broker.coordinator import (
     TRANSACTION_TOPIC,
     CoordinatedGroup,
@@ -168,22 +168,19 @@ class LiveCluster(GroupSource):
         """Ask the leaders; see `GroupSource.log_ranges`."""
         from kgroup.source.broker.topic_offset import read_log_ranges
 
-        client = self._connected()
-        return client.run(read_log_ranges, client, partitions, committed=committed)
+        return self._ask(read_log_ranges, partitions, committed=committed)
 
     def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
         """Ask the leaders; see `GroupSource.offsets_at`."""
         from kgroup.source.broker.topic_offset import read_offsets_at
 
-        client = self._connected()
-        return client.run(read_offsets_at, client, partitions, time_ms)
+        return self._ask(read_offsets_at, partitions, time_ms)
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """Ask the leaders; see `GroupSource.log_sizes`."""
         from kgroup.source.broker.topic_offset import read_log_sizes
 
-        client = self._connected()
-        return client.run(read_log_sizes, client, partitions)
+        return self._ask(read_log_sizes, partitions)
 
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
@@ -191,15 +188,13 @@ class LiveCluster(GroupSource):
         """Ask the leaders; see `GroupSource.next_records`."""
         from kgroup.source.broker.next_record import read_next_records
 
-        client = self._connected()
-        return client.run(read_next_records, client, positions, committed=committed)
+        return self._ask(read_next_records, positions, committed=committed)
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
         """Find the coordinators of groups, which need not exist, or of transactional ids."""
-        client = self._connected()
-        return client.run(placements_of, client, keys, transactional=transactional)
+        return self._ask(placements_of, keys, transactional=transactional)
 
     def view(self, topics: Collection[str]) -> ClusterView:
         """Ask for brokers and these topics; see `GroupSource.view`."""
@@ -211,13 +206,11 @@ class LiveCluster(GroupSource):
 
     def features(self, broker_id: int) -> BrokerFeatures:
         """Ask a broker for versions and features; see `GroupSource.features`."""
-        client = self._connected()
-        return client.run(read_features, client, broker_id)
+        return self._ask(read_features, broker_id)
 
     def unreachable(self) -> Mapping[int, Problem]:
         """Connect to all brokers at once; see `GroupSource.unreachable`."""
-        client = self._connected()
-        return client.run(find_unreachable, client)
+        return self._ask(find_unreachable)
 
     def topic_names(self) -> list[str]:
         """Ask for the names of all topics; see `GroupSource.topic_names`."""
@@ -226,18 +219,15 @@ class LiveCluster(GroupSource):
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
         """Ask every broker; see `GroupSource.broker_settings`."""
-        client = self._connected()
-        return client.run(read_broker_settings, client, names)
+        return self._ask(read_broker_settings, names)
 
     def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
         """Ask a broker; see `GroupSource.topic_settings`."""
-        client = self._connected()
-        return client.run(read_topic_settings, client, topic, names)
+        return self._ask(read_topic_settings, topic, names)
 
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
         """Ask a broker of 4.0 or later; see `GroupSource.group_settings`."""
-        client = self._connected()
-        return client.run(read_group_settings, client, group_id, names)
+        return self._ask(read_group_settings, group_id, names)
 
     def read_offsets(
         self,
@@ -253,8 +243,7 @@ class LiveCluster(GroupSource):
 
         Brokers before 0.10 do not list groups that only commit, and 0.8 lists none: name them.
         """
-        client = self._connected()
-        return client.run(read_offsets, client, group_ids, regex, log_budget=log_budget)
+        return self._ask(read_offsets, group_ids, regex, log_budget=log_budget)
 
     # --- what changes something ---
 
@@ -282,8 +271,7 @@ class LiveCluster(GroupSource):
         """
         from kgroup.source.broker.offset_writer import write_offsets
 
-        client = self._connected()
-        return client.run(write_offsets, client, changes, on_done)
+        return self._ask(write_offsets, changes, on_done)
 
     def divided(self, changes: Mapping[str, Sequence[OffsetChange]]) -> Mapping[str, int]:
         """Count the requests of groups that take more than one; see `GroupSource.divided`."""
@@ -297,8 +285,7 @@ class LiveCluster(GroupSource):
         """Delete groups of any type (Kafka 1.1 and later); see `GroupSource.delete_groups`."""
         from kgroup.source.broker.group_remover import delete_groups
 
-        client = self._connected()
-        return client.run(delete_groups, client, group_ids, on_done)
+        return self._ask(delete_groups, group_ids, on_done)
 
     def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
@@ -310,8 +297,7 @@ class LiveCluster(GroupSource):
         """
         from kgroup.source.broker.group_remover import remove_members
 
-        client = self._connected()
-        return client.run(remove_members, client, group_id, members, reason)
+        return self._ask(remove_members, group_id, members, reason)
 
     # --- what only the log tells ---
 
@@ -322,6 +308,16 @@ class LiveCluster(GroupSource):
         from kgroup.source.broker.live_log import LiveLog
 
         return LiveLog(self._connected(), folder, on_progress)
+
+    def _ask(
+        self,
+        main: Callable[Concatenate[BrokerClient, P], Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Run a function that takes the client; see `BrokerClient.run`."""
+        client = self._connected()
+        return client.run(main, client, *args, **kwargs)
 
     def _connected(self) -> BrokerClient:
         if self._client is None:

@@ -18,11 +18,12 @@ from tests.broker.consumer_play import BROKER_SETTINGS, TOPICS, ConsumerPlay
 from tests.broker.group_records import compare_records
 from tests.broker.servers import Broker, broker
 from tests.broker.timed_play import run_timed
+from tests.examples import in_depth
 from tests.record.raw import await_coordinator, create_topics
 from tests.record.wire import Wire
 
-PLAYS = 100
-LONG_PLAYS = 24
+PLAYS = in_depth(100, 50)
+LONG_PLAYS = in_depth(24, 16)
 
 
 @pytest.fixture(scope="module")

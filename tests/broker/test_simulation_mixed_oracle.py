@@ -23,16 +23,17 @@ from kgroup.simulation.rules import MigrationPolicy
 from tests.broker.group_records import compare_records
 from tests.broker.mixed_play import FAIL_OVER_SETTINGS, MixedPlay, fail_over_plays, policy_broker
 from tests.broker.timed_play import run_timed
+from tests.examples import in_depth
 
 OF_MEMBERS = (
     ErrorCode.STALE_MEMBER_EPOCH,
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
 )
-PLAYS = 60
-LONG_PLAYS = 24
-OTHER_PLAYS = 20
-FAIL_OVERS = 20
+PLAYS = in_depth(60, 30)
+LONG_PLAYS = in_depth(24, 16)
+OTHER_PLAYS = in_depth(20, 8)
+FAIL_OVERS = in_depth(20, 10)
 
 ANSWERED = {
     *((FetchAnswer, code) for code in (*OF_MEMBERS, ErrorCode.NONE)),

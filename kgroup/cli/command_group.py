@@ -1,8 +1,9 @@
-"""Groups of commands: lazily imported ones, and one with a command for lines that name none."""
+"""Commands with their options in blocks, and groups of commands: lazy ones, one with a default."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +17,49 @@ _DEFAULT = "GROUP"
 _TYPED = "kgroup.typed"
 
 
+class Block(StrEnum):
+    """Titles of the help's blocks of options, in their order."""
+
+    OWN = "Options"
+    SOURCE = "Source options"
+    CONNECTION = "Connection options"
+    STORE = "Store options"
+    WAREHOUSE = "Warehouse options"
+    SPARK = "Spark options"
+    OUTPUT = "Output options"
+
+
+class BlockOption(click.Option):
+    """An option that many commands have: the help shows it in a block behind their own."""
+
+    def __init__(self, param_decls: Sequence[str], *, block: Block, **more: Any) -> None:
+        super().__init__(param_decls, **more)
+        self.block = block
+
+
+def option_blocks(
+    command: click.Command, ctx: click.Context
+) -> Mapping[Block, Sequence[tuple[str, str]]]:
+    """Return what the help shows of a command's options, by their blocks."""
+    blocks: dict[Block, list[tuple[str, str]]] = {block: [] for block in Block}
+    for parameter in command.get_params(ctx):
+        block = parameter.block if isinstance(parameter, BlockOption) else Block.OWN
+        record = parameter.get_help_record(ctx)
+        if isinstance(parameter, click.Option) and record is not None:
+            blocks[block].append(record)
+    return {block: records for block, records in blocks.items() if records}
+
+
+class Command(click.Command):
+    """A command whose help shows its own options first, and then those that many commands have."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the blocks."""
+        for block, records in option_blocks(self, ctx).items():
+            with formatter.section(block):
+                formatter.write_dl(records)
+
+
 class CommandGroup(click.Group):
     """A group of commands, in the order in which they were added.
 
@@ -26,6 +70,8 @@ class CommandGroup(click.Group):
         text: its help.
         metavar: what follows the path in the usage line.
     """
+
+    command_class = Command
 
     def __init__(
         self, path: str, text: str, metavar: str = "COMMAND [ARGS]...", **options: Any
@@ -157,7 +203,7 @@ class DefaultGroup(CommandGroup):
             return commands + rest + self.default.shell_complete(line, incomplete)
 
 
-class DefaultCommand(click.Command):
+class DefaultCommand(Command):
     """The command of a group for lines that name none: it has the group's name and place."""
 
     def make_context(

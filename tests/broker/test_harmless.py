@@ -192,7 +192,7 @@ ELSEWHERE = {
     *("grid", "leader"),  # likewise
     *("lists", "crash", "stop", "until", "seed", "runs", "diagram"),  # likewise: simulate
     *("sql", "file", "sql_table", "sql_columns", "create_table"),  # ask none
-    *("poll_interval", "restart_time", "at_once"),  # likewise: plans
+    *("poll_ms", "restart_ms", "at_once"),  # likewise: plans
     *("lists_rules", "baseline", "warehouse", "cluster"),  # likewise: check
     *(
         "execute",

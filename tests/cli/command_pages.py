@@ -1,20 +1,27 @@
-"""A page for each command, made of its help: `python -m tests.cli.command_pages`."""
+"""A page for each command, and one for common options: `python -m tests.cli.command_pages`."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
 
+from kgroup.cli.command_group import Block, option_blocks
 from kgroup.cli.option.common import ColumnsOption
 from kgroup.cli.output.context import columns_named
 from tests.cli.commands import EVERY_COMMAND, context_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 FOLDER = DOCS / "command"
+OPTIONS = DOCS / "options.md"
+MARK = re.compile(r"<!-- options: (.*) -->\n")
+TABLE = re.compile(r"(?<=-->\n)\n\| option .*\n(?:\|.*\n)*")
+_METAVAR = re.compile(r" [^-].*")
+OF_THE_PAGE = (Block.OWN, Block.SPARK)
+"""Blocks that a command's page explains itself: texts of the others are the same everywhere."""
 
 
 def pages() -> dict[str, str]:
@@ -30,7 +37,8 @@ def pages() -> dict[str, str]:
 
 def _index() -> Iterator[str]:
     yield "# Commands\n"
-    yield "What `kgroup COMMAND --help` says; [output.md](../output.md) has what they write.\n"
+    yield "What `kgroup COMMAND --help` says. [options.md](../options.md) explains the options that"
+    yield "many commands have, [output.md](../output.md) what they write.\n"
     yield from ("| command | |", "| --- | --- |")
     for name, command in EVERY_COMMAND.items():
         first = inspect.cleandoc(command.help or "").partition("\n")[0]
@@ -45,11 +53,13 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
         lines = paragraph.removeprefix("\b").strip("\n").splitlines()
         yield "\n".join([f"    {line}" for line in lines] if is_as_it_is else lines) + "\n"
     yield f"    kgroup {name} {' '.join(command.collect_usage_pieces(ctx))}\n"
-    yield from ("| option | meaning |", "| --- | --- |")
-    for parameter in command.get_params(ctx):
-        record = parameter.get_help_record(ctx)
-        if isinstance(parameter, click.Option) and record is not None:
-            yield f"| `{_cell(record[0])}` | {_cell(record[1])} |"
+    blocks = option_blocks(command, ctx)
+    yield from _table(record for block in OF_THE_PAGE for record in blocks.get(block, ()))
+    if others := [block for block in blocks if block not in OF_THE_PAGE]:
+        yield ""
+    for block in others:
+        names = ", ".join(f"`{_METAVAR.sub('', name)}`" for name, _ in blocks[block])
+        yield f"* [{block}](../options.md#{block.lower().replace(' ', '-')}): {names}"
     yield from _columns(command)
     _, _, examples = (command.epilog or "").partition("Examples:\n")
     if examples:
@@ -58,6 +68,26 @@ def _page(name: str, command: click.Command) -> Iterator[str]:
     topic = DOCS / f"{name.split()[0]}.md"
     if topic.exists():
         yield f"\nMore of it: [{topic.name}](../{topic.name})."
+
+
+def _table(records: Iterable[tuple[str, str]]) -> Iterator[str]:
+    yield from ("| option | meaning |", "| --- | --- |")
+    for name, text in records:
+        yield f"| `{_cell(name)}` | {_cell(text)} |"
+
+
+def options_page(page: str) -> str:
+    """Write the tables of `docs/options.md` behind the marks that say where they are."""
+
+    def table(mark: re.Match[str]) -> str:
+        records: dict[str, str] = {}
+        for name, command in EVERY_COMMAND.items():
+            blocks = option_blocks(command, click.Context(command, parent=context_of(name)))
+            for option, text in blocks.get(Block(mark[1]), ()):
+                assert records.setdefault(option, text) == text, f"{name}: two texts of {option}"
+        return f"{mark[0]}\n" + "".join(f"{line}\n" for line in _table(records.items()))
+
+    return MARK.sub(table, TABLE.sub("", page))
 
 
 def _columns(command: click.Command) -> Iterator[str]:
@@ -85,3 +115,4 @@ def write_folder(folder: Path, texts: Mapping[str, str]) -> None:
 
 if __name__ == "__main__":
     write_folder(FOLDER, pages())
+    OPTIONS.write_text(options_page(OPTIONS.read_text("utf-8")), "utf-8")

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from kgroup import __version__
-from kgroup.cli.command_group import CommandGroup, DefaultGroup
+from kgroup.cli.command_group import CommandGroup, DefaultGroup, option_blocks
 from kgroup.cli.main import kgroup
 from tests.cli.command_pages import write_folder
 
@@ -58,10 +58,9 @@ def _page(ctx: click.Context, name: str) -> Iterator[str]:
     if rest.strip():
         yield ".SH DESCRIPTION"
         yield from _paragraphs(rest)
-    yield ".SH OPTIONS"
-    for parameter in (default or command).get_params(ctx):
-        record = parameter.get_help_record(ctx)
-        if isinstance(parameter, click.Option) and record is not None:
+    for title, records in option_blocks(default or command, ctx).items():
+        yield f".SH {title.upper()}"
+        for record in records:
             yield from _entry(*record)
     below = [(each, found.help or "") for each, found in _below(ctx)]
     if below:

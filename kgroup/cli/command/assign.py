@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, add_options, examples, output_options, parsed
+from kgroup.cli.command_group import Command
+from kgroup.cli.option.common import ID, PATH, examples, options_into, output_options, parsed
 from kgroup.cli.option.file import read_whole
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members, suggest_topics_of_group
@@ -27,19 +27,6 @@ if TYPE_CHECKING:
 
 
 _MOST_ADDED = 10_000
-
-
-def what_if_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what changes a group first; the command takes ``changes: Changes``."""
-
-    @wraps(command)
-    def with_changes(**given: Any) -> Any:
-        from kgroup.operation.assign.what_if import Changes
-
-        changes = Changes(**{field.name: given.pop(field.name) for field in fields(Changes)})
-        return command(changes=changes, **given)
-
-    return add_options(with_changes, *_OPTIONS)
 
 
 def _added(text: str) -> AddedMembers:
@@ -130,7 +117,9 @@ def _what_if(
     )
 
 
-_OPTIONS = (
+what_if_options = options_into(
+    "changes",
+    "kgroup.operation.assign.what_if:Changes",
     _what_if(
         "--add-member",
         "add",
@@ -188,7 +177,7 @@ _OPTIONS = (
     ),
     click.option("--fresh", is_flag=True, help="What if nobody remembers what it owned?"),
 )
-"""In the order of the help, each under the name of what it becomes of `Changes`."""
+"""Adds what changes a group first; the command takes ``changes: Changes``."""
 
 
 _VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")
@@ -207,6 +196,7 @@ def _checked_client(text: str) -> str:
 
 @click.command(
     "assign",
+    cls=Command,
     epilog=examples(
         "kgroup assign order-service --sample --dry-run",
         "kgroup assign order-service --sample --dry-run --strategy cooperative-sticky --settle",

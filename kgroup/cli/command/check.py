@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import (
     FOLDER,
     ID,
@@ -70,7 +71,7 @@ def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
     return limits
 
 
-class _Plugin(click.Command):
+class _Plugin(Command):
     """With --nagios, whatever keeps it from looking is told as a plugin tells it."""
 
     def make_context(

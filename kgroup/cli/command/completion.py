@@ -24,6 +24,7 @@ from pathlib import Path
 import click
 
 from kgroup.atomic_file import FileKind, check_output, output_file
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import examples
 from kgroup.cli.output.context import warn, write
 from kgroup.cli.shell.suggestion import PART
@@ -207,6 +208,7 @@ _OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
 
 @click.command(
     "completion",
+    cls=Command,
     epilog=examples(
         "kgroup completion --install",
         "kgroup completion bash",

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 import click
 
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.source import Source, source_options
@@ -19,6 +20,7 @@ _COUNT = click.IntRange(min=1, max=2**31 - 1)
 
 @click.command(
     "coordinator",
+    cls=Command,
     epilog=examples(
         "kgroup coordinator billing shipping",
         "kgroup coordinator billing --offsets-partitions 10 -o json",

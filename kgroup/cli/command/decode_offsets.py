@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from kgroup.atomic_file import FileKind
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import (
     ID,
+    LOG_DIR_OPTION,
     PATH,
-    add_options,
+    SAMPLE_OPTION,
     examples,
     given_options,
-    log_dir_options,
     log_dirs,
+    options_into,
     output_options,
     parsed,
     regex_option,
@@ -103,17 +104,6 @@ class RecordFilter:
         )
 
 
-def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--from-offset` to `--isolation`; the command takes ``wanted: RecordFilter``."""
-
-    @wraps(command)
-    def with_filter(**given: Any) -> Any:
-        chosen = {name: given.pop(name) for name in RecordFilter.__slots__}
-        return command(wanted=RecordFilter(**chosen), **given)
-
-    return add_options(with_filter, *_OPTIONS)
-
-
 def _parse_types(value: str) -> frozenset[str]:
     from kgroup.protocol.record.coordinator_record import RECORD_TYPES
 
@@ -127,7 +117,9 @@ def _parse_types(value: str) -> frozenset[str]:
     return frozenset(known[name.lower()] for name in names)
 
 
-_OPTIONS: tuple[Callable[..., Any], ...] = (
+filter_options = options_into(
+    "wanted",
+    RecordFilter,
     click.option(
         "--from-offset",
         metavar="N",
@@ -186,6 +178,7 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
         help="read-committed leaves out aborted and open transactions, and markers.",
     ),
 )
+"""Adds `--from-offset` to `--isolation`; the command takes ``wanted: RecordFilter``."""
 
 
 @contextmanager
@@ -335,6 +328,7 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
 
 @click.command(
     "decode-offsets",
+    cls=Command,
     epilog=examples(
         "kgroup decode-offsets --sample",
         "kgroup decode-offsets --sample --group order-service --type OffsetCommit -o jsonl",
@@ -349,7 +343,8 @@ def _refuse_snapshot(ctx: click.Context, param: click.Parameter, value: str | No
     ),
 )
 @click.argument("files", metavar="[PATH...]", nargs=-1, type=PATH)
-@log_dir_options
+@LOG_DIR_OPTION
+@SAMPLE_OPTION
 @connection_options
 @click.option(
     "--follow",

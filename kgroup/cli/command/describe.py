@@ -7,6 +7,7 @@ from functools import partial
 
 import click
 
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import (
     check_choice,
     examples,
@@ -14,23 +15,20 @@ from kgroup.cli.option.common import (
     output_options,
     parsed,
     regex_option,
+    section_options,
 )
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.option.suggestion import groups_argument
 from kgroup.cli.output.context import Output, documented
-from kgroup.cli.output.described import (
-    SECTION_COLUMNS,
-    check_sections,
-    section_options,
-    show_groups,
-)
+from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.errors import ExitStatus
 from kgroup.model.pattern import Pattern
 
 
 @click.command(
     "describe",
+    cls=Command,
     epilog=examples(
         "kgroup describe --sample --all",
         "kgroup describe --sample --all --members",

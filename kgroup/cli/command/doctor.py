@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import click
 
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import examples, output_options
 from kgroup.cli.option.source import Source, source_options
 from kgroup.cli.output.context import Output, documented, show
@@ -14,6 +15,7 @@ from kgroup.errors import ExitStatus
 
 @click.command(
     "doctor",
+    cls=Command,
     epilog=examples(
         "kgroup doctor",
         "kgroup doctor -b kafka-1:9092",

@@ -20,12 +20,14 @@ from kgroup.cli.option.common import (
     log_dirs,
     output_options,
     parsed,
+    section_options,
 )
 from kgroup.cli.option.connection import Connection, connection_options
 from kgroup.cli.option.file import OutputFile, output_file_option
 from kgroup.cli.option.parameter import parse_duration, parse_seconds, parse_time
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.option.warehouse import (
+    Span,
     SparkChoice,
     WarehouseChoice,
     any_group_argument,
@@ -40,12 +42,7 @@ from kgroup.cli.option.warehouse import (
     warehouse_options,
 )
 from kgroup.cli.output.context import Output, documented, is_terminal, show, warn, warn_notes
-from kgroup.cli.output.described import (
-    SECTION_COLUMNS,
-    check_sections,
-    section_options,
-    show_groups,
-)
+from kgroup.cli.output.described import SECTION_COLUMNS, check_sections, show_groups
 from kgroup.cli.output.progress import ProgressLine
 from kgroup.errors import ExitStatus, UsageError
 from kgroup.source.config.client_setting import MOST_LONG, whole_number
@@ -343,12 +340,7 @@ def owner_command(
 @warehouse_options
 @output_options("history.INTERVAL_COLUMNS")
 def timeline_command(
-    group_id: str,
-    topic: str | None,
-    since_ms: int | None,
-    until_ms: int | None,
-    warehouse: WarehouseChoice,
-    output: Output,
+    group_id: str, topic: str | None, span: Span, warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
     """Show who owned what in a group, over time.
 
@@ -361,18 +353,12 @@ def timeline_command(
     is_drawn = is_terminal() and output.form == "table"
     with documented("history timeline", output), warehouse.open() as engine:
         report = timeline(
-            engine,
-            group_id,
-            since_ms=since_ms,
-            until_ms=until_ms,
-            topic=topic,
-            cluster=warehouse.cluster,
-            with_last=is_drawn,
+            engine, group_id, **span, topic=topic, cluster=warehouse.cluster, with_last=is_drawn
         )
 
     def picture(rows: tuple[Interval, ...], form: str, /, **_: bool) -> Iterator[str]:
-        span = {"since_ms": since_ms, "until_ms": until_ms, "last_ms": report.last_ms}
-        return picture_text(rows, get_terminal_size().columns, **span)
+        columns = get_terminal_size().columns
+        return picture_text(rows, columns, **span, last_ms=report.last_ms)
 
     return show("history timeline", report, output, interval_sheet, picture if is_drawn else None)
 
@@ -402,8 +388,7 @@ def timeline_command(
 def commits_command(
     group_id: str,
     topic: str | None,
-    since_ms: int | None,
-    until_ms: int | None,
+    span: Span,
     pause_ms: int,
     pauses: bool,
     jumps: bool,
@@ -424,13 +409,7 @@ def commits_command(
 
     with documented("history commits", output), warehouse.open() as engine:
         report = commit_summaries(
-            engine,
-            group_id,
-            pause_ms=pause_ms,
-            since_ms=since_ms,
-            until_ms=until_ms,
-            topic=topic,
-            cluster=warehouse.cluster,
+            engine, group_id, pause_ms=pause_ms, **span, topic=topic, cluster=warehouse.cluster
         )
     sheet = pause_sheet if pauses else jump_sheet if jumps else commit_sheet
     page = None if pauses or jumps else commit_text
@@ -506,8 +485,7 @@ def lag_command(
     group_id: str,
     topic: str | None,
     at_ms: int | None,
-    since_ms: int | None,
-    until_ms: int | None,
+    span: Span,
     snapshots: Sequence[Path],
     warehouse: WarehouseChoice,
     output: Output,
@@ -518,7 +496,7 @@ def lag_command(
     the offset that was committed when it was recorded. Where no log end offset is known, the lag is
     unknown too.
     """
-    if at_ms is not None and (since_ms is not None or until_ms is not None):
+    if at_ms is not None and span != {"since_ms": None, "until_ms": None}:
         raise click.UsageError("--at is one time; choose it, or --since and --until")
     from kgroup.history.query.lag import lags
     from kgroup.history.sql.question import ends_of
@@ -532,8 +510,7 @@ def lag_command(
                 engine,
                 group_id,
                 at_ms=at_ms,
-                since_ms=since_ms,
-                until_ms=until_ms,
+                **span,
                 topic=topic,
                 given=given,
                 cluster=warehouse.cluster,
@@ -554,11 +531,7 @@ def lag_command(
 @warehouse_options
 @output_options("history.REBALANCE_COLUMNS")
 def rebalances_command(
-    group_id: str | None,
-    since_ms: int | None,
-    until_ms: int | None,
-    warehouse: WarehouseChoice,
-    output: Output,
+    group_id: str | None, span: Span, warehouse: WarehouseChoice, output: Output
 ) -> ExitStatus:
     """Tell when a group rebalanced, or all groups, and why.
 
@@ -573,9 +546,7 @@ def rebalances_command(
     from kgroup.render.history import rebalance_sheet, rebalance_text
 
     with documented("history rebalances", output), warehouse.open() as engine:
-        report = rebalances(
-            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
-        )
+        report = rebalances(engine, group_id, **span, cluster=warehouse.cluster)
     page = rebalance_text if report.data else None
     return show("history rebalances", report, output, rebalance_sheet, page)
 
@@ -611,8 +582,7 @@ def _parse_rate(text: str) -> tuple[int, int]:
 def storms_command(
     group_id: str | None,
     rate: tuple[int, int],
-    since_ms: int | None,
-    until_ms: int | None,
+    span: Span,
     warehouse: WarehouseChoice,
     output: Output,
 ) -> ExitStatus:
@@ -626,13 +596,7 @@ def storms_command(
 
     with documented("history storms", output), warehouse.open() as engine:
         report = find_storms(
-            engine,
-            group_id,
-            count=rate[0],
-            within_ms=rate[1],
-            since_ms=since_ms,
-            until_ms=until_ms,
-            cluster=warehouse.cluster,
+            engine, group_id, count=rate[0], within_ms=rate[1], **span, cluster=warehouse.cluster
         )
     return show("history storms", report, output, storm_sheet)
 
@@ -649,11 +613,7 @@ def storms_command(
 @time_options("Only from then on.", "Only before then.")
 @warehouse_options
 def report_command(
-    group_id: str,
-    target: OutputFile,
-    since_ms: int | None,
-    until_ms: int | None,
-    warehouse: WarehouseChoice,
+    group_id: str, target: OutputFile, span: Span, warehouse: WarehouseChoice
 ) -> ExitStatus:
     """Draw a group's history as one page of HTML, which needs no network.
 
@@ -665,9 +625,7 @@ def report_command(
     from kgroup.render.history_page import group_html
 
     with warehouse.open() as engine:
-        report = group_page(
-            engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=warehouse.cluster
-        )
+        report = group_page(engine, group_id, **span, cluster=warehouse.cluster)
     (page,) = report.data
     with target.open() as output:
         output.writelines(text.encode() for text in group_html(page))

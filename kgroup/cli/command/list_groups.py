@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import (
     ID,
     CaseInsensitiveChoice,
@@ -27,6 +28,7 @@ MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
 
 @click.command(
     "list",
+    cls=Command,
     epilog=examples(
         "kgroup list --sample",
         "kgroup list --sample --type classic --state Stable",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +14,10 @@ from kgroup.cli.command_group import CommandGroup
 from kgroup.cli.option.common import (
     ID,
     PATH,
-    add_options,
     check_all,
     check_choice,
     examples,
+    options_into,
     output_options,
     parsed,
     regex_option,
@@ -33,7 +32,7 @@ from kgroup.cli.option.store import (
     StoreChoice,
     check_new_name,
     check_two,
-    fit_options,
+    clamp_option,
     names_options,
     parse_store,
     store_options,
@@ -175,7 +174,7 @@ def export_command(
     is_flag=True,
     help="Leave out epochs of leaders: for a file that comes from another cluster.",
 )
-@fit_options
+@clamp_option
 @store_options
 @execution_options()
 @output_options("offsets.PLAN_COLUMNS")
@@ -322,7 +321,7 @@ def diff_command(
 @click.option(
     "--as", "new_id", metavar="GROUP", type=ID, help="Commit them for a group of another name."
 )
-@fit_options
+@clamp_option
 @click.option(
     "--by-time",
     is_flag=True,
@@ -420,24 +419,19 @@ _GOALS: Mapping[str, Callable[[Any], Any]] = {
 """Where to, by the names of the parameters; one of them is given."""
 
 
-def _goal_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add where to; the command takes ``goal: tuple[str, value]``."""
+def _goal(**given: Any) -> tuple[str, Any]:
+    chosen = [  # not by equality: 0 is a place, too
+        (name, value) for name, value in given.items() if value is not None and value is not False
+    ]
+    if len(chosen) != 1:
+        names = ", ".join("--" + name.replace("_", "-") for name in _GOALS)
+        found = " and ".join("--" + name.replace("_", "-") for name, _ in chosen) or "none"
+        raise click.UsageError(f"where to? Choose one of {names}; found {found}")
+    return chosen[0]
 
-    @wraps(command)
-    def with_goal(**given: Any) -> Any:
-        said = {name: given.pop(name) for name in _GOALS}
-        chosen = [  # not by equality: 0 is a place, too
-            (name, value)
-            for name, value in said.items()
-            if value is not None and value is not False
-        ]
-        if len(chosen) != 1:
-            names = ", ".join("--" + name.replace("_", "-") for name in _GOALS)
-            found = " and ".join("--" + name.replace("_", "-") for name, _ in chosen) or "none"
-            raise click.UsageError(f"where to? Choose one of {names}; found {found}")
-        return command(goal=chosen[0], **given)
 
-    return add_options(with_goal, *_GOALS.values())
+_goal_options = options_into("goal", _goal, *_GOALS.values(), names=tuple(_GOALS))
+"""Adds where to; the command takes ``goal: tuple[str, value]``."""
 
 
 @command.command(

@@ -17,10 +17,10 @@ from kgroup.cli.command_group import DefaultCommand, DefaultGroup, meant
 from kgroup.cli.option.common import (
     ID,
     PATH,
-    add_options,
     check_all,
     examples,
     given_options,
+    options_into,
     output_options,
     parsed,
 )
@@ -86,51 +86,43 @@ def _parse_played(text: str) -> int:
     return length_ms
 
 
-def habit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what the simulator needs to know; the command takes ``habits: ProgramBehavior``."""
-
-    @wraps(command)
-    def with_habits(
-        *, poll_interval: int, restart_time: int, seed: int, at_once: int | None, **rest: Any
-    ) -> Any:
-        from kgroup.operation.plan.forecast import ProgramBehavior
-
-        return command(habits=ProgramBehavior(poll_interval, restart_time, seed, at_once), **rest)
-
-    return add_options(
-        with_habits,
-        click.option(
-            "--poll-interval",
-            metavar="TIME",
-            default="500ms",
-            show_default=True,
-            callback=parsed(parse_some_time),
-            help="How long a member takes for what a poll() has given, until the next.",
-        ),
-        click.option(
-            "--restart-time",
-            metavar="TIME",
-            default="5s",
-            show_default=True,
-            callback=parsed(_parse_played),
-            help="How long a restart takes, from the end of a program to its next start.",
-        ),
-        click.option(
-            "--at-once",
-            metavar="N",
-            type=click.IntRange(1),
-            help="How many members are restarted at a time.  [default: 1; of more than 20 members "
-            "a twentieth]",
-        ),
-        click.option(
-            "--seed",
-            type=click.IntRange(0, 2**63 - 1),
-            default=0,
-            show_default=True,
-            help="Of everything that chance decides in the forecast.",
-        ),
-    )
-
+habit_options = options_into(
+    "habits",
+    "kgroup.operation.plan.forecast:ProgramBehavior",
+    click.option(
+        "--poll-interval",
+        "poll_ms",
+        metavar="TIME",
+        default="500ms",
+        show_default=True,
+        callback=parsed(parse_some_time),
+        help="How long a member takes for what a poll() has given, until the next.",
+    ),
+    click.option(
+        "--restart-time",
+        "restart_ms",
+        metavar="TIME",
+        default="5s",
+        show_default=True,
+        callback=parsed(_parse_played),
+        help="How long a restart takes, from the end of a program to its next start.",
+    ),
+    click.option(
+        "--at-once",
+        metavar="N",
+        type=click.IntRange(1),
+        help="How many members are restarted at a time.  [default: 1; of more than 20 members "
+        "a twentieth]",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, 2**63 - 1),
+        default=0,
+        show_default=True,
+        help="Of everything that chance decides in the forecast.",
+    ),
+)
+"""Adds what the simulator needs to know; the command takes ``habits: ProgramBehavior``."""
 
 _DIAGRAM_OPTION = click.option(
     "--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."
@@ -377,7 +369,7 @@ def static_membership_command(
         plan_static_membership,
     )
 
-    is_measured = "restart_time" in given_options()
+    is_measured = "restart_ms" in given_options()
 
     def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         def make(running: RunningGroup) -> Plan:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import PATH, examples, output_options, parsed
 from kgroup.cli.option.execution import Execution, execution_options
 from kgroup.cli.option.parameter import parse_seconds
@@ -36,6 +37,7 @@ _STALE = (
 
 @click.command(
     "apply",
+    cls=Command,
     epilog=examples(
         "kgroup plan apply plan.json --step 3 -b kafka-1:9092",
         "kgroup plan apply plan.json --step 3 -b kafka-1:9092 --sql @offsets.url --execute",
@@ -95,6 +97,7 @@ _PAUSE_S = 1.0
 
 @click.command(
     "verify",
+    cls=Command,
     epilog=examples(
         "kgroup plan verify plan.json --step 1 -b kafka-1:9092",
         "kgroup plan verify plan.json --step 2 -b kafka-1:9092 --wait 600",

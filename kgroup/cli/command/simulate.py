@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.file import STDIN, standard_input
 from kgroup.cli.option.source import Source, missing_source, source_options
@@ -41,6 +42,7 @@ _VERSION_ADVICE = "; version in a file says otherwise"
 
 @click.command(
     "simulate",
+    cls=Command,
     epilog=examples(
         "kgroup simulate --list",
         "kgroup simulate two-members",

@@ -8,6 +8,7 @@ from typing import BinaryIO
 import click
 
 from kgroup.atomic_file import FileKind
+from kgroup.cli.command_group import Command
 from kgroup.cli.option.common import check_choice, examples, log_budget_option, regex_option
 from kgroup.cli.option.file import OutputFile, output_file_option
 from kgroup.cli.option.source import Source, source_options
@@ -19,6 +20,7 @@ from kgroup.model.pattern import Pattern
 
 @click.command(
     "snapshot",
+    cls=Command,
     epilog=examples(
         "kgroup snapshot --sample --all -f -",
         "kgroup snapshot -b kafka-1:9092 --all -f monday.json.gz",

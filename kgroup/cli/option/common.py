@@ -6,15 +6,18 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 from click.core import ParameterSource
 
 from kgroup.atomic_file import INPUTS
+from kgroup.cli.command_group import Block, BlockOption
 from kgroup.cli.output.context import FORMS, Output, columns_named
 from kgroup.cli.shell.suggestion import Items, suggest_parts
 from kgroup.model.pattern import Pattern, parse_regex
@@ -106,9 +109,59 @@ PATH = InputPath()
 FOLDER = InputFolder()
 
 
+def parsed(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Make a callback that reads an option with a function that raises ValueError for the user."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        try:
+            return None if value is None else parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
+
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def options_into(
+    parameter: str,
+    make: Callable[..., Any] | str,
+    *options: Decorator,
+    names: Sequence[str] | None = None,
+) -> Decorator:
+    """Add options of which the command takes one parameter.
+
+    Args:
+        parameter: its name.
+        make: makes its value, of a dataclass say; as ``module:name`` it is imported to run.
+        options: in the order of the help.
+        names: arguments of `make`; None: its own parameters, as far as there are such options.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_value(**given: Any) -> Any:
+            maker = resolve_name(make) if isinstance(make, str) else make
+            own = names or signature(maker).parameters
+            value = maker(**{name: given.pop(name) for name in own if name in given})
+            return command(**given, **{parameter: value})
+
+        return add_options(with_value, *options)
+
+    return decorate
+
+
+def add_options(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Add options so that the help shows them in the order given."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def output_options(
     columns: str | None, by_option: Mapping[str, str] = MappingProxyType({})
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Decorator:
     """Add `-o`, `--columns` and `--no-headers`; the command takes ``output: Output``.
 
     Args:
@@ -116,31 +169,21 @@ def output_options(
             answer.
         by_option: the same where an option chooses other rows: ``--members``, ``--type topic``.
     """
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def with_output(
-            *, form: str, columns: tuple[str, ...] | None, no_headers: bool, **rest: Any
-        ) -> Any:
-            if form in ("json", "jsonl"):
-                for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
-                    if is_given:
-                        raise click.UsageError(
-                            f"{option} is for tables, csv and tsv; {form} has no columns"
-                        )
-            return command(output=Output(form, columns or (), not no_headers), **rest)
-
-        return add_options(
-            with_output,
-            _FORM_OPTION,
-            click.option("--columns", cls=ColumnsOption, columns=columns, by_option=by_option),
-            _NO_HEADERS_OPTION,
-        )
-
-    return decorate
+    chosen = click.option("--columns", cls=ColumnsOption, columns=columns, by_option=by_option)
+    return options_into("output", _output, _FORM_OPTION, chosen, _NO_HEADERS_OPTION)
 
 
-class ColumnsOption(click.Option):
+def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Output:
+    if form in ("json", "jsonl"):
+        for option, is_given in (("--columns", columns), ("--no-headers", no_headers)):
+            if is_given:
+                raise click.UsageError(
+                    f"{option} is for tables, csv and tsv; {form} has no columns"
+                )
+    return Output(form, columns or (), not no_headers)
+
+
+class ColumnsOption(BlockOption):
     """`--columns`: chooses from the columns that a command declares, and lists them.
 
     Attributes:
@@ -159,6 +202,7 @@ class ColumnsOption(click.Option):
         self.declared = {"": columns, **others} if columns else {}
         super().__init__(
             param_decls,
+            block=Block.OUTPUT,
             metavar="A,B,...",
             callback=self._chosen,
             shell_complete=self._suggested,
@@ -192,7 +236,8 @@ def _stands(words: str, ctx: click.Context) -> bool:
     return str(ctx.params.get(name)) == value if value else bool(ctx.params.get(name))
 
 
-_FORM_OPTION = click.option(
+_output_option = partial(click.option, cls=BlockOption, block=Block.OUTPUT)
+_FORM_OPTION = _output_option(
     "-o",
     "--output",
     "form",
@@ -201,7 +246,7 @@ _FORM_OPTION = click.option(
     show_default=True,
     help="Form of the output. A table is coloured on a terminal and plain in a pipe.",
 )
-_NO_HEADERS_OPTION = click.option(
+_NO_HEADERS_OPTION = _output_option(
     "--no-headers", is_flag=True, help="Leave out the names of the columns."
 )
 
@@ -213,23 +258,20 @@ def _parse_columns(text: str) -> tuple[str, ...]:
     return names
 
 
-SAMPLE_OPTION = click.option("--sample", is_flag=True, help="Recorded data inside the package.")
+source_option = partial(click.option, cls=BlockOption, block=Block.SOURCE)
+"""`click.option` for what chooses a source."""
 
-
-def log_dir_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--log-dir` and `--sample`; the command takes them to `log_dirs`."""
-    return add_options(
-        command,
-        click.option(
-            "--log-dir",
-            metavar="PATH",
-            multiple=True,
-            type=PATH,
-            help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
-            "Repeat it for a broker with several.",
-        ),
-        SAMPLE_OPTION,
-    )
+LOG_DIR_OPTION: Decorator = source_option(
+    "--log-dir",
+    metavar="PATH",
+    multiple=True,
+    type=PATH,
+    help="A broker's log directory, or a folder of __consumer_offsets-N segments. "
+    "Repeat it for a broker with several.",
+)
+SAMPLE_OPTION: Decorator = source_option(
+    "--sample", is_flag=True, help="Recorded data inside the package."
+)
 
 
 def log_dirs(log_dir: Sequence[Path], *, sample: bool) -> tuple[Path, ...]:
@@ -247,46 +289,59 @@ def log_dirs(log_dir: Sequence[Path], *, sample: bool) -> tuple[Path, ...]:
     return (sample_log_dir(),)
 
 
-def regex_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--regex`; the command takes ``regex``, a compiled pattern or None."""
-    return add_options(
-        command,
-        click.option(
-            "--regex",
-            metavar="RE",
-            callback=parsed(parse_regex),
-            help="Groups whose whole id matches this regular expression (RE2's syntax).",
-        ),
-    )
+regex_option: Decorator = click.option(
+    "--regex",
+    metavar="RE",
+    callback=parsed(parse_regex),
+    help="Groups whose whole id matches this regular expression (RE2's syntax).",
+)
+"""Adds `--regex`; the command takes ``regex``, a compiled pattern or None."""
 
 
-def log_budget_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--log-budget`; the command, which has `--all`, takes ``log_budget`` in bytes.
+def _sections(state: bool, members: bool, offsets: bool) -> tuple[str, ...]:
+    chosen = {"state": state, "members": members, "offsets": offsets}
+    return tuple(name for name, is_chosen in chosen.items() if is_chosen)
 
-    By default no log is read for all groups, named or not.
-    """
 
-    @wraps(command)
-    def with_budget(*, log_budget_mib: int | None, every: bool, **rest: Any) -> Any:
-        from kgroup.source.base import DEFAULT_LOG_BUDGET
+section_options = options_into(
+    "sections",
+    _sections,
+    click.option(
+        "--state", is_flag=True, help="Section: state, generation or epochs, leader, lag."
+    ),
+    click.option("--members", is_flag=True, help="Section: members and what they own."),
+    click.option("--offsets", is_flag=True, help="Section: committed offsets and lag."),
+)
+"""Adds `--state`, `--members` and `--offsets`; the command takes ``sections``, those chosen."""
 
-        is_named = bool(rest.get("groups")) or rest.get("regex") is not None
-        default = DEFAULT_LOG_BUDGET if is_named and not every else 0
-        log_budget = default if log_budget_mib is None else log_budget_mib << 20
-        return command(log_budget=log_budget, every=every, **rest)
 
-    return add_options(
-        with_budget,
-        click.option(
-            "--log-budget",
-            "log_budget_mib",
-            metavar="MIB",
-            type=click.IntRange(min=0, max=2**31 - 1),
-            help="How much to read back of each partition of a cluster's __consumer_offsets, for "
-            "what no request tells: generation, leader and timeouts of classic groups, times of "
-            "commits.  [default: 32; for all groups 0]",
-        ),
-    )
+def _log_budget(log_budget_mib: int | None) -> int:
+    from kgroup.source.base import DEFAULT_LOG_BUDGET
+
+    if log_budget_mib is not None:
+        return log_budget_mib << 20
+    line = click.get_current_context().params
+    is_named = bool(line["groups"]) or line["regex"] is not None
+    return DEFAULT_LOG_BUDGET if is_named and not line["every"] else 0
+
+
+log_budget_option = options_into(
+    "log_budget",
+    _log_budget,
+    click.option(
+        "--log-budget",
+        "log_budget_mib",
+        metavar="MIB",
+        type=click.IntRange(min=0, max=2**31 - 1),
+        help="How much to read back of each partition of a cluster's __consumer_offsets, for "
+        "what no request tells: generation, leader and timeouts of classic groups, times of "
+        "commits.  [default: 32; for all groups 0]",
+    ),
+)
+"""Adds `--log-budget`; the command, which has `--all`, takes ``log_budget`` in bytes.
+
+By default no log is read for all groups, named or not.
+"""
 
 
 def check_all(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
@@ -314,25 +369,6 @@ def given_options() -> dict[str, str]:
     }
 
 
-def parsed(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Make a callback that reads an option with a function that raises ValueError for the user."""
-
-    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
-        try:
-            return None if value is None else parse(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
-
-    return callback
-
-
 def examples(*lines: str) -> str:
     """Write the examples that end a command's help; tests run each of them."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def add_options(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Add options so that the help shows them in the order given."""
-    for option in reversed(options):
-        command = option(command)
-    return command

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import PATH, add_options, parsed
+from kgroup.cli.command_group import Block, BlockOption
+from kgroup.cli.option.common import PATH, options_into, parsed
 from kgroup.cli.option.parameter import parse_seconds
 from kgroup.cli.output.context import warn
 from kgroup.cli.shell.suggestion import suggest_profiles
@@ -218,39 +219,31 @@ class Connection:
             yield cluster
 
 
-def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the connection options; the command takes ``connection: Connection``."""
-
-    @wraps(command)
-    def with_connection(**given: Any) -> Any:
-        said = {name: given.pop(name) for name in Connection.__slots__}
-        return command(connection=Connection(**said), **given)
-
-    return add_options(with_connection, *_OPTIONS)
-
-
-_OPTIONS = (
-    click.option(
+_option = partial(click.option, cls=BlockOption, block=Block.CONNECTION)
+connection_options = options_into(
+    "connection",
+    Connection,
+    _option(
         "-b",
         "--bootstrap-server",
         metavar="HOST:PORT,…",
         help="Brokers of the cluster to ask; $KGROUP_BOOTSTRAP_SERVER. The port is 9092 where it "
         "is left out.",
     ),
-    click.option(
+    _option(
         "--command-config",
         metavar="FILE",
         type=PATH,
         help="Settings of Kafka's own clients, as a Java .properties file.",
     ),
-    click.option(
+    _option(
         "-X",
         "overrides",
         metavar="KEY=VALUE",
         multiple=True,
         help="One such setting, stronger than the file. Repeat it for more.",
     ),
-    click.option(
+    _option(
         "-C",
         "--profile",
         metavar="NAME",
@@ -258,7 +251,7 @@ _OPTIONS = (
         help="Profile of ~/.config/kgroup/config.toml ($KGROUP_CONFIG) to connect by; "
         "$KGROUP_PROFILE.",
     ),
-    click.option(
+    _option(
         "--timeout",
         "timeout_s",
         metavar="SECONDS",
@@ -268,3 +261,4 @@ _OPTIONS = (
         help="How long to wait for the cluster; with many groups, for its next answer.",
     ),
 )
+"""Adds the connection options; the command takes ``connection: Connection``."""

@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial, wraps
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import OutputPath, add_options, parsed
+from kgroup.cli.option.common import Decorator, OutputPath, options_into, parsed
 from kgroup.cli.output.context import Output, show, warn, warn_notes, warn_of
 from kgroup.errors import ExitStatus, InputError, KgroupError, UsageError
 
@@ -38,10 +38,10 @@ class Execution:
     """Whether a plan is carried out, and what is asked and saved before.
 
     Args:
-        wanted: --execute.
-        is_sure: --yes.
+        execute: --execute.
+        yes: --yes.
         backup: file for what was there; None: one that is named by the time.
-        allows_skip: whether a plan may skip unread records without a question of its own
+        allow_skip: whether a plan may skip unread records without a question of its own
             (--allow-skip).
 
     Attributes:
@@ -49,12 +49,12 @@ class Execution:
     """
 
     def __init__(
-        self, wanted: bool, is_sure: bool, backup: Path | None, *, allows_skip: bool = True
+        self, execute: bool, yes: bool, backup: Path | None = None, allow_skip: bool = True
     ) -> None:
-        self.is_wanted = wanted
-        self._is_sure = is_sure
+        self.is_wanted = execute
+        self._is_sure = yes
         self._backup = backup
-        self._allows_skip = allows_skip
+        self._allows_skip = allow_skip
 
     def run(
         self,
@@ -309,33 +309,15 @@ def _default_names() -> Iterator[Path]:
     yield from (Path(f"{name}-{number}.json") for number in count(2))
 
 
-def execution_options(
-    *, saves: bool = True, skips: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def execution_options(*, saves: bool = True, skips: bool = False) -> Decorator:
     """Add `--execute` and `--yes`; the command takes ``execution: Execution``.
 
     Args:
         saves: also `--backup`: what is changed can be saved.
         skips: also `--allow-skip`: skipped records are confirmed separately.
     """
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def with_execution(
-            *,
-            execute: bool,
-            yes: bool,
-            backup: Path | None = None,
-            allow_skip: bool = not skips,
-            **rest: Any,
-        ) -> Any:
-            execution = Execution(execute, yes, backup, allows_skip=allow_skip)
-            return command(execution=execution, **rest)
-
-        more = [*([_SKIP_OPTION] if skips else []), *([_BACKUP_OPTION] if saves else [])]
-        return add_options(with_execution, *_OPTIONS, *more)
-
-    return decorate
+    more = [*([_SKIP_OPTION] if skips else []), *([_BACKUP_OPTION] if saves else [])]
+    return options_into("execution", Execution, *_OPTIONS, *more)
 
 
 def _check_file(path: Path) -> Path:

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 
 from kgroup.atomic_file import FileKind, check_output, output_file
-from kgroup.cli.option.common import OutputPath, add_options
+from kgroup.cli.option.common import Decorator, OutputPath, options_into
 from kgroup.cli.output.context import naming, warn
 from kgroup.errors import InputError
 from kgroup.limited_input import read_limited
@@ -100,7 +99,7 @@ class OutputFile:
 
 def output_file_option(
     *names: str, kind: FileKind, text: str, required: bool = True, stdout: bool = False
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Decorator:
     """Add an option that names a file to write, and `--force`; the command takes ``target``.
 
     The command does not begin where it could not replace the file.
@@ -113,38 +112,28 @@ def output_file_option(
         stdout: whether - is standard output; otherwise it is refused.
     """
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def with_file(*, output_path: Path | None, force: bool, **rest: Any) -> Any:
-            if output_path is None:
-                if force:
-                    raise click.UsageError(f"--force is for {names[-1]}; leave it out")
-                return command(target=None, **rest)
-            target = OutputFile(output_path, kind, force)
-            if output_path == Path("-") and not stdout:
-                raise click.UsageError(
-                    f"{names[-1]} needs the name of a file, not - (standard output)"
-                )
-            if not (stdout and target.is_stdout):
-                check_output(output_path, kind, force=force)
-            return command(target=target, **rest)
+    def target(output_path: Path | None, force: bool) -> OutputFile | None:
+        if output_path is None:
+            if force:
+                raise click.UsageError(f"--force is for {names[-1]}; leave it out")
+            return None
+        file = OutputFile(output_path, kind, force)
+        if output_path == Path("-") and not stdout:
+            raise click.UsageError(f"{names[-1]} needs the name of a file, not - (standard output)")
+        if not (stdout and file.is_stdout):
+            check_output(output_path, kind, force=force)
+        return file
 
-        return add_options(
-            with_file,
-            click.option(
-                *names,
-                "output_path",
-                metavar="FILE",
-                type=OutputPath(),
-                required=required,
-                help=text,
-            ),
-            click.option(
-                "--force",
-                is_flag=True,
-                help="Replace a file that kgroup did not write. A file that the command reads is "
-                "never replaced.",
-            ),
-        )
-
-    return decorate
+    return options_into(
+        "target",
+        target,
+        click.option(
+            *names, "output_path", metavar="FILE", type=OutputPath(), required=required, help=text
+        ),
+        click.option(
+            "--force",
+            is_flag=True,
+            help="Replace a file that kgroup did not write. A file that the command reads is "
+            "never replaced.",
+        ),
+    )

@@ -9,14 +9,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import wraps
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgroup.cli.option.common import PATH, log_dir_options, log_dirs
+from kgroup.cli.option.common import (
+    LOG_DIR_OPTION,
+    PATH,
+    SAMPLE_OPTION,
+    Decorator,
+    log_dirs,
+    options_into,
+    source_option,
+)
 from kgroup.cli.option.connection import DEFAULT_TIMEOUT_S, Connection, connection_options
 
 if TYPE_CHECKING:
@@ -177,7 +185,7 @@ class Source:
 
 def source_options(
     *, required: bool, snapshots: bool = True, zookeeper: bool = True, files: bool = True
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Decorator:
     """Add the choice of a source; the command takes ``source: Source``.
 
     The environment may name a cluster; it is the source where no option chooses one.
@@ -188,56 +196,35 @@ def source_options(
         zookeeper: whether ZooKeeper may be one.
         files: whether log directories, snapshots and the sample may be.
     """
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def with_source(
-            *,
-            connection: Connection,
-            log_dir: tuple[Path, ...] = (),
-            sample: bool = False,
-            snapshot: Path | None = None,
-            zookeeper: str | None = None,
-            **rest: Any,
-        ) -> Any:
-            paths = log_dirs(log_dir, sample=sample)
-            source = _source(paths, sample, snapshot, zookeeper, connection, required)
-            source = replace(source, timeout_s=connection.timeout_s)
-            return command(source=source, **rest)
-
-        decorated: Callable[..., Any] = with_source
-        if snapshots and files:
-            decorated = _SNAPSHOT_OPTION(decorated)
-        if zookeeper:
-            decorated = _ZOOKEEPER_OPTION(decorated)
-        return connection_options(log_dir_options(decorated) if files else decorated)
-
-    return decorate
+    options = [connection_options]
+    options += [LOG_DIR_OPTION, SAMPLE_OPTION] if files else []
+    options += [_ZOOKEEPER_OPTION] if zookeeper else []
+    options += [_SNAPSHOT_OPTION] if snapshots and files else []
+    return options_into("source", partial(_source, required=required), *options)
 
 
 def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the choice of a source for what only ZooKeeper has."""
-
-    @wraps(command)
-    def with_source(*, source: Source, **rest: Any) -> Any:
-        source = source.of_zookeeper
-        if source.snapshot is None and source.zookeeper is None:
-            raise click.UsageError(
-                "expected a source that has nodes of ZooKeeper: choose --zookeeper HOST:PORT/CHROOT"
-                ", a --snapshot that was taken of one, or --sample"
-            )
-        return command(source=source, **rest)
-
-    decorated = source_options(required=False)(with_source)
+    decorated = options_into("source", _source_of_nodes, source_options(required=False))(command)
     for option in getattr(decorated, "__click_params__", ()):
         option.hidden = option.name in _WITHOUT_NODES
     return decorated
 
 
+def _source_of_nodes(source: Source) -> Source:
+    source = source.of_zookeeper
+    if source.snapshot is None and source.zookeeper is None:
+        raise click.UsageError(
+            "expected a source that has nodes of ZooKeeper: choose --zookeeper HOST:PORT/CHROOT"
+            ", a --snapshot that was taken of one, or --sample"
+        )
+    return source
+
+
 _WITHOUT_NODES = ("bootstrap_server", "log_dir")
 """Sources that have none, by the names of the parameters: known, so that an error can say so."""
 
-_SNAPSHOT_OPTION = click.option(
+_SNAPSHOT_OPTION: Decorator = source_option(
     "--snapshot",
     metavar="FILE",
     type=PATH,
@@ -245,7 +232,7 @@ _SNAPSHOT_OPTION = click.option(
 )
 
 
-_ZOOKEEPER_OPTION = click.option(
+_ZOOKEEPER_OPTION: Decorator = source_option(
     "--zookeeper",
     metavar="HOST:PORT,…/CHROOT",
     help="ZooKeeper, for the groups of the consumers of Kafka 0.7 and 0.8. The brokers that are "
@@ -264,9 +251,7 @@ def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
     Raises:
         click.UsageError: they choose two, or none.
     """
-    paths = tuple(options.get("log_dir") or ()) + tuple(options.get("files") or ())
-    sample = bool(options.get("sample"))
-    paths += log_dirs((), sample=sample)
+    paths = (*(options.get("log_dir") or ()), *(options.get("files") or ()))
     connection = Connection(
         bootstrap_server=options.get("bootstrap_server"),
         command_config=options.get("command_config"),
@@ -274,19 +259,20 @@ def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
         profile=options.get("profile"),
         timeout_s=timeout_s,
     )
-    return _source(
-        paths, sample, options.get("snapshot"), options.get("zookeeper"), connection, required=True
-    )
+    chosen = {name: options.get(name) for name in ("snapshot", "zookeeper")}
+    return _source(connection, paths, bool(options.get("sample")), **chosen, required=True)
 
 
 def _source(
-    paths: tuple[Path, ...],
-    sample: bool,
-    snapshot: Path | None,
-    zookeeper: str | None,
     connection: Connection,
+    log_dir: tuple[Path, ...] = (),
+    sample: bool = False,
+    snapshot: Path | None = None,
+    zookeeper: str | None = None,
+    *,
     required: bool,
 ) -> Source:
+    paths = log_dirs(log_dir, sample=sample)
     # Settings of a connection are for the brokers behind ZooKeeper, and for itself.
     option = connection.chosen_by if zookeeper is None else connection.cluster_option
     chosen = [f"{option} (a cluster)"] if option else []
@@ -295,19 +281,18 @@ def _source(
     chosen += ["--snapshot"] if snapshot is not None else []
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} are two sources; choose one of them")
-    if paths:
-        return Source(paths=paths, is_sample=sample)
-    if snapshot is not None:
-        return Source(snapshot=snapshot)
+    timeout_s = connection.timeout_s
+    if paths or snapshot is not None:
+        return Source(paths, snapshot=snapshot, is_sample=sample, timeout_s=timeout_s)
     if zookeeper is not None:
         from kgroup.source.zookeeper.address import parse_address
 
-        return Source(connection=connection, zookeeper=parse_address(zookeeper))
+        return Source((), connection, zookeeper=parse_address(zookeeper), timeout_s=timeout_s)
     if option or connection.is_default:
-        return Source(connection=connection)
+        return Source((), connection, timeout_s=timeout_s)
     if required:
         raise missing_source()
-    return Source()
+    return Source(timeout_s=timeout_s)
 
 
 _CHOICES = {

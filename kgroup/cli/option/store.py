@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kgroup.cli.option.common import ID, PATH, add_options, parsed
+from kgroup.cli.command_group import Block, BlockOption
+from kgroup.cli.option.common import ID, PATH, Decorator, options_into, parsed
 from kgroup.cli.option.connection import Connection
 from kgroup.cli.option.parameter import parse_topics
 from kgroup.cli.option.source import Source, missing_source, source_options
@@ -157,53 +158,24 @@ class StoreChoice:
         return SqlOffsetStore(settings.url, layout, timeout_s=timeout_s, creates=self.names.creates)
 
 
-def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the choice of a store; the command takes ``store: StoreChoice``."""
-
-    @wraps(command)
-    def with_store(*, source: Source, sql: str | None, file: Path | None, **rest: Any) -> Any:
-        names = _names(rest)
-        if sql is not None and file is not None:
-            raise click.UsageError("--sql and --file are two stores; choose one of them")
-        if sql is None and file is None and source == Source():
-            raise missing_source()
-        is_cluster = source.connection is not None and source.zookeeper is None
-        if (sql is not None and source != Source() and not is_cluster) or (
-            file is not None and source.is_named
-        ):
-            option = "--file" if sql is None else "--sql"
-            raise click.UsageError(
-                f"{option} and where groups come from are two stores; choose one"
-            )
-        return command(store=StoreChoice(source, sql, file, names), **rest)
-
-    options = (_FILE_OPTION, SQL_OPTION, *_NAME_OPTIONS)
-    return source_options(required=False)(add_options(with_store, *options))
+def _store(source: Source, sql: str | None, file: Path | None, names: SqlNames) -> StoreChoice:
+    if sql is not None and file is not None:
+        raise click.UsageError("--sql and --file are two stores; choose one of them")
+    if sql is None and file is None and source == Source():
+        raise missing_source()
+    is_cluster = source.connection is not None and source.zookeeper is None
+    if (sql is not None and source != Source() and not is_cluster) or (
+        file is not None and source.is_named
+    ):
+        option = "--file" if sql is None else "--sql"
+        raise click.UsageError(f"{option} and where groups come from are two stores; choose one")
+    return StoreChoice(source, sql, file, names)
 
 
-def _names(given: dict[str, Any]) -> SqlNames:
-    """Take the names' parts out of a command's arguments."""
-    return SqlNames(
-        given.pop("sql_table", None), given.pop("sql_columns", ()), given.pop("create_table", False)
-    )
-
-
-def names_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what a table is called; the command takes ``names: SqlNames``."""
-    return _with_names(command, *_NAME_OPTIONS)
-
-
-def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the choice of a table; the command takes ``sql: str | None`` and ``names: SqlNames``."""
-    return _with_names(command, SQL_OPTION, *_NAME_OPTIONS[:2])
-
-
-def _with_names(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
-    @wraps(command)
-    def with_names(**given: Any) -> Any:
-        return command(names=_names(given), **given)
-
-    return add_options(with_names, *options)
+def _names(
+    sql_table: str | None, sql_columns: tuple[str, ...], create_table: bool = False
+) -> SqlNames:
+    return SqlNames(sql_table, sql_columns, create_table)
 
 
 def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoice:
@@ -364,36 +336,24 @@ def _beside(connection: Connection, sql: str, names: SqlNames) -> StoreChoice:
     return StoreChoice(Source(connection=connection), sql, names=names)
 
 
-def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--topic`; the command takes ``topics``: numbers of partitions, or None, by topic."""
-    return add_options(
-        command,
-        click.option(
-            "--topic",
-            "topics",
-            metavar="NAME[:P,...]",
-            multiple=True,
-            callback=parsed(parse_topics),
-            shell_complete=suggest_topics,
-            help="Only this topic, or its partitions of these numbers. Repeat it for more.",
-        ),
-    )
+topic_option: Decorator = click.option(
+    "--topic",
+    "topics",
+    metavar="NAME[:P,...]",
+    multiple=True,
+    callback=parsed(parse_topics),
+    shell_complete=suggest_topics,
+    help="Only this topic, or its partitions of these numbers. Repeat it for more.",
+)
+"""Adds `--topic`; the command takes ``topics``: numbers of partitions, or None, by topic."""
 
+clamp_option: Decorator = click.option(
+    "--clamp",
+    is_flag=True,
+    help="Commit the log start or end offset instead of one that is out of the partition's range.",
+)
 
-def fit_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--clamp`; the command takes ``clamp: bool``."""
-    return add_options(
-        command,
-        click.option(
-            "--clamp",
-            is_flag=True,
-            help="Commit the log start or end offset instead of one that is out of the "
-            "partition's range.",
-        ),
-    )
-
-
-GROUP_OPTION = click.option(
+GROUP_OPTION: Decorator = click.option(
     "--group",
     "groups",
     metavar="NAME",
@@ -402,20 +362,18 @@ GROUP_OPTION = click.option(
     shell_complete=suggest_groups,
     help="Of this group. Repeat it for more.",
 )
-_FILE_OPTION = click.option(
-    "--file", metavar="FILE", type=PATH, help="A file of offsets; - is standard input."
-)
-SQL_OPTION = click.option(
+_option = partial(click.option, cls=BlockOption, block=Block.STORE)
+SQL_OPTION: Decorator = _option(
     "--sql",
     metavar="URL",
     help="A table of a database: postgresql://…, mysql://…, sqlite:///FILE, the path of an SQLite "
     "file, @FILE that has the URL, or 'profile' ($KGROUP_SQL_URL or the profile's).",
 )
 _NAME_OPTIONS = (
-    click.option(
+    _option(
         "--sql-table", metavar="NAME", help="Its name, perhaps with schema.  [default: t_offset]"
     ),
-    click.option(
+    _option(
         "--sql-column",
         "sql_columns",
         metavar="WHAT=NAME",
@@ -423,9 +381,28 @@ _NAME_OPTIONS = (
         help="Name of a column: group-id, topic, partition, offset, and those that it need not "
         "have: metadata, leader-epoch, updated-at, generation. Repeat it for more.",
     ),
-    click.option(
+)
+table_options = options_into("names", _names, SQL_OPTION, *_NAME_OPTIONS)
+"""Adds the choice of a table; the command takes ``sql: str | None`` and ``names: SqlNames``."""
+
+names_options = options_into(
+    "names",
+    _names,
+    *_NAME_OPTIONS,
+    _option(
         "--create-table",
         is_flag=True,
         help="Take a missing table for an empty one, which --execute makes.",
     ),
 )
+"""Adds what a table is called; the command takes ``names: SqlNames``."""
+
+store_options = options_into(
+    "store",
+    _store,
+    source_options(required=False),
+    _option("--file", metavar="FILE", type=PATH, help="A file of offsets; - is standard input."),
+    SQL_OPTION,
+    names_options,
+)
+"""Adds the choice of a store; the command takes ``store: StoreChoice``."""

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from kgroup.cli.option.common import FOLDER, ID, CaseInsensitiveChoice, OutputFolder, parsed
+from kgroup.cli.command_group import Block, BlockOption
+from kgroup.cli.option.common import (
+    FOLDER,
+    ID,
+    CaseInsensitiveChoice,
+    Decorator,
+    OutputFolder,
+    options_into,
+    parsed,
+)
 from kgroup.cli.option.parameter import parse_duration, parse_time
 from kgroup.cli.option.suggestion import suggest_groups
 from kgroup.cli.output.context import warn
@@ -123,46 +132,14 @@ def _default_engine() -> str:
     )
 
 
-def warehouse_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--warehouse`, `--cluster` and what chooses the engine.
-
-    The command takes ``warehouse: WarehouseChoice``.
-    """
-
-    @wraps(command)
-    def with_warehouse(
-        *, root: Path, cluster: str | None, engine: str | None, spark: SparkChoice, **rest: Any
-    ) -> Any:
-        if spark.master is not None or spark.settings:
-            if engine == "duckdb":
-                raise click.UsageError("--master and --spark-conf are for --engine spark")
-            engine = "spark"
-        return command(warehouse=WarehouseChoice(root, cluster, engine, spark), **rest)
-
-    root = click.option(
-        "--warehouse",
-        "root",
-        metavar="DIR",
-        type=FOLDER,
-        envvar="KGROUP_WAREHOUSE",
-        show_envvar=True,
-        required=True,
-        help="The folder that 'kgroup history build' made.",
-    )
-    cluster = click.option(
-        "--cluster",
-        metavar="NAME",
-        type=ID,
-        help="Only of this cluster; needed where several have what is asked for.",
-    )
-    engine = click.option(
-        "--engine",
-        type=CaseInsensitiveChoice(_ENGINES),
-        help="What answers; the answers are the same.  [default: duckdb, or spark where only that "
-        "is installed]",
-    )
-    spark = spark_options("local[*], where Spark answers")
-    return root(cluster(engine(spark(with_warehouse))))
+def _warehouse(
+    root: Path, cluster: str | None, engine: str | None, spark: SparkChoice
+) -> WarehouseChoice:
+    if spark.master is not None or spark.settings:
+        if engine == "duckdb":
+            raise click.UsageError("--master and --spark-conf are for --engine spark")
+        engine = "spark"
+    return WarehouseChoice(root, cluster, engine, spark)
 
 
 @contextmanager
@@ -177,22 +154,20 @@ def explain_write_errors(
         raise KgroupError(f"{error.filename or root}: {reason}. {outcome}") from None
 
 
-_Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-group_argument: _Decorator = click.argument(
+group_argument: Decorator = click.argument(
     "group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups
 )
 """The group that is asked about, as ``group_id``."""
 
-any_group_argument: _Decorator = click.argument(
+any_group_argument: Decorator = click.argument(
     "group_id", metavar="[GROUP]", type=ID, required=False, shell_complete=suggest_groups
 )
 """The same, or None: all groups."""
 
-topic_option: _Decorator = click.option("--topic", type=ID, help="Only of this topic.")
+topic_option: Decorator = click.option("--topic", type=ID, help="Only of this topic.")
 
 
-to_option: _Decorator = click.option(
+to_option: Decorator = click.option(
     "--to",
     "root",
     metavar="DIR",
@@ -203,7 +178,7 @@ to_option: _Decorator = click.option(
 """Where tables are written, as ``root``."""
 
 
-def at_option(text: str) -> _Decorator:
+def at_option(text: str) -> Decorator:
     """Add `--at`, one time; the command takes ``at_ms``.
 
     Args:
@@ -212,7 +187,7 @@ def at_option(text: str) -> _Decorator:
     return _time_option("at", text)
 
 
-def length_option(name: str, parameter: str, default: str, text: str) -> _Decorator:
+def length_option(name: str, parameter: str, default: str, text: str) -> Decorator:
     """Add an option that takes a length of time.
 
     Args:
@@ -232,27 +207,30 @@ def length_option(name: str, parameter: str, default: str, text: str) -> _Decora
     )
 
 
-def time_options(since: str, until: str) -> _Decorator:
-    """Add `--since` and `--until`; the command takes ``since_ms`` and ``until_ms``.
+class Span(TypedDict):
+    """From when to when; None: from the start, or to the end."""
+
+    since_ms: int | None
+    until_ms: int | None
+
+
+def _span(since_ms: int | None, until_ms: int | None) -> Span:
+    if since_ms is not None and until_ms is not None and since_ms > until_ms:
+        raise click.UsageError("--since wants an earlier time than --until")
+    return {"since_ms": since_ms, "until_ms": until_ms}
+
+
+def time_options(since: str, until: str) -> Decorator:
+    """Add `--since` and `--until`; the command takes ``span: Span``.
 
     Args:
         since: help of the first,
         until: and of the second.
     """
-
-    def add(asked: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(asked)
-        def command(*, since_ms: int | None, until_ms: int | None, **rest: Any) -> Any:
-            if since_ms is not None and until_ms is not None and since_ms > until_ms:
-                raise click.UsageError("--since wants an earlier time than --until")
-            return asked(since_ms=since_ms, until_ms=until_ms, **rest)
-
-        return _time_option("since", since)(_time_option("until", until)(command))
-
-    return add
+    return options_into("span", _span, _time_option("since", since), _time_option("until", until))
 
 
-def _time_option(name: str, text: str) -> _Decorator:
+def _time_option(name: str, text: str) -> Decorator:
     return click.option(
         f"--{name}", f"{name}_ms", metavar="TIME", callback=parsed(parse_time), help=text
     )
@@ -282,35 +260,31 @@ class SparkChoice:
         return found
 
 
-def spark_options(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def spark_options(default: str) -> Decorator:
     """Add `--master` and `--spark-conf`; the command takes ``spark: SparkChoice``.
 
     Args:
         default: what happens without a master, for people.
     """
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
-        def with_spark(*, master: str | None, settings: Mapping[str, str], **rest: Any) -> Any:
-            return command(spark=SparkChoice(master, settings), **rest)
-
-        master_option = click.option(
+    option = partial(click.option, cls=BlockOption, block=Block.SPARK)
+    return options_into(
+        "spark",
+        SparkChoice,
+        option(
             "--master",
             metavar="URL",
             help="Spark's master to do the work, such as local[4] or spark://host:7077.  "
             f"[default: {default}]",
-        )
-        setting_option = click.option(
+        ),
+        option(
             "--spark-conf",
             "settings",
             metavar="NAME=VALUE",
             multiple=True,
             callback=parsed(_parse_settings),
             help="A setting of Spark. Repeat it for more.",
-        )
-        return master_option(setting_option(with_spark))
-
-    return decorate
+        ),
+    )
 
 
 def _parse_settings(texts: Sequence[str]) -> Mapping[str, str]:
@@ -321,3 +295,34 @@ def _parse_settings(texts: Sequence[str]) -> Mapping[str, str]:
             raise ValueError(f"expected NAME=VALUE, found {text!r}")
         settings[name] = value
     return settings
+
+
+_option = partial(click.option, cls=BlockOption, block=Block.WAREHOUSE)
+warehouse_options = options_into(
+    "warehouse",
+    _warehouse,
+    _option(
+        "--warehouse",
+        "root",
+        metavar="DIR",
+        type=FOLDER,
+        envvar="KGROUP_WAREHOUSE",
+        show_envvar=True,
+        required=True,
+        help="The folder that 'kgroup history build' made.",
+    ),
+    _option(
+        "--cluster",
+        metavar="NAME",
+        type=ID,
+        help="Only of this cluster; needed where several have what is asked for.",
+    ),
+    _option(
+        "--engine",
+        type=CaseInsensitiveChoice(_ENGINES),
+        help="What answers; the answers are the same.  [default: duckdb, or spark where only that "
+        "is installed]",
+    ),
+    spark_options("local[*], where Spark answers"),
+)
+"""Adds the choice of a warehouse and of the engine; the command takes ``warehouse``."""

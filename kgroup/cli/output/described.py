@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial, wraps
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import click
@@ -29,25 +29,6 @@ SECTION_COLUMNS = {
     "--offsets": "group.OFFSET_COLUMNS",
 }
 """The columns of each section; those of --offsets by default."""
-
-
-def section_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--state`, `--members` and `--offsets`; the command takes ``sections``, those chosen."""
-
-    @wraps(command)
-    def with_sections(*, state: bool, members: bool, offsets: bool, **rest: Any) -> Any:
-        chosen = {"state": state, "members": members, "offsets": offsets}
-        sections = tuple(name for name, wanted in chosen.items() if wanted)
-        return command(sections=sections, **rest)
-
-    sections = {
-        "--state": "state, generation or epochs, leader, lag.",
-        "--members": "members and what they own.",
-        "--offsets": "committed offsets and lag.",
-    }
-    for name, shown in reversed(sections.items()):
-        with_sections = click.option(name, is_flag=True, help=f"Section: {shown}")(with_sections)
-    return with_sections
 
 
 def check_sections(sections: Sequence[str], output: Output) -> None:

@@ -9,7 +9,7 @@ the one with most votes; each votes for the first of its list), KIP-429; of libr
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kgroup.errors import NotFoundError, UnfitError, UsageError, named_group, near_names
 from kgroup.model.client_library import LIBRDKAFKA
@@ -173,10 +173,8 @@ def plan_assignor(
         return plan.refused()
     if set(lists.values()) == {(strategy,)}:
         return replace(plan, summary=_reached(running, strategy, told))
-    if stops:
-        moves = [_stopped(running, scenario, lists, strategy, habits, library)]
-    else:
-        moves = _bounces(running, scenario, lists, strategy, habits, library)
+    change = _Change(running, scenario, strategy, habits, library)
+    moves = [change.stopped(lists)] if stops else change.bounces(lists)
     steps, total = forecast(scenario, moves, habits)
     count = "one rolling restart" if len(moves) == 1 else f"{len(moves)} rolling restarts"
     return plan.carried_out(
@@ -347,98 +345,79 @@ def _listing(plan: MemberPlan, names: tuple[str, ...]) -> MemberPlan:
     return replace(plan, config=replace(plan.config, strategies=names))
 
 
-def _bounces(
-    running: RunningGroup,
-    scenario: Scenario,
-    lists: _Lists,
-    strategy: str,
-    habits: ProgramBehavior,
-    library: str | None,
-) -> list[PlayedStep]:
-    moves = []
-    alone = dict.fromkeys(lists, (strategy,))
-    if not all(strategy in each for each in lists.values()):
-        both = {
-            name: (strategy, *(each for each in names if each != strategy))
-            for name, names in lists.items()
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Steps that lead a group to a strategy; members support lists of strategies before each."""
+
+    running: RunningGroup
+    scenario: Scenario
+    strategy: str
+    habits: ProgramBehavior
+    library: str | None
+
+    def bounces(self, lists: _Lists) -> list[PlayedStep]:
+        """Restart the members one after another, twice if some do not support the strategy."""
+        moves, strategy = [], self.strategy
+        if not all(strategy in each for each in lists.values()):
+            both = {
+                name: (strategy, *(each for each in names if each != strategy))
+                for name, names in lists.items()
+            }
+            title = f"Restart every member with {strategy} before what it supports now"
+            seen = f"When the last member is back the group uses {strategy}; not before."
+            moves.append(self._rolling(self._restart(lists, both, title, seen), both))
+            lists = both
+        alone = dict.fromkeys(lists, (strategy,))
+        title = f"Restart every member with {strategy} alone"
+        seen = f"The group uses {strategy}."
+        if strategy == COOPERATIVE_STICKY:
+            seen = "From now on members go on to read what is not moved while they rebalance."
+        elif moves:
+            title += f", when there is time: the group uses {strategy} already"
+        return [*moves, self._rolling(self._restart(lists, alone, title, seen), alone)]
+
+    def stopped(self, lists: _Lists) -> PlayedStep:
+        """Stop all members, and start them again."""
+        alone = dict.fromkeys(lists, (self.strategy,))
+        title = f"Stop the whole group, and start it with {self.strategy}"
+        step = replace(
+            self._restart(lists, alone, title, f"The group uses {self.strategy}."),
+            restarted=tuple(lists),
+            actions=(*how_to_stop(self.running.group), *how_to_start(self.running.group)),
+            commands=removal(self.running.group),
+            back="Stop the group again, and start it with the list that it had before.",
+        )
+        plans = {name: _listing(self.scenario.members[name], alone[name]) for name in lists}
+        return stopped_group(step, self.scenario, plans, self.habits)
+
+    def _rolling(self, step: PlanStep, after: _Lists) -> PlayedStep:
+        plans = {
+            name: _listing(self.scenario.members[name], after[name]) for name in step.restarted
         }
-        title = f"Restart every member with {strategy} before what it supports now"
-        seen = f"When the last member is back the group uses {strategy}; not before."
-        step = _restart(running, lists, both, title, strategy, seen, habits, library)
-        moves.append(_rolling(step, scenario, both, habits))
-        lists = both
-    title = f"Restart every member with {strategy} alone"
-    seen = f"The group uses {strategy}."
-    if strategy == COOPERATIVE_STICKY:
-        seen = "From now on members go on to read what is not moved while they rebalance."
-    elif moves:
-        title += f", when there is time: the group uses {strategy} already"
-    step = _restart(running, lists, alone, title, strategy, seen, habits, library)
-    return [*moves, _rolling(step, scenario, alone, habits)]
+        return rolling_restart(step, self.scenario, plans, self.habits)
 
-
-def _rolling(
-    step: PlanStep, scenario: Scenario, after: _Lists, habits: ProgramBehavior
-) -> PlayedStep:
-    plans = {name: _listing(scenario.members[name], after[name]) for name in step.restarted}
-    return rolling_restart(step, scenario, plans, habits)
-
-
-def _restart(
-    running: RunningGroup,
-    before: _Lists,
-    after: _Lists,
-    title: str,
-    strategy: str,
-    seen: str,
-    habits: ProgramBehavior,
-    library: str | None,
-) -> PlanStep:
-    restarted = tuple(name for name in before if before[name] != after[name])
-    leaves = any(not running.by_name[name].instance_id for name in restarted)
-    what = "it leaves the group and what it has read" if leaves else "what it has read"
-    return PlanStep(
-        0,
-        title,
-        restarted,
-        _settings(before, after, library),
-        (
-            how_to_restart(habits, len(restarted)),
-            f"Let it stop in order, so that {what} is committed.",
-        ),
-        see=(
-            seen,
-            f"{kgroup_on(running.group, 'describe')} shows the strategy {strategy}, and "
-            "every member that was restarted with another id.",
-        ),
-        back="Restart the members one after another with the list that they had before.",
-        expected=Expected(
-            GroupType.CLASSIC, strategy, is_restarted=True, members=len(running.by_name)
-        ),
-    )
-
-
-def _stopped(
-    running: RunningGroup,
-    scenario: Scenario,
-    lists: _Lists,
-    strategy: str,
-    habits: ProgramBehavior,
-    library: str | None,
-) -> PlayedStep:
-    alone = dict.fromkeys(lists, (strategy,))
-    title = f"Stop the whole group, and start it with {strategy}"
-    step = replace(
-        _restart(
-            running, lists, alone, title, strategy, f"The group uses {strategy}.", habits, library
-        ),
-        restarted=tuple(lists),
-        actions=(*how_to_stop(running.group), *how_to_start(running.group)),
-        commands=removal(running.group),
-        back="Stop the group again, and start it with the list that it had before.",
-    )
-    plans = {name: _listing(scenario.members[name], alone[name]) for name in lists}
-    return stopped_group(step, scenario, plans, habits)
+    def _restart(self, before: _Lists, after: _Lists, title: str, seen: str) -> PlanStep:
+        by_name, strategy = self.running.by_name, self.strategy
+        restarted = tuple(name for name in before if before[name] != after[name])
+        leaves = any(not by_name[name].instance_id for name in restarted)
+        what = "it leaves the group and what it has read" if leaves else "what it has read"
+        return PlanStep(
+            0,
+            title,
+            restarted,
+            _settings(before, after, self.library),
+            (
+                how_to_restart(self.habits, len(restarted)),
+                f"Let it stop in order, so that {what} is committed.",
+            ),
+            see=(
+                seen,
+                f"{kgroup_on(self.running.group, 'describe')} shows the strategy {strategy}, and "
+                "every member that was restarted with another id.",
+            ),
+            back="Restart the members one after another with the list that they had before.",
+            expected=Expected(GroupType.CLASSIC, strategy, is_restarted=True, members=len(by_name)),
+        )
 
 
 def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: ProgramBehavior) -> NaiveWay:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 
 from kgroup.errors import ProblemKind
 from kgroup.model.group import Group, GroupType
-from kgroup.model.group_log import GroupLog
+from kgroup.model.group_log import EFFECTS, GroupLog, recorded_names
 from kgroup.model.offset import CommittedOffset, PendingOffset
 from kgroup.model.problem import Problem, ReplayProblems
 from kgroup.model.record import DecodedRecord, known
@@ -34,44 +34,6 @@ _Key = tuple[str, str, int]
 
 _MARKERS = ("ControlCommit", "ControlAbort")
 _ZERO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
-_MEMBER_GONE: Data = {"memberEpoch": -1, "previousMemberEpoch": -1, "state": 0}
-"""What is left of a member between the tombstones of its assignment and of itself."""
-
-_ONE_VALUE = {
-    "ConsumerGroupMetadata": (GroupType.CONSUMER, "metadata"),
-    "ConsumerGroupPartitionMetadata": (GroupType.CONSUMER, "partition_metadata"),
-    "ConsumerGroupTargetAssignmentMetadata": (GroupType.CONSUMER, "target_metadata"),
-    "ShareGroupMetadata": (GroupType.SHARE, "metadata"),
-    "ShareGroupPartitionMetadata": (GroupType.SHARE, "partition_metadata"),
-    "ShareGroupTargetAssignmentMetadata": (GroupType.SHARE, "target_metadata"),
-    "ShareGroupStatePartitionMetadata": (GroupType.SHARE, "share_state"),
-    "StreamsGroupMetadata": (GroupType.STREAMS, "metadata"),
-    "StreamsGroupPartitionMetadata": (GroupType.STREAMS, "partition_metadata"),
-    "StreamsGroupTargetAssignmentMetadata": (GroupType.STREAMS, "target_metadata"),
-    "StreamsGroupTopology": (GroupType.STREAMS, "topology"),
-}
-"""Records of which a group has one: the group's type, and where `GroupLog` keeps the value."""
-
-_TOPIC_FIELDS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
-"""Lists in such records, of topics with id and name."""
-
-_UNKNOWN_TOPIC = "<UNKNOWN>"
-"""What coordinators record for the name of a topic that is gone."""
-
-_MANY_VALUES = {
-    "ConsumerGroupMemberMetadata": (GroupType.CONSUMER, "members", "memberId"),
-    "ConsumerGroupTargetAssignmentMember": (GroupType.CONSUMER, "targets", "memberId"),
-    "ConsumerGroupCurrentMemberAssignment": (GroupType.CONSUMER, "current", "memberId"),
-    "ConsumerGroupRegularExpression": (GroupType.CONSUMER, "regexes", "regularExpression"),
-    "ShareGroupMemberMetadata": (GroupType.SHARE, "members", "memberId"),
-    "ShareGroupTargetAssignmentMember": (GroupType.SHARE, "targets", "memberId"),
-    "ShareGroupCurrentMemberAssignment": (GroupType.SHARE, "current", "memberId"),
-    "StreamsGroupMemberMetadata": (GroupType.STREAMS, "members", "memberId"),
-    "StreamsGroupTargetAssignmentMember": (GroupType.STREAMS, "targets", "memberId"),
-    "StreamsGroupCurrentMemberAssignment": (GroupType.STREAMS, "current", "memberId"),
-}
-"""Records of which a group has many: type, attribute, and the key's field that tells them apart."""
-
 _Handler = Callable[["Delta", DecodedRecord, Data, Data | None], None]
 
 
@@ -256,69 +218,31 @@ class Delta:
             if current is None or cast("int", offset.log_offset) > cast("int", current.log_offset):
                 offsets[topic, partition] = offset
 
-    def _classic_metadata(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
-        # A tombstone removes a group of any type, and a value replaces one, as in the coordinator.
+    def _group_record(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
+        effect = EFFECTS[record.type]
+        is_classic = effect.group_type is GroupType.CLASSIC
+        group_id = key["group" if is_classic else "groupId"]
+        name = None if effect.key_field is None else key[effect.key_field]
         if value is None:
-            if log := self._logs.get(key["group"]):
-                log.become(None)
+            if log := self._logs.get(group_id):
+                log.apply(effect, name, None)
             return
-        log = self._log(key["group"], record.timestamp_ms)
-        log.become(GroupType.CLASSIC)
-        log.metadata = value
-
-    def _one_value(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
-        group_type, attribute = _ONE_VALUE[record.type]
-        log = self._typed_log(record, key["groupId"], group_type, value)
-        if log is None:
-            return
-        if value is None and attribute == "metadata":
-            log.become(None)
-            return
-        setattr(log, attribute, value)
-        for field in _TOPIC_FIELDS:
-            for topic in (value or {}).get(field, ()):
-                if topic["topicName"] != _UNKNOWN_TOPIC:
-                    self.topic_names[topic["topicId"]] = topic["topicName"]
-
-    def _many_values(self, record: DecodedRecord, key: Data, value: Data | None) -> None:
-        group_type, attribute, name = _MANY_VALUES[record.type]
-        log = self._typed_log(record, key["groupId"], group_type, value)
-        if log is None:
-            return
-        if value is not None:
-            log.put(attribute, key[name], value)
-        elif attribute == "current" and key[name] in log.members:
-            log.put(attribute, key[name], _MEMBER_GONE)
-        else:
-            log.remove(attribute, key[name])
-            if attribute == "members":
-                log.remove("current", key[name])
-
-    def _typed_log(
-        self, record: DecodedRecord, group_id: str, group_type: GroupType, value: Data | None
-    ) -> GroupLog | None:
-        """Return the group as one of this type; None for a tombstone of what is not there."""
-        if value is None:
-            log = self._logs.get(group_id)
-            return log if log and log.type is group_type else None
         log = self._log(group_id, record.timestamp_ms)
-        if log.type is not group_type:
-            if not log.is_simple:
-                self._problems.add(
-                    ProblemKind.INCONSISTENT,
-                    record,
-                    f"{record.type} of group {group_id!r} found while it is a {log.type} group "
-                    "without a tombstone between; the later record was believed.",
-                    group_id,
-                )
-            log.become(group_type)
-        return log
+        if not is_classic and log.type is not effect.group_type and not log.is_simple:
+            self._problems.add(
+                ProblemKind.INCONSISTENT,
+                record,
+                f"{record.type} of group {group_id!r} found while it is a {log.type} group "
+                "without a tombstone between; the later record was believed.",
+                group_id,
+            )
+        log.apply(effect, name, value)
+        if name is None and not is_classic:
+            self.topic_names |= recorded_names(value)
 
 
 _HANDLERS: Mapping[str, _Handler] = {
     "OffsetCommit": Delta._offset_commit,
     "LegacyOffsetCommit": Delta._offset_commit,
-    "GroupMetadata": Delta._classic_metadata,
-    **dict.fromkeys(_ONE_VALUE, Delta._one_value),
-    **dict.fromkeys(_MANY_VALUES, Delta._many_values),
+    **dict.fromkeys(EFFECTS, Delta._group_record),
 }

@@ -1,8 +1,8 @@
-"""One group as its records say, and the `Group` that a coordinator makes of them.
+"""The effect of each record on its group, and the `Group` that a coordinator makes of them.
 
-`GroupLog` keeps what compaction would keep, the newest value of each key, so updating it costs
-next to nothing; interpretation waits until the group is asked for. Values are the ``data`` objects
-of decoded records, with Kafka's own field names.
+`EFFECTS` says what each record type is about, and `GroupLog.apply` applies one record. `GroupLog`
+keeps what compaction would keep, the newest value of each key, so updating it costs next to
+nothing; interpretation waits until the group is asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import repeat
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kgroup.model.client_library import Recognition, readable, recognize
 from kgroup.model.group import (
@@ -36,11 +36,12 @@ from kgroup.model.record import known
 Data = Mapping[str, Any]
 
 _CONSUMER_PROTOCOL_TYPE = "consumer"
-_MEMBER_STATES = {
+MEMBER_STATES = {
     0: MemberState.STABLE,
     1: MemberState.UNREVOKED_PARTITIONS,
     2: MemberState.UNRELEASED_PARTITIONS,
 }
+"""By the number that records of consumer and share groups have for them."""
 _STREAMS_MEMBER_STATES = {
     1: MemberState.STABLE,
     2: MemberState.UNREVOKED_TASKS,
@@ -49,9 +50,72 @@ _STREAMS_MEMBER_STATES = {
 _NO_BYTES = {"raw": ""}
 _NOTHING: Mapping[str, Data] = MappingProxyType({})
 
+_MEMBER_GONE: Data = {"memberEpoch": -1, "previousMemberEpoch": -1, "state": 0}
+"""What is left of a member between the tombstones of its assignment and of itself."""
+
+
+class Effect(NamedTuple):
+    """What the records of one type say of a group.
+
+    Attributes:
+        group_type: of groups that have such records.
+        attribute: where `GroupLog` keeps the value.
+        key_field: field of the key that tells a group's records of this type apart; None where a
+            group has one.
+    """
+
+    group_type: GroupType
+    attribute: str
+    key_field: str | None = None
+
+
+def _effects(group_type: GroupType) -> dict[str, Effect]:
+    """Return the effects of the records that consumer, share and streams groups have."""
+    kinds = {
+        "Metadata": ("metadata", None),
+        "PartitionMetadata": ("partition_metadata", None),
+        "TargetAssignmentMetadata": ("target_metadata", None),
+        "MemberMetadata": ("members", "memberId"),
+        "TargetAssignmentMember": ("targets", "memberId"),
+        "CurrentMemberAssignment": ("current", "memberId"),
+    }
+    prefix = f"{group_type.value.capitalize()}Group"
+    return {prefix + kind: Effect(group_type, *effect) for kind, effect in kinds.items()}
+
+
+EFFECTS: Mapping[str, Effect] = {
+    "GroupMetadata": Effect(GroupType.CLASSIC, "metadata"),
+    **_effects(GroupType.CONSUMER),
+    "ConsumerGroupRegularExpression": Effect(GroupType.CONSUMER, "regexes", "regularExpression"),
+    **_effects(GroupType.SHARE),
+    "ShareGroupStatePartitionMetadata": Effect(GroupType.SHARE, "share_state"),
+    **_effects(GroupType.STREAMS),
+    "StreamsGroupTopology": Effect(GroupType.STREAMS, "topology"),
+}
+"""By record type, without OffsetCommit, which groups of every type have."""
+
+_TOPIC_FIELDS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
+"""Lists of topics with id and name, in the value of a …PartitionMetadata record."""
+
+_UNKNOWN_TOPIC = "<UNKNOWN>"
+"""What coordinators record for the name of a topic that is gone."""
+
+
+def recorded_names(value: Data) -> dict[str, str]:
+    """Return the topic names by topic id that the value of a …PartitionMetadata record has."""
+    return {
+        topic["topicId"]: topic["topicName"]
+        for field in _TOPIC_FIELDS
+        for topic in value.get(field) or ()
+        if topic["topicName"] != _UNKNOWN_TOPIC
+    }
+
 
 class GroupLog:
     """The newest value of each of a group's keys.
+
+    Values are the ``data`` objects of decoded records, with Kafka's own field names. A caller that
+    never asks for `group` may keep other values.
 
     Attributes:
         type: None while only offsets are known of the group.
@@ -96,24 +160,56 @@ class GroupLog:
         self.type = group_type
         self.metadata: Data | None = None
         self.target_metadata: Data | None = None
-        self.members: Mapping[str, Data] = _NOTHING
-        self.current: Mapping[str, Data] = _NOTHING
-        self.targets: Mapping[str, Data] = _NOTHING
-        self.regexes: Mapping[str, Data] = _NOTHING
+        self.members: Mapping[str, Any] = _NOTHING
+        self.current: Mapping[str, Any] = _NOTHING
+        self.targets: Mapping[str, Any] = _NOTHING
+        self.regexes: Mapping[str, Any] = _NOTHING
         self.partition_metadata: Data | None = None
         self.topology: Data | None = None
         self.share_state: Data | None = None
 
-    def put(self, attribute: str, name: str, value: Data) -> None:
-        """Note a value in one of `members`, `current`, `targets` and `regexes`."""
+    def apply(self, effect: Effect, name: str | None, value: Any) -> bool:
+        """Apply a record as a coordinator does when it loads the log.
+
+        Args:
+            effect: that of the record's type.
+            name: the key's `key_field`; None where a group has one such record.
+            value: None for a tombstone.
+
+        Returns:
+            False for a tombstone of another group type, which changes nothing.
+        """
+        if value is None and effect.attribute == "metadata":
+            # The tombstone of a classic group removes a group of any type.
+            is_own = effect.group_type in (GroupType.CLASSIC, self.type) or self.type is None
+            if is_own:
+                self.become(None)
+            return is_own
+        if self.type is not effect.group_type:
+            if value is None:
+                return False
+            self.become(effect.group_type)
+        if name is None:
+            setattr(self, effect.attribute, value)
+        elif value is not None:
+            self.put(effect.attribute, name, value)
+        elif effect.attribute == "current" and name in self.members:
+            self.put("current", name, _MEMBER_GONE)
+        else:
+            self._remove(effect.attribute, name)
+            if effect.attribute == "members":
+                self._remove("current", name)
+        return True
+
+    def put(self, attribute: str, name: str, value: Any) -> None:
+        """Keep a value in one of `members`, `current`, `targets` and `regexes`."""
         values = getattr(self, attribute)
         if values is _NOTHING:  # a dictionary each would be most of what a simple group takes
             values = {}
             setattr(self, attribute, values)
         values[name] = value
 
-    def remove(self, attribute: str, name: str) -> None:
-        """Take it away again, if it is there."""
+    def _remove(self, attribute: str, name: str) -> None:
         values = getattr(self, attribute)
         if name in values:
             del values[name]
@@ -292,7 +388,7 @@ def _consumer_member(log: GroupLog, member_id: str, topic_names: Mapping[str, st
         uses_classic_protocol=classic is not None if data else None,
         assignor=data.get("serverAssignor"),
         classic_protocols=classic and tuple(each["name"] for each in classic["supportedProtocols"]),
-        **_member_fields(log, member_id, _MEMBER_STATES),
+        **_member_fields(log, member_id, MEMBER_STATES),
     )
 
 
@@ -335,7 +431,7 @@ def _share_member(log: GroupLog, member_id: str, topic_names: Mapping[str, str])
         subscription=None if topics is None else Subscription(tuple(sorted(topics))),
         assignment=_partitions(assigned, topic_names),
         target_assignment=_target(log, member_id, topic_names),
-        **_member_fields(log, member_id, _MEMBER_STATES),
+        **_member_fields(log, member_id, MEMBER_STATES),
     )
 
 
@@ -415,7 +511,7 @@ def _tasks(data: Data, suffix: str = "") -> TaskAssignment:
             sorted(
                 Task(each["subtopologyId"], partition, since_epoch)
                 for each in data.get(field + suffix, ())
-                for partition, since_epoch in _since(each)
+                for partition, since_epoch in partitions_since(each)
             )
         )
 
@@ -509,11 +605,11 @@ def _partitions(
     return tuple(
         AssignedPartition(each["topicId"], topic_names.get(each["topicId"]), partition, since_epoch)
         for each in topics
-        for partition, since_epoch in _since(each)
+        for partition, since_epoch in partitions_since(each)
     )
 
 
-def _since(assigned: Data) -> Iterable[tuple[int, int | None]]:
+def partitions_since(assigned: Data) -> Iterable[tuple[int, int | None]]:
     """Pair partitions with the epochs since which the member has them (4.3 and later)."""
     partitions = assigned["partitions"]
     epochs = assigned.get("assignmentEpochs") or ()

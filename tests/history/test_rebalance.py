@@ -473,6 +473,22 @@ def test_deleted_group_begins_anew(tmp_path: Path) -> None:
     assert found[1].members_before == ()
 
 
+def test_a_tombstone_of_another_group_type_deletes_nothing(tmp_path: Path) -> None:
+    """Kafka: `GroupMetadataManager.replay` of ShareGroupMetadataKey ignores it."""
+    other = {
+        "offsets_partition": 7,
+        "log_offset": 60,
+        "time_ms": T + 6000,
+        "group_id": "g",
+        "type": "ShareGroupMetadata",
+    }
+    found = ask(tmp_path, FIRST, classic(2, 9, ALONE), tombstones=[other])
+    assert [(each.generation_before, each.cause.value) for each in found] == [
+        (None, "joined"),
+        (1, "left"),
+    ]
+
+
 def epoch_rows(*entries: tuple[float, str, Row]) -> list[Row]:
     return [
         {

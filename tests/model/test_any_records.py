@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kgroup.model.delta import Delta
+from kgroup.model.group_log import EFFECTS
 from kgroup.model.record import DecodedRecord
 from kgroup.operation.describe import describe
 from kgroup.operation.list_groups import list_groups
-from kgroup.protocol.message.schema import versions
+from kgroup.protocol.message.schema import fields, versions
 from kgroup.protocol.record.coordinator_record import (
     KEY_TYPES,
     decode_control,
@@ -88,3 +89,12 @@ def test_any_records(log: list[DecodedRecord]) -> None:
     for report in (described, listed):
         assert b"".join(json_rows(report.data)).count(b"\n") == len(report.data)
         list(json_rows(report.errors))
+
+
+def test_effects_have_the_fields_of_the_keys_in_kafka_schemas() -> None:
+    for name in TYPES:
+        schema = f"coordinator/{name}Key"
+        group_id, *names = (field.name for field in fields(schema, versions(schema)[0]))
+        if not name.endswith("OffsetCommit"):
+            assert group_id == ("group" if name == "GroupMetadata" else "groupId")
+            assert names == [each for each in [EFFECTS[name].key_field] if each is not None]

@@ -16,8 +16,9 @@ import pyarrow.json
 
 from kgroup.columnar.schema import COMMIT_TYPES
 from kgroup.history.warehouse.table import ASSIGNED, TABLES
+from kgroup.model.group import GroupType
+from kgroup.model.group_log import EFFECTS
 from kgroup.model.record import TransactionStatus
-from kgroup.protocol.record.coordinator_record import KEY_TYPES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,12 +26,11 @@ if TYPE_CHECKING:
     _Mask = NDArray[np.bool_]
 
 _GROUP_TYPES = {
-    name: group_type
-    for name in KEY_TYPES.values()
-    for group_type in ("consumer", "share", "streams")
-    if name.lower().startswith(f"{group_type}group")
+    name: effect.group_type.value
+    for name, effect in EFFECTS.items()
+    if effect.group_type is not GroupType.CLASSIC
 }
-"""Types of groups by the types of their records."""
+"""Types of groups with epochs by the types of their records."""
 
 _COMMIT, _GENERATION, _EPOCH, _MARKER, _OTHER = range(5)
 _KINDS: Mapping[str, int] = {

@@ -27,12 +27,9 @@ from kgroup.history.build.fact import facts_of
 from kgroup.history.input.split import Split, read_split
 from kgroup.history.warehouse.coverage import Coverage, Offsets
 from kgroup.history.warehouse.table_file import FactWriter, WrittenFile
+from kgroup.model.group_log import recorded_names
 from kgroup.model.record import TransactionStatus
 from kgroup.protocol.batch.batch import Damage
-
-_LISTS = ("topics", "initializingTopics", "initializedTopics", "deletingTopics")
-_GONE = "<UNKNOWN>"
-"""What coordinators record for the name of a topic that is gone."""
 
 
 def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
@@ -53,10 +50,7 @@ def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
     if epochs is not None:
         is_metadata = pc.ends_with(epochs["type"], "PartitionMetadata")
         for text in epochs["value_json"].filter(is_metadata).to_pylist():
-            data = orjson.loads(text)["data"]
-            for topic in (topic for name in _LISTS for topic in data.get(name) or ()):
-                if topic["topicName"] != _GONE:
-                    names[topic["topicId"]] = topic["topicName"]
+            names |= recorded_names(orjson.loads(text)["data"])
     return names
 
 

@@ -55,23 +55,17 @@ from kgroup.history.ownership.owned_set import (
     owned_sets,
 )
 from kgroup.history.warehouse.table import TABLES
+from kgroup.model.group_log import EFFECTS
 
 CLIENT = ("instance_id", "client_id", "client_host")
 """Columns that tell who a member is."""
 
-_CURRENT = "CurrentMemberAssignment"
+_CURRENT = [name for name, effect in EFFECTS.items() if effect.attribute == "current"]
+_GONE = {"metadata": GROUP_GONE, "members": MEMBER_GONE, "current": ASSIGNMENT_GONE}
 _TOMBSTONES = {
-    "GroupMetadata": (CLASSIC, GROUP_GONE),
-    **{
-        f"{name.capitalize()}Group{end}": (kind, what)
-        for kind, name in enumerate(GROUP_TYPES)
-        if kind != CLASSIC
-        for end, what in (
-            ("Metadata", GROUP_GONE),
-            ("MemberMetadata", MEMBER_GONE),
-            (_CURRENT, ASSIGNMENT_GONE),
-        )
-    },
+    name: (GROUP_TYPES.index(effect.group_type), _GONE[effect.attribute])
+    for name, effect in EFFECTS.items()
+    if effect.attribute in _GONE
 }
 """Group type, and what is gone, by the type of a tombstone that bears on ownership."""
 
@@ -108,7 +102,7 @@ class OwnershipEvents:
         self.held, self._known = held, known
         self._generations = tables["group_generations"]
         self._epochs = tables["consumer_group_epochs"]
-        self._current = self._epochs.filter(pc.ends_with(self._epochs["type"], _CURRENT))
+        self._current = self._epochs.filter(pc.is_in(self._epochs["type"], pa.array(_CURRENT)))
         members, tombstones = tables["members"], tables["tombstones"]
         self._gone = tombstones.filter(pc.is_in(tombstones["type"], pa.array(list(_TOMBSTONES))))
         is_classic = pc.equal(members["group_type"], GROUP_TYPES[CLASSIC])

@@ -26,9 +26,14 @@ from kgroup.history.rebalance.rebalance import (
     Rebalance,
 )
 from kgroup.history.sql.question import Row
+from kgroup.model.group_log import EFFECTS, Effect, GroupLog
 
 _AWAY = -2
 """Epoch of a static member that will be back. Kafka: `LEAVE_GROUP_STATIC_MEMBER_EPOCH`."""
+_TOPICS_AGAIN = {
+    "share_state": "states of share partitions were made",
+    "regexes": "a regular expression was resolved again",
+}
 _FIRST_EPOCH = 2
 """An epoch group whose first known epoch is not above this had no members before: the first member
 raises it once or, as of Kafka 4.1, twice."""
@@ -55,16 +60,23 @@ def rebalances_of(
     timeline = _Timeline(commits, topic_names)
     for row in rows:
         here = members.get(row["log_offset"], ())
+        effect = EFFECTS[row.get("type", "GroupMetadata")]
         if "generation_id" in row:
-            timeline.generation(row, here)
+            timeline.generation(row, here, effect)
         elif "epoch" in row:
-            timeline.epoch(row, here)
+            timeline.epoch(row, here, effect)
         else:
-            timeline.tombstone(row)
+            timeline.tombstone(row, effect)
     return timeline.end()
 
 
 class _Timeline:
+    """Follows the records of a group.
+
+    The values in `_log` are rows, except for members (`MemberVersion`), targets (the partitions
+    that the member is to own) and partition metadata (partition counts by topic).
+    """
+
     def __init__(self, commits: Commits, topic_names: Mapping[str, str]) -> None:
         self._commits = commits
         self._topic_names = topic_names
@@ -77,16 +89,9 @@ class _Timeline:
         self._is_converted = False
         self._given_up: set[PartitionOrTask] = set()
         self._counts: dict[str, int] = {}
-        # Of an epoch group, as it is now:
-        self._members: dict[str, MemberVersion] = {}
-        self._target: dict[str, frozenset[PartitionOrTask]] = {}
+        self._log = GroupLog("")
         self._full_target: dict[str, frozenset[PartitionOrTask]] | None = None
-        self._epochs: dict[str, int] = {}
-        self._topics_hash: int | None = None
-        self._topic_counts: dict[str, int] | None = None
-        self._target_epoch: int | None = None
         self._topic_change: Cause | None = None
-        self._topology: int | None = None
 
     def end(self) -> list[Rebalance]:
         self._close()
@@ -99,7 +104,8 @@ class _Timeline:
 
     # --- classic groups -------------------------------------------------------------------------
 
-    def generation(self, row: Row, rows: Sequence[Row]) -> None:
+    def generation(self, row: Row, rows: Sequence[Row], effect: Effect) -> None:
+        self._log.apply(effect, None, row)
         members = {each["member_id"]: self._classic_member(each) for each in rows}
         after = GroupVersion(
             "classic",
@@ -167,42 +173,32 @@ class _Timeline:
 
     # --- groups with epochs ---------------------------------------------------------------------
 
-    def epoch(self, row: Row, rows: Sequence[Row]) -> None:
-        kind = row["type"].removeprefix(row["group_type"].capitalize() + "Group")
-        name = row["member_id"]
-        if kind == "MemberMetadata":
+    def epoch(self, row: Row, rows: Sequence[Row], effect: Effect) -> None:
+        log, name, what = self._log, row["member_id"], effect.attribute
+        if what == "members":
             for each in rows:
-                self._epoch_member(each, row)
-        elif kind == "TargetAssignmentMember":
-            self._target[name] = self._partitions(row["assignment"] or ())
-        elif kind == "CurrentMemberAssignment":
-            self._current(row)
-        elif kind == "TargetAssignmentMetadata":
-            self._complete_target(row)
-        elif kind == "PartitionMetadata":
-            self._partition_metadata(row)
-        elif kind == "StatePartitionMetadata":
-            self._topic_change = Cause(
-                CauseKind.TOPICS_CHANGED,
-                CauseCertainty.INFERRED,
-                "states of share partitions were made",
-            )
-        elif kind == "RegularExpression":
-            self._topic_change = Cause(
-                CauseKind.TOPICS_CHANGED,
-                CauseCertainty.INFERRED,
-                "a regular expression was resolved again",
-            )
-        elif kind == "Topology":
-            self._topology = row["epoch"]
-        elif kind == "Metadata":
-            self._group_epoch(row)
+                log.apply(effect, name, self._epoch_member(each, row))
+                self._take_over(log.members[name])
+        elif what == "targets":
+            log.apply(effect, name, self._partitions(row["assignment"] or ()))
+        elif what == "partition_metadata":
+            self._partition_metadata(row, effect)
+        elif what in _TOPICS_AGAIN:
+            again = _TOPICS_AGAIN[what]
+            self._topic_change = Cause(CauseKind.TOPICS_CHANGED, CauseCertainty.INFERRED, again)
+        else:
+            log.apply(effect, name, row)
+            if what == "current":
+                self._current(row)
+            elif what == "target_metadata":
+                self._complete_target(row["epoch"])
+            elif what == "metadata":
+                self._group_epoch(row)
 
-    def _epoch_member(self, member: Row, row: Row) -> None:
-        name = member["member_id"]
-        old = self._members.get(name)
+    def _epoch_member(self, member: Row, row: Row) -> MemberVersion:
+        old: MemberVersion | None = self._log.members.get(member["member_id"])
         topics = member["subscribed_topics"]
-        self._members[name] = MemberVersion(
+        return MemberVersion(
             _participant(member),
             None if topics is None else frozenset(topics),
             member["subscribed_regex"] or None,
@@ -211,7 +207,6 @@ class _Timeline:
             owned=old.owned if old else frozenset(),
             seen_ms=row["time_ms"],
         )
-        self._take_over(self._members[name])
 
     def _take_over(self, new: MemberVersion) -> None:
         """Follow a static member that is back under another id.
@@ -223,7 +218,7 @@ class _Timeline:
         for name, old in self._last.members.items():
             if (
                 name != new.who.member_id
-                and name not in self._members
+                and name not in self._log.members
                 and old.who.instance_id == new.who.instance_id
                 and (old.topics, old.regex) == (new.topics, new.regex)
             ):
@@ -235,40 +230,35 @@ class _Timeline:
                 return
 
     def _current(self, row: Row) -> None:
-        name = row["member_id"]
-        owned = self._partitions(row["assignment"] or ())
-        is_away = row["epoch"] == _AWAY
-        if row["epoch"] is not None:
-            self._epochs[name] = row["epoch"]
-        if name in self._members:
-            member = replace(
-                self._members[name], owned=owned, seen_ms=row["time_ms"], is_away=is_away
-            )
-            self._members[name] = member
+        log, name = self._log, row["member_id"]
+        seen = {
+            "owned": self._partitions(row["assignment"] or ()),
+            "seen_ms": row["time_ms"],
+            "is_away": row["epoch"] == _AWAY,
+        }
+        if name in log.members:
+            log.put("members", name, replace(log.members[name], **seen))
             if self._last is not None and name in self._last.members:
                 # Signs of life count, whenever they come; so does what it has by then.
-                members = {**self._last.members}
-                members[name] = replace(
-                    members[name], owned=owned, seen_ms=row["time_ms"], is_away=is_away
-                )
-                self._last = replace(self._last, members=members)
+                member = replace(self._last.members[name], **seen)
+                self._last = replace(self._last, members={**self._last.members, name: member})
         draft = self._draft
         if draft is None or self._is_reconciled or draft.group_type == "classic":
             return
-        self._is_reconciled = self._target_epoch == draft.generation_id and all(
-            self._epochs.get(name) == draft.generation_id
-            and member.owned == self._target.get(name, frozenset())
-            for name, member in self._members.items()
+        epoch = draft.generation_id
+        self._is_reconciled = (log.target_metadata or {}).get("epoch") == epoch and all(
+            log.current.get(name, {}).get("epoch") == epoch
+            and member.owned == log.targets.get(name, frozenset())
+            for name, member in log.members.items()
         )
         if self._is_reconciled:
             self._draft = replace(draft, reconcile_ms=elapsed_ms(draft.time_ms, row["time_ms"]))
 
-    def _complete_target(self, row: Row) -> None:
+    def _complete_target(self, epoch: int) -> None:
         """Take what a new target assignment has moved."""
-        before, self._full_target = self._full_target, dict(self._target)
-        self._target_epoch = row["epoch"]
+        before, self._full_target = self._full_target, dict(self._log.targets)
         draft = self._draft
-        if draft is not None and draft.generation_id == row["epoch"]:
+        if draft is not None and draft.generation_id == epoch:
             moved = _moved(
                 before, self._full_target, (*(draft.members_before or ()), *draft.members)
             )
@@ -278,12 +268,13 @@ class _Timeline:
                 if added:
                     draft = _with_causes(draft, [_added_cause(added)])
             self._draft = draft
-        self._count(self._members.values(), self._full_target.values())
+        self._count(self._log.members.values(), self._full_target.values())
 
-    def _partition_metadata(self, row: Row) -> None:
+    def _partition_metadata(self, row: Row, effect: Effect) -> None:
         data = orjson.loads(row["value_json"])["data"] or {}
         counts = {each["topicName"]: each["numPartitions"] for each in data.get("topics") or ()}
-        old, self._topic_counts = self._topic_counts, counts
+        old = self._log.partition_metadata
+        self._log.apply(effect, None, counts)
         if old is None or old == counts:
             return
         grown = [name for name in counts if name in old and counts[name] > old[name]]
@@ -297,7 +288,7 @@ class _Timeline:
         )
 
     def _group_epoch(self, row: Row) -> None:
-        data = orjson.loads(row["value_json"])["data"] or {}
+        data, topology = orjson.loads(row["value_json"])["data"] or {}, self._log.topology
         after = GroupVersion(
             row["group_type"],
             row["epoch"],
@@ -306,9 +297,9 @@ class _Timeline:
             row["log_offset"],
             row["log_leader_epoch"],
             None,
-            dict(self._members),
+            dict(self._log.members),
             data.get("metadataHash") or None,
-            self._topology,
+            None if topology is None else topology["epoch"],
         )
         before = self._before(after)
         if before is not None and before.generation == after.generation:
@@ -322,15 +313,10 @@ class _Timeline:
 
     # --- all groups -----------------------------------------------------------------------------
 
-    def tombstone(self, row: Row) -> None:
-        kind, name = row["type"], row["member_id"]
-        if kind.endswith("GroupMemberMetadata"):
-            self._members.pop(name, None)
-        elif kind.endswith("TargetAssignmentMember"):
-            self._target.pop(name, None)
-        elif kind.endswith("CurrentMemberAssignment"):
-            self._epochs.pop(name, None)
-        elif kind.endswith("GroupMetadata"):
+    def tombstone(self, row: Row, effect: Effect) -> None:
+        # The tables do not have the key of a RegularExpression record.
+        is_told = self._log.apply(effect, row["member_id"] or effect.key_field, None)
+        if is_told and effect.attribute == "metadata":
             self._deleted = (self._last, row["log_offset"])
             self._last = GroupVersion(
                 self._last.group_type if self._last else "classic",
@@ -346,14 +332,13 @@ class _Timeline:
             return last
         before, log_offset = self._deleted
         self._deleted = None
-        is_next = after.log_offset - log_offset <= 1 + len(self._members)
+        is_next = after.log_offset - log_offset <= 1 + len(self._log.members)
         if before is None or before.is_classic == after.is_classic or not is_next:
             self._full_target = None
             for member in before.members.values() if before else ():
                 self._departed.add(member.who, self._last.time_ms if self._last else None)
             return self._last
         self._is_converted = True
-        self._members = {} if after.is_classic else self._members
         self._full_target = None
         return before
 

@@ -19,11 +19,12 @@ from kgroup.history.sql.question import (
     topic_names,
     where,
 )
+from kgroup.model.group_log import EFFECTS
 from kgroup.operation.report import Report
 
 AT_ONCE = 200
 """Groups whose rows are in memory at a time."""
-_EPOCHS = "('ConsumerGroupMetadata', 'ShareGroupMetadata', 'StreamsGroupMetadata')"
+_EPOCHS = tuple(name for name, effect in EFFECTS.items() if effect.attribute == "metadata")
 _IDS = "cluster, group_id, offsets_partition, log_offset"
 _Key = tuple[str, str, int]
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kgroup.model.group import GroupState, MemberState
+from kgroup.model.group_log import MEMBER_STATES
 from kgroup.model.offset import CommittedOffset
 from kgroup.model.offsets_partition import string_hash
 from kgroup.protocol.error_code import ErrorCode
@@ -24,12 +25,7 @@ from kgroup.simulation.consumer.message import (
     ConsumerDescribedMember,
     IdPartition,
 )
-from kgroup.simulation.consumer.record import (
-    MEMBER_STATES,
-    GroupRecord,
-    held_partitions,
-    partitions,
-)
+from kgroup.simulation.consumer.record import GroupRecord, held_partitions, partitions
 from kgroup.simulation.consumer.topic_image import TopicImage
 
 _FACTOR = -7046029254386353131

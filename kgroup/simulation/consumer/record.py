@@ -10,16 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kgroup.model.group import MemberState
+from kgroup.model.group_log import MEMBER_STATES, partitions_since
 from kgroup.simulation.consumer.member import ConsumerMember, Data
 from kgroup.simulation.consumer.message import IdPartition
 
-MEMBER_STATES = (
-    MemberState.STABLE,
-    MemberState.UNREVOKED_PARTITIONS,
-    MemberState.UNRELEASED_PARTITIONS,
-)
-"""By the number that records have for them."""
+_STATE_NUMBERS = {state: number for number, state in MEMBER_STATES.items()}
 
 
 class GroupRecord(NamedTuple):
@@ -83,7 +78,7 @@ def current_assignment(group_id: str, member: ConsumerMember) -> GroupRecord:
     value = {
         "memberEpoch": member.epoch,
         "previousMemberEpoch": member.previous_epoch,
-        "state": MEMBER_STATES.index(member.state),
+        "state": _STATE_NUMBERS[member.state],
         "assignedPartitions": _with_epochs(member.assigned),
         "partitionsPendingRevocation": _with_epochs(member.revoking),
     }
@@ -146,15 +141,12 @@ def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartiti
 
     Before 4.3 that was not recorded (`Utils.assignmentFromTopicPartitions`).
     """
-    held = {}
-    for each in topics:
-        numbers = each["partitions"]
-        epochs = each.get("assignmentEpochs") or ()
-        if len(epochs) != len(numbers):
-            epochs = [max(member_epoch, 0)] * len(numbers)
-        for number, epoch in zip(numbers, epochs, strict=True):
-            held[each["topicId"], number] = epoch
-    return held
+    unknown = max(member_epoch, 0)
+    return {
+        (topic["topicId"], number): unknown if epoch is None else epoch
+        for topic in topics
+        for number, epoch in partitions_since(topic)
+    }
 
 
 def _member_key(group_id: str, member_id: str) -> Data:

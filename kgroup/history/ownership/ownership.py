@@ -28,7 +28,8 @@ ones in a row are one interval, and only intervals are split into partitions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -398,8 +399,7 @@ def derive(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Intervals:
+class _Intervals(NamedTuple):
     """Who (a member of a group, by number) has or is given something, from rank to rank.
 
     Attributes:
@@ -436,7 +436,7 @@ def _intervals(events: OwnershipEvents) -> _Intervals:
         events.held_kind,
         np.arange(len(events.held)),
     )
-    found = _join(held, _stated(events))
+    found = _Intervals(*map(np.concatenate, zip(held, _stated(events), strict=True)))
     order = np.lexsort((found.begin, found.owned, found.member))
     found = found.take(order, order)
     goes_on = (
@@ -483,7 +483,7 @@ def _converted(events: OwnershipEvents, found: _Intervals) -> _Intervals:
     index = np.where(events.sets.kinds.has_id(found.owned), np.arange(len(order)), len(order))
     with_id = np.minimum.reduceat(index, first) if len(first) else first
     owned = found.owned[np.where(with_id < len(order), with_id, first)]
-    return replace(found.take(first, last), owned=owned)
+    return found.take(first, last)._replace(owned=owned)
 
 
 def _rows(events: OwnershipEvents, found: _Intervals, offsets_partition: int) -> pa.Table:
@@ -584,13 +584,3 @@ def _runs(goes_on: Flags, count: int) -> tuple[Ints, Ints]:
     """First and last of each run of indices: `goes_on` tells of each if the next belongs to it."""
     begins = np.flatnonzero(np.concatenate([[True], ~goes_on])[:count])
     return begins, np.append(begins[1:], count)[: len(begins)] - 1
-
-
-def _join(*some: _Intervals) -> _Intervals:
-    """All in one."""
-    return _Intervals(
-        *(
-            np.concatenate([getattr(each, name) for each in some])
-            for name in ("member", "owned", "begin", "end", "kind", "source")
-        )
-    )

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from kgroup.history.sql.engine import Engine
-from kgroup.history.sql.question import GROUP_TABLES, RECORD_TABLES, rows_of, where
+from kgroup.history.sql.question import GROUP_TABLES, RECORD_TABLES, rows_of, times_by, where
 from kgroup.history.warehouse.warehouse import Warehouse
 from kgroup.operation.report import Report
 
@@ -82,16 +82,8 @@ class GroupInventory:
 def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupInventory]:
     """Tell which groups a warehouse has, by cluster and id; of one cluster, or of all."""
     condition, parameters = where(("cluster = ?", cluster))
-    each = " UNION ALL ".join(
-        f"SELECT cluster, group_id, time_ms FROM {table} WHERE {condition} AND group_id IS NOT NULL"
-        for table in GROUP_TABLES
-    )
-    sql = (
-        "SELECT cluster, group_id, COUNT(*) AS record_count, MIN(time_ms) AS first_ms, "
-        f"MAX(time_ms) AS last_ms FROM ({each}) AS records GROUP BY cluster, group_id "
-        "ORDER BY cluster, group_id"
-    )
-    found = rows_of(engine, sql, parameters * len(GROUP_TABLES))
+    condition += " AND group_id IS NOT NULL"
+    found = times_by(engine, "cluster, group_id", GROUP_TABLES, condition, parameters)
     notes = () if found else ("The warehouse has no group yet.",)
     return Report(tuple(GroupInventory(**row) for row in found), notes=notes)
 
@@ -107,7 +99,10 @@ def inventory_of(
 
 def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterInventory:
     state = warehouse.state(cluster)
-    times = _times(engine, cluster)
+    times = {
+        row["offsets_partition"]: (row["first_ms"], row["last_ms"])
+        for row in times_by(engine, "offsets_partition", RECORD_TABLES, "cluster = ?", [cluster])
+    }
     damaged = "SELECT offsets_partition FROM damage WHERE cluster = ?"
     damages = Counter(row["offsets_partition"] for row in rows_of(engine, damaged, [cluster]))
     partitions = []
@@ -132,17 +127,3 @@ def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterInven
         file_bytes=sum(file.size for file in state.files),
         partitions=tuple(partitions),
     )
-
-
-def _times(engine: Engine, cluster: str) -> dict[int, tuple[int | None, int | None]]:
-    """Find the earliest and the latest time by partition of `__consumer_offsets`."""
-    each = " UNION ALL ".join(
-        f"SELECT offsets_partition, time_ms FROM {table} WHERE cluster = ?"
-        for table in RECORD_TABLES
-    )
-    sql = (
-        "SELECT offsets_partition, MIN(time_ms) AS first_ms, MAX(time_ms) AS last_ms "
-        f"FROM ({each}) AS records GROUP BY offsets_partition ORDER BY offsets_partition"
-    )
-    found = rows_of(engine, sql, [cluster] * len(RECORD_TABLES))
-    return {row["offsets_partition"]: (row["first_ms"], row["last_ms"]) for row in found}

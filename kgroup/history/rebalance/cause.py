@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
+from typing import Any
 
 from kgroup.history.rebalance.rebalance import (
     Cause,
@@ -499,26 +500,6 @@ def _name(who: Participant) -> str:
 
 
 def _about(
-    who: Participant,
-    kind: CauseKind,
-    certainty: CauseCertainty,
-    evidence: str,
-    *,
-    before_member_id: str | None = None,
-    last_seen_ms: int | None = None,
-    silent_ms: int | None = None,
-    timeout_ms: int | None = None,
+    who: Participant, kind: CauseKind, certainty: CauseCertainty, evidence: str, **more: Any
 ) -> Cause:
-    return Cause(
-        kind,
-        certainty,
-        evidence,
-        member_id=who.member_id,
-        instance_id=who.instance_id,
-        client_id=who.client_id,
-        client_host=who.client_host,
-        before_member_id=before_member_id,
-        last_seen_ms=last_seen_ms,
-        silent_ms=silent_ms,
-        timeout_ms=timeout_ms,
-    )
+    return Cause(kind, certainty, evidence, **asdict(who), **more)

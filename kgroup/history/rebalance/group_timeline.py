@@ -131,14 +131,8 @@ class _Timeline:
         owned_before = None if before is None else _owned(before.members.values())
         self._rebalance(before, after)
         assert self._draft is not None
-        self._draft = replace(
-            self._draft,
-            moved=_moved(
-                owned_before, owned, (*(self._draft.members_before or ()), *self._draft.members)
-            ),
-            moved_count=_count(owned_before, owned),
-            sync_ms=elapsed_ms(after.joined_ms, after.time_ms) if members else None,
-        )
+        sync_ms = elapsed_ms(after.joined_ms, after.time_ms) if members else None
+        self._draft = replace(_with_moved(self._draft, owned_before, owned), sync_ms=sync_ms)
         self._count(members.values())
 
     def _go_on(self, before: GroupVersion, after: GroupVersion) -> None:
@@ -259,10 +253,7 @@ class _Timeline:
         before, self._full_target = self._full_target, dict(self._log.targets)
         draft = self._draft
         if draft is not None and draft.generation_id == epoch:
-            moved = _moved(
-                before, self._full_target, (*(draft.members_before or ()), *draft.members)
-            )
-            draft = replace(draft, moved=moved, moved_count=_count(before, self._full_target))
+            draft = _with_moved(draft, before, self._full_target)
             if draft.cause is CauseKind.TOPICS_CHANGED:
                 added = self._added(frozenset().union(*self._full_target.values()))
                 if added:
@@ -512,11 +503,11 @@ def _owned(members: Iterable[MemberVersion]) -> dict[str, frozenset[PartitionOrT
 _Owned = Mapping[str, frozenset[PartitionOrTask]]
 
 
-def _moved(
-    old: _Owned | None, new: _Owned | None, who: Iterable[Participant]
-) -> tuple[MemberChange, ...] | None:
+def _with_moved(draft: Rebalance, old: _Owned | None, new: _Owned | None) -> Rebalance:
+    """Say what has other owners than before; nothing where one of the two is not known."""
     if old is None or new is None:
-        return None
+        return draft
+    who = (*(draft.members_before or ()), *draft.members)
     clients = {each.member_id: each.client_id for each in who}
     changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
     none = frozenset[PartitionOrTask]()
@@ -529,21 +520,10 @@ def _moved(
         )
         for name in changed
     )
-    return tuple(each for each in found if each.got or each.lost)
+    moved = tuple(each for each in found if each.got or each.lost)
+    count = len({owned for each in moved for owned in (*each.got, *each.lost)})
+    return replace(draft, moved=moved, moved_count=count)
 
 
 def _sorted(partitions: Iterable[PartitionOrTask]) -> list[PartitionOrTask]:
     return sorted(partitions, key=lambda each: each.sort_key)
-
-
-def _count(old: _Owned | None, new: _Owned | None) -> int | None:
-    """Count what has other owners than before."""
-    if old is None or new is None:
-        return None
-    return len(
-        {
-            each
-            for name in {*old, *new}
-            for each in old.get(name, frozenset()) ^ new.get(name, frozenset())
-        }
-    )

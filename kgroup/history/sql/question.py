@@ -141,16 +141,35 @@ def first_times(
 
     Groups of which no record has a time are left out.
     """
-    each = " UNION ALL ".join(
-        f"SELECT group_id, time_ms FROM {table} WHERE cluster = ? AND group_id IN ({marks(groups)})"
-        for table in tables
+    condition = f"cluster = ? AND group_id IN ({marks(groups)}) AND time_ms IS NOT NULL"
+    found = times_by(engine, "group_id", tables, condition, [cluster, *groups])
+    return {row["group_id"]: row["first_ms"] for row in found}
+
+
+def times_by(
+    engine: Engine,
+    columns: str,
+    tables: Sequence[str],
+    condition: str,
+    parameters: Sequence[Parameter],
+) -> list[Row]:
+    """Count the rows of record tables by some columns, with their first and last times, in order.
+
+    Args:
+        engine: to ask.
+        columns: to group by.
+        tables: record tables that have these columns.
+        condition: on the rows of each table.
+        parameters: of the condition.
+    """
+    records = " UNION ALL ".join(
+        f"SELECT {columns}, time_ms FROM {table} WHERE {condition}" for table in tables
     )
     sql = (
-        f"SELECT group_id, MIN(time_ms) AS first_ms FROM ({each}) AS records "
-        "WHERE time_ms IS NOT NULL GROUP BY group_id ORDER BY group_id"
+        f"SELECT {columns}, COUNT(*) AS record_count, MIN(time_ms) AS first_ms, "
+        f"MAX(time_ms) AS last_ms FROM ({records}) AS records GROUP BY {columns} ORDER BY {columns}"
     )
-    found = rows_of(engine, sql, [cluster, *groups] * len(tables))
-    return {row["group_id"]: row["first_ms"] for row in found}
+    return rows_of(engine, sql, [*parameters] * len(tables))
 
 
 def topic_names(engine: Engine, cluster: str) -> dict[str, str]:

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from kgroup.cli.command_group import Block
+from tests.cli.command_line import Cli
 from tests.cli.command_pages import FOLDER, MARK, OF_THE_PAGE, OPTIONS, options_page, pages
+from tests.cli.commands import EVERY_COMMAND
+
+SHARED = {
+    "Source options": ["--log-dir", "--sample", "--zookeeper", "--snapshot"],
+    "Connection options": ["-b", "--command-config", "-X", "-C", "--timeout"],
+    "Store options": ["--file", "--sql", "--sql-table", "--sql-column", "--create-table"],
+    "Warehouse options": ["--warehouse", "--cluster", "--engine"],
+    "Spark options": ["--master", "--spark-conf"],
+    "Output options": ["-o", "--columns", "--no-headers"],
+}
+"""Blocks in their order, with their options in theirs."""
 
 
 def test_pages_are_what_the_commands_say() -> None:
@@ -15,3 +31,17 @@ def test_common_options_are_explained_once() -> None:
     page = OPTIONS.read_text("utf-8")
     assert page == options_page(page), "run: python -m tests.cli.command_pages"
     assert MARK.findall(page) == [block for block in Block if block not in OF_THE_PAGE]
+
+
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+def test_help_shows_own_options_before_blocks_of_shared_ones(cli: Cli, name: str) -> None:
+    text = cli(*name.split(), "--help").out
+    sections = re.split(r"^((?:\w+ )?[Oo]ptions):\n", text, flags=re.MULTILINE)[1:]
+    titles = sections[::2]
+    assert titles == ["Options", *(title for title in SHARED if title in titles)]
+    for title, section in zip(titles, sections[1::2], strict=True):
+        options = re.findall(r"^  (--?[\w-]+)", section, re.MULTILINE)
+        if title == "Options":
+            assert options[-1] == "-h"
+        else:
+            assert options == [option for option in SHARED[title] if option in options]

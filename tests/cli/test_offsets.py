@@ -369,8 +369,8 @@ def test_where_nothing_was_committed_nothing_is_saved(
     monkeypatch.chdir(tmp_path)
     store = Store({})
     plan = OffsetPlan((), {}, deleted=("idle",))
-    output = Output("json", (), True)
-    Execution(True, True, None).run("offsets delete", plan, store, ChosenStore(), output)
+    output = Output("json", (), True, "offsets delete")
+    Execution(True, True, None).run(plan, store, ChosenStore(), output)
     assert store.deleted == ["idle"]
     assert list(tmp_path.iterdir()) == []
     assert capfd.readouterr().err == ""
@@ -383,7 +383,7 @@ def test_a_backup_of_a_change_that_failed_does_not_stay(tmp_path: Path) -> None:
     for kind, stays in ((ProblemKind.CHANGED, False), (ProblemKind.UNKNOWN_END, True)):
         store.refuses = (Problem(kind, "A reason.", group_id="g"),)
         Execution(True, True, backup).run(
-            "offsets copy", plan, store, ChosenStore(), Output("json", (), True)
+            plan, store, ChosenStore(), Output("json", (), True, "offsets copy")
         )
         assert backup.exists() == stays
 
@@ -410,9 +410,9 @@ def test_a_backup_of_a_change_that_was_given_up_stays_where_it_is_needed(
     store = Unfit({"g": {("t", 0): 1}})
     store.count = count
     plan = plan_transfer(Store({"g": {("t", 0): 2}}), store, None)
-    backup, output = tmp_path / "before.json", Output("json", (), True)
+    backup, output = tmp_path / "before.json", Output("json", (), True, "offsets copy")
     with pytest.raises(InputError):
-        Execution(True, True, backup).run("offsets copy", plan, store, ChosenStore(), output)
+        Execution(True, True, backup).run(plan, store, ChosenStore(), output)
     assert backup.exists() == (count > 0)
 
 
@@ -449,7 +449,7 @@ def test_how_far_a_change_had_come_when_it_was_interrupted(
     backup = tmp_path / "before.json"
     with pytest.raises(KeyboardInterrupt):
         Execution(True, True, backup).run(
-            command, plan, store, ChosenStore(), Output("json", (), True)
+            plan, store, ChosenStore(), Output("json", (), True, command)
         )
     out, err = capfd.readouterr()
     assert out == ""
@@ -477,7 +477,7 @@ def test_words_of_a_change_that_was_interrupted(
     plan = plan_transfer(Store({name: {("t", 0): 2} for name in names}), store, None)
     with pytest.raises(KeyboardInterrupt):
         Execution(True, True, tmp_path / "before.json").run(
-            "offsets import", plan, store, ChosenStore(), Output("json", (), True)
+            plan, store, ChosenStore(), Output("json", (), True, "offsets import")
         )
     assert f"kgroup: interrupted: {words}" in capfd.readouterr().err
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ from kgroup.cli.option.common import ID, PATH, examples, options_into, output_op
 from kgroup.cli.option.file import read_whole
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups, suggest_members, suggest_topics_of_group
-from kgroup.cli.output.context import Output, Page, documented, is_terminal, show, uncollected
+from kgroup.cli.output.context import Output, Page, documented, drawing_width, show, uncollected
 from kgroup.cli.shell.suggestion import suggest_clients, suggest_strategies
 from kgroup.errors import ExitStatus
 from kgroup.source.config.client_setting import whole_number
@@ -77,16 +76,6 @@ def _subscription(text: str) -> tuple[str, tuple[str, ...]]:
     return member, tuple(filter(None, topics.split(",")))
 
 
-def _each(parse: Callable[[str], Any]) -> Callable[..., Any]:
-    def callback(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> list[Any]:
-        try:
-            return [parse(value) for value in values]
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
-
-    return callback
-
-
 def _leader(ctx: click.Context, param: click.Parameter, names: Sequence[str]) -> str | None:
     if len(names) > 1:
         message = f"expected one member, since only one assigns; found {', '.join(names)}"
@@ -110,7 +99,7 @@ def _what_if(
         name,
         metavar=metavar,
         multiple=True,
-        callback=_each(parse),
+        callback=parsed(lambda texts: [*map(parse, texts)]),
         shell_complete=suggest,
         help=f"What if {question}",
         **more,
@@ -181,7 +170,6 @@ what_if_options = options_into(
 
 
 _VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")
-_PIPE_WIDTH = 80
 
 
 def _checked_client(text: str) -> str:
@@ -301,7 +289,7 @@ def command(
     mode = next((mode for mode, is_chosen in modes.items() if is_chosen), Mode.ONCE)
     request = AssignRequest(mode, strategy, kafka_version, client, changes)
     click.get_current_context().with_resource(uncollected())
-    with documented("assign", output):
+    with documented(output):
         if spec is not None:
             report = assign_specs(read_whole(spec), str(spec), request)
         else:
@@ -316,10 +304,5 @@ def command(
         sheet, page = render.bounces_sheet, render.bounces_text
     else:
         sheet = render.moves_sheet
-        page = partial(render.runs_text, grid_width=_width() if grid else None)
-    return show("assign", report, output, sheet, page, assign_object)
-
-
-def _width() -> int:
-    """Tell how wide lines may be: as the terminal, or as most are where there is none."""
-    return get_terminal_size().columns if is_terminal() else _PIPE_WIDTH
+        page = partial(render.runs_text, grid_width=drawing_width() if grid else None)
+    return show(report, output, sheet, page, assign_object)

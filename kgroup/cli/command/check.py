@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,7 +250,7 @@ def command(
         time_lags=prometheus,
     )
     with (
-        documented("check", output),
+        documented(output),
         _past(warehouse, cluster) as look_back,
         source.open(of_silence=not groups, in_rounds=pause is not None) as found,
     ):
@@ -268,7 +269,7 @@ def command(
             raise
     report = audit.report
     if not nagios and not prometheus:
-        return show("check", report, output, render.finding_sheet, render.findings_text)
+        return show(report, output, render.finding_sheet, render.findings_text)
     status = int(report.exit_status)
     if nagios:
         status = _tell_plugin(render.nagios_lines(audit), render.nagios_status(audit))
@@ -317,7 +318,9 @@ def _list_rules(output: Output) -> ExitStatus:
     from kgroup.operation.report import Report
     from kgroup.render.check import rule_sheet
 
-    return show("check --rules", Report(tuple(describe_rules())), output, rule_sheet)
+    return show(
+        Report(tuple(describe_rules())), replace(output, command="check --rules"), rule_sheet
+    )
 
 
 def _all_limits(

@@ -92,9 +92,9 @@ def _groups(
 
     source = source.that_has(group_ids)
     is_asked = _connection(source, count, "--offsets-partitions") or source.paths or source.snapshot
-    with documented("coordinator", output), source.open() if is_asked else nullcontext() as found:
+    with documented(output), source.open() if is_asked else nullcontext() as found:
         report = locate(group_ids, found, partition_count=count)
-    return show("coordinator", report, output, location_sheet)
+    return show(report, output, location_sheet)
 
 
 def _transactions(
@@ -109,12 +109,9 @@ def _transactions(
             "(--transaction-partitions N); files and ZooKeeper do not tell who coordinates them"
         )
     connection = _connection(source, count, "--transaction-partitions")
-    with (
-        documented("coordinator", output),
-        connection.open() if connection else nullcontext() as cluster,
-    ):
+    with documented(output), connection.open() if connection else nullcontext() as cluster:
         report = locate_transactions(transactional_ids, cluster, partition_count=count)
-    return show("coordinator", report, output, transaction_sheet)
+    return show(report, output, transaction_sheet)
 
 
 def _connection(source: Source, count: int | None, option: str) -> Connection | None:

@@ -449,7 +449,7 @@ def command(
     progress = ProgressLine(writes_rows=writes_rows, unit="partition" if is_live else "file")
     choice = LiveChoice(offsets_partitions, wanted, as_of and as_of[0], follow)
     with ExitStack() as stack:
-        with documented("decode-offsets", output):
+        with documented(output):
             source, unread, name = stack.enter_context(
                 live_records(connection, choice, progress.show_copied)
                 if is_live
@@ -620,4 +620,4 @@ def _show_stats(decoding: Decoding, output: Output, progress: ProgressLine) -> N
     report = count_records(decoding)
     progress.finish()
     warn_notes(decoding.log.notes)
-    show("decode-offsets", report, output, stats_sheet, stats_text)
+    show(report, output, stats_sheet, stats_text)

@@ -98,10 +98,7 @@ def command(
     in_rounds = watch_s is not None
     source = source.that_has(groups)
     of_silence = every or regex is not None or in_rounds
-    with (
-        documented("describe", output),
-        source.open(of_silence=of_silence, in_rounds=in_rounds) as found,
-    ):
+    with documented(output), source.open(of_silence=of_silence, in_rounds=in_rounds) as found:
         if time_lag and not found.can(GroupSource.next_records):
             raise click.UsageError(
                 "--time-lag reads records of the topics from a cluster: choose "
@@ -131,7 +128,7 @@ def command(
                 lines=output.form == "jsonl" or not is_screen(),
             )
         report, now_ms = read(), source.instant_ms(found)
-    return show_groups("describe", report, output, sections, now_ms)
+    return show_groups(report, output, sections, now_ms)
 
 
 def _check_watch(source: Source, output: Output) -> None:

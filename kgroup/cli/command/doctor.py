@@ -36,9 +36,6 @@ def command(source: Source, output: Output) -> ExitStatus:
     from kgroup.render.doctor import diagnoses_text, diagnosis_sheet
     from kgroup.spark.session import java_trouble
 
-    with (
-        documented("doctor", output),
-        nullcontext() if source == Source() else source.open() as found,
-    ):
+    with documented(output), nullcontext() if source == Source() else source.open() as found:
         report = examine(found, java_trouble())
-    return show("doctor", report, output, diagnosis_sheet, diagnoses_text)
+    return show(report, output, diagnosis_sheet, diagnoses_text)

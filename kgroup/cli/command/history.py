@@ -141,7 +141,7 @@ def build_command(
         progress.clear()
         warn(f"note: {text}")
 
-    with documented("history build", output):
+    with documented(output):
         if locations:
             build_from = build_from_files(locations, cluster)
         else:
@@ -155,7 +155,7 @@ def build_command(
         ):
             report = build_from(Build(writer, run, progress.show_share))
         progress.finish()
-    return show("history build", report, output, build_sheet)
+    return show(report, output, build_sheet)
 
 
 @command.command(
@@ -255,13 +255,13 @@ def show_command(
     )
 
     if of_groups:
-        with documented("history show", output), warehouse.open() as engine:
+        with documented(output), warehouse.open() as engine:
             found = groups_of(engine, warehouse.cluster)
-        return show("history show", found, output, group_inventory_sheet)
-    with documented("history show", output), warehouse.open_both() as (opened, engine):
+        return show(found, output, group_inventory_sheet)
+    with documented(output), warehouse.open_both() as (opened, engine):
         report = inventory_of(opened, engine, warehouse.cluster)
     sheet = partition_inventory_sheet if partitions else cluster_inventory_sheet
-    return show("history show", report, output, sheet)
+    return show(report, output, sheet)
 
 
 @command.command(
@@ -313,7 +313,7 @@ def owner_command(
     from kgroup.history.query.owner import owners
     from kgroup.render.history import owner_sheet
 
-    with documented("history owner", output), warehouse.open() as engine:
+    with documented(output), warehouse.open() as engine:
         report = owners(
             engine,
             topic,
@@ -323,7 +323,7 @@ def owner_command(
             group_id=group_id,
             cluster=warehouse.cluster,
         )
-    return show("history owner", report, output, owner_sheet)
+    return show(report, output, owner_sheet)
 
 
 @command.command(
@@ -351,7 +351,7 @@ def timeline_command(
     from kgroup.render.history import interval_sheet, picture_text
 
     is_drawn = is_terminal() and output.form == "table"
-    with documented("history timeline", output), warehouse.open() as engine:
+    with documented(output), warehouse.open() as engine:
         report = timeline(
             engine, group_id, **span, topic=topic, cluster=warehouse.cluster, with_last=is_drawn
         )
@@ -360,7 +360,7 @@ def timeline_command(
         columns = get_terminal_size().columns
         return picture_text(rows, columns, **span, last_ms=report.last_ms)
 
-    return show("history timeline", report, output, interval_sheet, picture if is_drawn else None)
+    return show(report, output, interval_sheet, picture if is_drawn else None)
 
 
 @command.command(
@@ -407,13 +407,13 @@ def commits_command(
     from kgroup.history.query.commit_summary import commit_summaries
     from kgroup.render.history import commit_sheet, commit_text, jump_sheet, pause_sheet
 
-    with documented("history commits", output), warehouse.open() as engine:
+    with documented(output), warehouse.open() as engine:
         report = commit_summaries(
             engine, group_id, pause_ms=pause_ms, **span, topic=topic, cluster=warehouse.cluster
         )
     sheet = pause_sheet if pauses else jump_sheet if jumps else commit_sheet
     page = None if pauses or jumps else commit_text
-    return show("history commits", report, output, sheet, page)
+    return show(report, output, sheet, page)
 
 
 @command.command(
@@ -447,7 +447,7 @@ def stale_command(
     from kgroup.history.query.stale import stale_offsets
     from kgroup.render.history import stale_sheet
 
-    with documented("history stale", output), warehouse.open() as engine:
+    with documented(output), warehouse.open() as engine:
         report = stale_offsets(
             engine,
             silent_ms=silent_ms,
@@ -456,7 +456,7 @@ def stale_command(
             at_ms=at_ms,
             cluster=warehouse.cluster,
         )
-    return show("history stale", report, output, stale_sheet)
+    return show(report, output, stale_sheet)
 
 
 @command.command(
@@ -503,7 +503,7 @@ def lag_command(
     from kgroup.render.history import lag_sheet
     from kgroup.source.snapshot.file import read_snapshot
 
-    with documented("history lag", output):
+    with documented(output):
         given = [end for path in snapshots for end in ends_of(read_snapshot(path))]
         with warehouse.open() as engine:
             report = lags(
@@ -515,7 +515,7 @@ def lag_command(
                 given=given,
                 cluster=warehouse.cluster,
             )
-    return show("history lag", report, output, lag_sheet)
+    return show(report, output, lag_sheet)
 
 
 @command.command(
@@ -545,10 +545,10 @@ def rebalances_command(
     from kgroup.history.rebalance.query import rebalances
     from kgroup.render.history import rebalance_sheet, rebalance_text
 
-    with documented("history rebalances", output), warehouse.open() as engine:
+    with documented(output), warehouse.open() as engine:
         report = rebalances(engine, group_id, **span, cluster=warehouse.cluster)
     page = rebalance_text if report.data else None
-    return show("history rebalances", report, output, rebalance_sheet, page)
+    return show(report, output, rebalance_sheet, page)
 
 
 def _parse_rate(text: str) -> tuple[int, int]:
@@ -594,11 +594,11 @@ def storms_command(
     from kgroup.history.rebalance.query import find_storms
     from kgroup.render.history import storm_sheet
 
-    with documented("history storms", output), warehouse.open() as engine:
+    with documented(output), warehouse.open() as engine:
         report = find_storms(
             engine, group_id, count=rate[0], within_ms=rate[1], **span, cluster=warehouse.cluster
         )
-    return show("history storms", report, output, storm_sheet)
+    return show(report, output, storm_sheet)
 
 
 @command.command(
@@ -657,9 +657,9 @@ def as_of_command(
     check_sections(sections, output)
     from kgroup.history.query.past_group import describe_past
 
-    with documented("history as-of", output), warehouse.open() as engine:
+    with documented(output), warehouse.open() as engine:
         report = describe_past(engine, group_id, at_ms, cluster=warehouse.cluster)
-    return show_groups("history as-of", report, output, sections, at_ms)
+    return show_groups(report, output, sections, at_ms)
 
 
 @command.command(
@@ -695,11 +695,11 @@ def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitS
     from kgroup.history.sql.user_query import ask_sql
     from kgroup.render.history import answer_sheet
 
-    with documented("history sql", output), warehouse.open() as engine:
+    with documented(output), warehouse.open() as engine:
         try:
             answer = ask_sql(engine, query)
         except UsageError as error:  # followed by where the names of the tables are
             raise click.UsageError(str(error)) from None
     # All columns, also those that have no value in any row: they were asked for.
     output = replace(output, columns=output.columns or tuple(answer.columns))
-    return show("history sql", answer, output, lambda rows: answer_sheet(answer))
+    return show(answer, output, lambda rows: answer_sheet(answer))

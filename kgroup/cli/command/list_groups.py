@@ -93,7 +93,7 @@ def command(
     if set(types) == {GroupType.ZOOKEEPER}:
         source = source.of_zookeeper
     tells_all = members or source.connection is None
-    with documented("list", output), source.open() as groups:
+    with documented(output), source.open() as groups:
         report = list_groups(
             groups,
             states=[GroupState(state) for state in states],
@@ -105,4 +105,4 @@ def command(
             or not MEMBER_COLUMNS.isdisjoint(output.columns),
             with_topics=tells_all or "topics" in output.columns,
         )
-    return show("list", report, output, list_sheet)
+    return show(report, output, list_sheet)

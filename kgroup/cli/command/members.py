@@ -88,8 +88,7 @@ def remove_command(
     from kgroup.render.sheet import sheet_text
     from kgroup.source.base import GroupSource
 
-    name = "members remove"
-    with documented(name, output), source.open() as found:
+    with documented(output), source.open() as found:
         plan = plan_removal(found, group, member_ids, instance_ids, every=every)
         is_empty = not any(row.result is Result.PLANNED for row in plan.data)
         if execution.is_wanted and not is_empty:
@@ -109,8 +108,8 @@ def remove_command(
             with telling_of_interrupts(lambda: _INTERRUPTED):
                 report = carry_out_removal(found, plan, reason)
             with telling_results(report):
-                return show(name, report, output, removal_sheet)
-        status = show(name, plan, output, removal_sheet)
+                return show(report, output, removal_sheet)
+        status = show(plan, output, removal_sheet)
         if not is_empty:  # while the cluster is open: closed, it does not know its id any more
             warn(planned(found.store_name if found.can(GroupSource.remove_members) else None))
         return status

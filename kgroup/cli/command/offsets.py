@@ -87,9 +87,9 @@ def show_command(
     from kgroup.operation.offsets.read import show_offsets
     from kgroup.render.offsets import stored_sheet
 
-    with documented("offsets show", output), store.open(tuple(groups)) as found:
+    with documented(output), store.open(tuple(groups)) as found:
         report = show_offsets(found, groups, regex)
-    return show("offsets show", report, output, stored_sheet)
+    return show(report, output, stored_sheet)
 
 
 @command.command(
@@ -207,9 +207,8 @@ def import_command(
     from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
     from kgroup.source.offset_file import OffsetFile
 
-    name = "offsets import"
     with (
-        documented(name, output),
+        documented(output),
         store.open(tuple(groups)) as target,
         store.open_cluster(target) as cluster,
     ):
@@ -229,7 +228,7 @@ def import_command(
             raise click.UsageError(
                 f"the file has {len(found)} groups: name those that are meant, or choose --all"
             )
-        return execution.run(name, plan, target, store, output)
+        return execution.run(plan, target, store, output)
 
 
 @command.command(
@@ -281,10 +280,9 @@ def diff_command(
     from kgroup.render.offsets import difference_sheet
     from kgroup.source.base import GroupSource
 
-    name = "offsets diff"
     named = tuple(groups)
     with (
-        documented(name, output),
+        documented(output),
         parse_store(first, connection, names).open(named) as one,
         parse_store(second, connection, names).open(named) as other,
     ):
@@ -301,7 +299,7 @@ def diff_command(
             first_log=clusters[0] if times else None,
             second_log=clusters[-1] if times else None,
         )
-    return show(name, report, output, difference_sheet)
+    return show(report, output, difference_sheet)
 
 
 @command.command(
@@ -361,14 +359,13 @@ def copy_command(
         raise click.UsageError("--clamp and --by-time are two ways to find an offset: choose one")
     from kgroup.operation.offsets.transfer import OutOfRange, plan_transfer
 
-    name = "offsets copy"
     store = parse_store(goal, connection, names)
     if store.file is not None and not os.path.exists(store.file):
         raise click.UsageError(
             f"{goal}: expected a store, found no such file; 'kgroup offsets export' writes files"
         )
     with (
-        documented(name, output),
+        documented(output),
         parse_store(origin, connection, names).open(tuple(groups)) as source,
         store.open() as target,
         store.open_cluster(target) as cluster,
@@ -384,7 +381,7 @@ def copy_command(
             leader_epochs=False,
             fit=OutOfRange.BY_TIME if by_time else OutOfRange.CLAMP if clamp else OutOfRange.REFUSE,
         )
-        return execution.run(name, plan, target, store, output)
+        return execution.run(plan, target, store, output)
 
 
 _MOST = (1 << 63) - 1
@@ -497,16 +494,15 @@ def reset_command(
     check_choice(groups, regex, every=every)
     from kgroup.operation.offsets.reset import PartitionSelection, plan_reset
 
-    name = "offsets reset"
     selection = PartitionSelection(topics, topic_regex, uncommitted)
     with (
-        documented(name, output),
+        documented(output),
         store.open(tuple(groups)) as target,
         store.open_cluster(target) as cluster,
     ):
         to = _reset_to(goal, groups, regex, target)
         plan = plan_reset(target, cluster, groups, to, selection, regex=regex, with_times=times)
-        return execution.run(name, plan, target, store, output, cluster)
+        return execution.run(plan, target, store, output, cluster)
 
 
 def _reset_to(
@@ -590,7 +586,6 @@ def delete_command(
         raise click.UsageError("which groups? Name them, or choose --regex RE")
     from kgroup.operation.offsets.deletion import plan_deletion
 
-    name = "offsets delete"
-    with documented(name, output), store.open(tuple(groups)) as target:
+    with documented(output), store.open(tuple(groups)) as target:
         plan = plan_deletion(target, groups, regex, topics=topics, hidden=delete_hidden)
-        return execution.run(name, plan, target, store, output)
+        return execution.run(plan, target, store, output)

@@ -33,7 +33,7 @@ from kgroup.cli.option.source import (
 )
 from kgroup.cli.option.store import SqlNames, planned_copy, planned_table, table_options
 from kgroup.cli.option.suggestion import groups_argument, named_groups_argument
-from kgroup.cli.output.context import Output, documented, flush, show, warn_report, write
+from kgroup.cli.output.context import Output, documented, draw, show
 from kgroup.cli.shell.suggestion import suggest_strategies
 from kgroup.errors import ExitStatus, ProblemKind, UsageError, near_names
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from kgroup.model.problem import Problem
     from kgroup.operation.plan.forecast import ProgramBehavior
     from kgroup.operation.plan.plan import Plan
-    from kgroup.operation.plan.running_group import RunningGroup
     from kgroup.operation.plan.zookeeper_group import OldGroup
     from kgroup.operation.report import Report
     from kgroup.source.base import GroupSource
@@ -166,11 +165,10 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
         *, groups: Sequence[str], source: Source, diagram: bool, output: Output, **given: Any
     ) -> ExitStatus:
         plans = plans_of(source=source, **given)
-        if diagram and (output.form != "table" or output.columns):
-            raise click.UsageError("--diagram is a drawing; leave it out, or -o and --columns")
-        name = f"plan {click.get_current_context().command.name}"
+        if diagram:
+            output.check_drawing("--diagram")
         reports = []
-        with documented(name, output):
+        with documented(output):
             for chosen, names in source.divided(groups):
                 with chosen.open() as opened:
                     reports.append(plans(opened, names))
@@ -179,12 +177,8 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
 
         report = joined(reports)
         if not diagram:
-            return show(name, report, output, render.steps_sheet, render.plans_text)
-        for each in report.data:
-            write(render.diagram_text(each))
-        flush()
-        warn_report(report)
-        return report.exit_status
+            return show(report, output, render.steps_sheet, render.plans_text)
+        return draw(report, (line for each in report.data for line in render.diagram_text(each)))
 
     return habit_options(_DIAGRAM_OPTION(output_options("plan.STEP_COLUMNS")(plan_groups)))
 
@@ -369,19 +363,14 @@ def static_membership_command(
         plan_static_membership,
     )
 
-    is_measured = "restart_ms" in given_options()
-
-    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
-        def make(running: RunningGroup) -> Plan:
-            if back:
-                return plan_dynamic_membership(running, habits)
-            return plan_static_membership(
-                running, habits, template=template, is_measured=is_measured
-            )
-
-        return plan_each(opened, groups, make, habits)
-
-    return plans
+    make = partial(
+        plan_static_membership, template=template, is_measured="restart_ms" in given_options()
+    )
+    return partial(
+        plan_each,
+        make=partial(plan_dynamic_membership if back else make, habits=habits),
+        habits=habits,
+    )
 
 
 _MOST = 100_000
@@ -451,19 +440,16 @@ def partitions_command(
 
     topic, count = growth
 
-    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
-        return plan_partitions(
-            opened,
-            topic,
-            count,
-            tuple(groups),
-            habits,
-            reset=reset,
-            max_age_ms=metadata_max_age,
-            zookeeper=source.of_zookeeper.open_snapshot() if source.is_sample else None,
-        )
-
-    return plans
+    return lambda opened, groups: plan_partitions(
+        opened,
+        topic,
+        count,
+        tuple(groups),
+        habits,
+        reset=reset,
+        max_age_ms=metadata_max_age,
+        zookeeper=source.of_zookeeper.open_snapshot() if source.is_sample else None,
+    )
 
 
 def _parse_version(text: str) -> tuple[int, ...]:
@@ -522,19 +508,16 @@ def consumer_protocol_command(
     from kgroup.operation.plan.consumer_protocol import plan_consumer_protocol
     from kgroup.operation.plan.running_group import plan_each
 
-    def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
-        make = partial(
-            plan_consumer_protocol,
-            habits=habits,
-            back=back,
-            assignor=assignor,
-            stops=stops,
-            library=client,
-            version=client_version,
-        )
-        return plan_each(opened, groups, make, habits)
-
-    return plans
+    make = partial(
+        plan_consumer_protocol,
+        habits=habits,
+        back=back,
+        assignor=assignor,
+        stops=stops,
+        library=client,
+        version=client_version,
+    )
+    return partial(plan_each, make=make, habits=habits)
 
 
 @command.command(
@@ -631,7 +614,7 @@ def advice_command(
         given = [text for name, text in given_options().items() if name not in _OWN]
         if groups or every or given:
             raise click.UsageError("--list names all targets; leave out groups and what is of them")
-        return show("plan", every_target(), output, render.targets_sheet)
+        return show(every_target(), output, render.targets_sheet)
     check_all(groups, None, every=every)
     text = meant(groups[0], command.commands) if groups else None
     if source == Source():
@@ -640,7 +623,7 @@ def advice_command(
         raise click.UsageError("which groups? Name them, or choose --all; --list names targets")
     sources = source.divided(groups, every=every)
     reports = []
-    with documented("plan", output):
+    with documented(output):
         for each, names in sources:
             address = None if each.zookeeper is None else str(each.zookeeper)
             with each.open(of_silence=every) as opened:
@@ -649,7 +632,7 @@ def advice_command(
     report = joined(reports)
     if text and any(_is_missing(each, groups[0]) for each in report.errors):
         raise click.UsageError(text)
-    return show("plan", report, output, render.advice_sheet, render.advice_text)
+    return show(report, output, render.advice_sheet, render.advice_text)
 
 
 def _is_missing(problem: Problem, group_id: str) -> bool:

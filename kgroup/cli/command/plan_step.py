@@ -72,11 +72,10 @@ def apply_command(
     from kgroup.render.offsets import plan_sheet
     from kgroup.source.base import GroupSource
 
-    name = "plan apply"
-    with documented(name, output):
+    with documented(output):
         found = copy_of_step(read_plan_file(path).data, step, groups)
         if found.copy is None:
-            return show(name, Report((), (), found.notes), output, plan_sheet)
+            return show(Report((), (), found.notes), output, plan_sheet)
         with open_copied(found.copy, found.group_ids, source, sql) as (origin, goal):
             notes = found.notes
             # What was committed once would be written, and members begin there.
@@ -89,7 +88,7 @@ def apply_command(
             cluster = None
             if found.copy.is_last and origin.can(GroupSource.read):
                 cluster = origin
-            return execution.run(name, plan, goal, chosen, output, cluster)
+            return execution.run(plan, goal, chosen, output, cluster)
 
 
 _PAUSE_S = 1.0
@@ -135,14 +134,13 @@ def verify_command(
     from kgroup.operation.plan.plan_file import read_plan_file
     from kgroup.render.plan import checks_sheet, checks_text
 
-    name = "plan verify"
-    with documented(name, output):
+    with documented(output):
         file = read_plan_file(path)
         with source.that_has([each.group_id for each in file.data]).open() as opened:
             stores = partial(open_copied, source=source, sql=sql)
             report = look(opened, file, step, groups, stores, wait)
     note_members(path, file, report)
-    return show(name, report, output, checks_sheet, checks_text)
+    return show(report, output, checks_sheet, checks_text)
 
 
 def look(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -16,15 +15,7 @@ from kgroup.cli.option.common import ID, examples, output_options
 from kgroup.cli.option.file import STDIN, standard_input
 from kgroup.cli.option.source import Source, missing_source, source_options
 from kgroup.cli.option.suggestion import suggest_groups
-from kgroup.cli.output.context import (
-    Output,
-    documented,
-    flush,
-    is_terminal,
-    show,
-    warn_report,
-    write,
-)
+from kgroup.cli.output.context import Output, documented, draw, drawing_width, show
 from kgroup.cli.shell.suggestion import suggest_scenarios
 from kgroup.errors import ExitStatus, InputError, near_names
 from kgroup.limited_input import read_limited
@@ -36,7 +27,6 @@ if TYPE_CHECKING:
 _LARGEST_SCENARIO = 1 << 24
 _SMALLER = "simulate fewer members or topics"
 """Bytes of a scenario; one that names a hundred thousand members has some ten million."""
-_PIPE_WIDTH = 80
 _VERSION_ADVICE = "; version in a file says otherwise"
 
 
@@ -113,32 +103,27 @@ def command(
         raise click.UsageError("--list plays nothing; leave out what says how to play")
     if grid and diagram:
         raise click.UsageError("--grid and --diagram are two drawings; leave out one of them")
-    drawing = "--grid" if grid else "--diagram"
-    if (grid or diagram) and (output.form != "table" or output.columns):
-        raise click.UsageError(f"{drawing} is a drawing; leave it out, or -o and --columns")
-    if (grid or diagram) and runs > 1:
-        raise click.UsageError(f"{drawing} draws one run; leave out --runs")
+    if grid or diagram:
+        drawing = "--grid" if grid else "--diagram"
+        output.check_drawing(drawing)
+        if runs > 1:
+            raise click.UsageError(f"{drawing} draws one run; leave out --runs")
     from kgroup.operation.report import Report
     from kgroup.operation.simulate import shipped_scenarios, simulate
     from kgroup.render import simulation as render
 
     if lists:
         sheet, listed = render.scenario_sheet, render.scenarios_text
-        return show("simulate", shipped_scenarios(), output, sheet, listed)
-    with documented("simulate", output):
+        return show(shipped_scenarios(), output, sheet, listed)
+    with documented(output):
         read = _scenario(scenario, group, source, crash, stop)
         found = simulate(read.data[0], seed=seed, runs=runs, until_stable=until is not None)
         report = Report(found.data, read.errors, (*read.notes, *found.notes))
     if grid:
-        width = get_terminal_size().columns if is_terminal() else _PIPE_WIDTH
-        write(render.grid_text(report.data[0], width))
-    elif diagram:
-        write(render.diagram_text(report.data[0]))
-    else:
-        return show("simulate", report, output, render.events_sheet, render.simulations_text)
-    flush()
-    warn_report(report)
-    return report.exit_status
+        return draw(report, render.grid_text(report.data[0], drawing_width()))
+    if diagram:
+        return draw(report, render.diagram_text(report.data[0]))
+    return show(report, output, render.events_sheet, render.simulations_text)
 
 
 def _check(

@@ -45,9 +45,9 @@ def ids_command(groups: Sequence[str], source: Source, output: Output) -> ExitSt
     from kgroup.operation.zookeeper.nodes import list_consumers
     from kgroup.render.zookeeper import consumer_sheet
 
-    with documented("zk ids", output), source.open() as found:
+    with documented(output), source.open() as found:
         report = list_consumers(found, groups)
-    return show("zk ids", report, output, consumer_sheet)
+    return show(report, output, consumer_sheet)
 
 
 @command.command(
@@ -70,9 +70,9 @@ def owners_command(groups: Sequence[str], source: Source, output: Output) -> Exi
     from kgroup.operation.zookeeper.nodes import list_owners
     from kgroup.render.zookeeper import owner_sheet
 
-    with documented("zk owners", output), source.open() as found:
+    with documented(output), source.open() as found:
         report = list_owners(found, groups)
-    return show("zk owners", report, output, owner_sheet)
+    return show(report, output, owner_sheet)
 
 
 @command.command(
@@ -102,9 +102,9 @@ def tree_command(path: str, depth: int | None, source: Source, output: Output) -
     from kgroup.operation.zookeeper.nodes import list_nodes
     from kgroup.render.zookeeper import node_sheet
 
-    with documented("zk tree", output), source.open() as found:
+    with documented(output), source.open() as found:
         report = list_nodes(found, path, depth)
-    return show("zk tree", report, output, node_sheet)
+    return show(report, output, node_sheet)
 
 
 _VERSIONS = ("0.8.0", "0.8.1.1", "0.8.2.2")
@@ -159,8 +159,8 @@ def fetchers_command(
     from kgroup.operation.zookeeper.fetcher import OffsetReset, list_fetches
     from kgroup.render.zookeeper import fetch_sheet
 
-    with documented("zk fetchers", output), source.open() as found:
+    with documented(output), source.open() as found:
         report = list_fetches(
             found, group, count=count, reset=OffsetReset(reset), kafka_version=kafka_version
         )
-    return show("zk fetchers", report, output, fetch_sheet)
+    return show(report, output, fetch_sheet)

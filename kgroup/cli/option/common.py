@@ -147,16 +147,12 @@ def options_into(
             value = maker(**{name: given.pop(name) for name in own if name in given})
             return command(**given, **{parameter: value})
 
-        return add_options(with_value, *options)
+        decorated: Callable[..., Any] = with_value
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
 
     return decorate
-
-
-def add_options(command: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Add options so that the help shows them in the order given."""
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def output_options(
@@ -180,7 +176,8 @@ def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Out
                 raise click.UsageError(
                     f"{option} is for tables, csv and tsv; {form} has no columns"
                 )
-    return Output(form, columns or (), not no_headers)
+    _, _, command = click.get_current_context().command_path.partition(" ")
+    return Output(form, columns or (), not no_headers, command)
 
 
 class ColumnsOption(BlockOption):

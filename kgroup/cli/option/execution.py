@@ -58,7 +58,6 @@ class Execution:
 
     def run(
         self,
-        command: str,
         plan: OffsetPlan,
         store: GroupSource,
         chosen: StoreChoice,
@@ -68,7 +67,6 @@ class Execution:
         """Show the plan, or carry it out and show what became of it.
 
         Args:
-            command: name for the JSON document.
             plan: what to do.
             store: where to do it, and
             chosen: what the command line says of it.
@@ -87,7 +85,7 @@ class Execution:
 
         plan = with_requests(plan, store)
         if not self.is_wanted or plan.is_empty:
-            status = _show(command, plan.report, output)
+            status = _show(plan.report, output)
             if plan.deleted:
                 warn(f"note: {counted(len(plan.deleted), 'group')} would be deleted as a whole")
             if not plan.is_empty:
@@ -119,7 +117,9 @@ class Execution:
         done: dict[str, None] = {}
         groups = len(plan.deleted or plan.changes)
         try:
-            with telling_of_interrupts(lambda: _interrupted(command, list(done), groups, saved)):
+            with telling_of_interrupts(
+                lambda: _interrupted(output.command, list(done), groups, saved)
+            ):
                 report = carry_out(
                     store,
                     replace(plan, notes=()),
@@ -133,7 +133,7 @@ class Execution:
         if all(row.result in (Result.UNCHANGED, Result.REFUSED) for row in report.data):
             _discard(file)
         with telling_results(report):
-            return _show(command, report, output)
+            return _show(report, output)
 
     def ask(self, plan: Callable[..., Iterable[str]], question: Callable[[], str]) -> None:
         """Show a plan and ask whether to do it, on a terminal.
@@ -234,11 +234,11 @@ def planned(store: StoreName | None) -> str:
     return f"note: nothing was changed, and --execute cannot change it: {_READ_ONLY}"
 
 
-def _show(command: str, report: Report[PlannedOffset], output: Output) -> ExitStatus:
+def _show(report: Report[PlannedOffset], output: Output) -> ExitStatus:
     """Show a plan, or what became of it, and what it comes to."""
     from kgroup.render.offsets import plan_sheet, plan_text, plan_totals
 
-    status = show(command, report, output, plan_sheet, plan_text)
+    status = show(report, output, plan_sheet, plan_text)
     if report.data:
         warn(f"note: {plan_totals(report.data)}")
     return status

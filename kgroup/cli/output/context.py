@@ -10,7 +10,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Protocol
+
+import click
 
 from kgroup.errors import (
     BrokerError,
@@ -44,11 +47,18 @@ class Output:
         form: one of `FORMS`.
         columns: names chosen, in order; empty: those that the form has by default.
         headers: whether tables, csv and tsv begin with the names of their columns.
+        command: name of the command in the JSON document.
     """
 
     form: str
     columns: tuple[str, ...]
     headers: bool
+    command: str
+
+    def check_drawing(self, option: str) -> None:
+        """Make sure that no other form is chosen beside an option that asks for a drawing."""
+        if self.form != "table" or self.columns:
+            raise click.UsageError(f"{option} is a drawing; leave it out, or -o and --columns")
 
 
 def columns_named(name: str) -> Sequence[Column]:
@@ -58,6 +68,7 @@ def columns_named(name: str) -> Sequence[Column]:
     return found
 
 
+_PIPE_WIDTH = 80
 MAX_LINES = 20
 """Problems of one kind of trouble told one by one on standard error."""
 
@@ -203,13 +214,8 @@ def uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def documented(command: str, output: Output) -> Iterator[None]:
-    """Write the JSON document also where an error leaves nothing to show; raise it again.
-
-    Args:
-        command: name for the document.
-        output: form that was chosen.
-    """
+def documented(output: Output) -> Iterator[None]:
+    """Write the JSON document also where an error leaves nothing to show; raise it again."""
     try:
         yield
     except UsageError:
@@ -227,12 +233,11 @@ def documented(command: str, output: Output) -> Iterator[None]:
                 topic=error.topic,
                 broker=error.broker_id if isinstance(error, BrokerError) else None,
             )
-            write(document(command, [], [problem]))
+            write(document(output.command, [], [problem]))
         raise
 
 
 def show(
-    command: str,
     report: Report[Any],
     output: Output,
     sheet: Callable[[tuple[Any, ...]], Sheet],
@@ -242,7 +247,6 @@ def show(
     """Write a report in the form that the user chose.
 
     Args:
-        command: name for the JSON document.
         report: rows, errors and notes.
         output: form, columns and heads.
         sheet: makes rows and columns of the report's data.
@@ -256,7 +260,7 @@ def show(
         from kgroup.render.document import document, json_rows
 
         lines = json_rows(map(row, report.data) if row else report.data)
-        write(lines if output.form == "jsonl" else document(command, lines, report.errors))
+        write(lines if output.form == "jsonl" else document(output.command, lines, report.errors))
     elif (
         output.form == "table"
         and not (report.data or output.columns)
@@ -277,3 +281,16 @@ def show(
     flush()
     warn_report(report)
     return report.exit_status
+
+
+def draw(report: Report[Any], blocks: Iterable[str]) -> ExitStatus:
+    """Write a drawing of a report's rows, and give what the report comes to."""
+    write(blocks)
+    flush()
+    warn_report(report)
+    return report.exit_status
+
+
+def drawing_width() -> int:
+    """Tell how wide a drawing may be: as the terminal, or as most are where there is none."""
+    return get_terminal_size().columns if is_terminal() else _PIPE_WIDTH

@@ -41,16 +41,11 @@ def check_sections(sections: Sequence[str], output: Output) -> None:
 
 
 def show_groups(
-    command: str,
-    report: Report[GroupDescription],
-    output: Output,
-    sections: Sequence[str],
-    now_ms: int,
+    report: Report[GroupDescription], output: Output, sections: Sequence[str], now_ms: int
 ) -> ExitStatus:
     """Write descriptions in the form that the user chose.
 
     Args:
-        command: name for the JSON document.
         report: groups, errors and notes.
         output: form, columns and heads.
         sections: of a table; none: all. Forms with columns have one, which is offsets by default.
@@ -65,7 +60,7 @@ def show_groups(
     page = partial(description_text, sections=sections or SECTIONS, now_ms=now_ms)
     sheets: dict[str, Callable[..., Any]]
     sheets = {"state": state_sheet, "members": members_sheet, "offsets": offsets_sheet}
-    return show(command, report, output, sheets[_one(sections)], page)
+    return show(report, output, sheets[_one(sections)], page)
 
 
 def _one(sections: Sequence[str]) -> str:

@@ -504,9 +504,9 @@ _Owned = Mapping[str, frozenset[PartitionOrTask]]
 
 
 def _with_moved(draft: Rebalance, old: _Owned | None, new: _Owned | None) -> Rebalance:
-    """Say what has other owners than before; nothing where one of the two is not known."""
+    """Say what has other owners than before; None where one of the two is not known."""
     if old is None or new is None:
-        return draft
+        return replace(draft, moved=None, moved_count=None)
     who = (*(draft.members_before or ()), *draft.members)
     clients = {each.member_id: each.client_id for each in who}
     changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]

@@ -36,6 +36,7 @@ _TRANSACTIONS = [*TransactionStatus]
 _TRANSACTION_TEXTS = pa.array(_TRANSACTIONS)
 
 
+_TEXTS_USED = ("key_json_used", "value_json_used")
 _ALIGNMENT = 64
 """Of columns in memory, as Arrow wants it."""
 
@@ -54,7 +55,7 @@ class _Dictionary(StringTable):
 
     def strings(self) -> pa.StringArray:
         """Give the strings; what is no UTF-8 in them is replaced as Java does."""
-        if self.words[memory.TABLE_IS_ODD]:
+        if self.words["is_odd"]:
             texts = [raw.decode("utf-8", JAVA_UTF8) for raw in self._raw()]
             return pa.array(texts, pa.string())
         ends = self.ends[: self.count + 1]
@@ -78,12 +79,13 @@ class _Dictionary(StringTable):
 class ColumnBuffer:
     """Rows of one batch of `DECODED` while they are decoded."""
 
-    def __init__(self, partition: int | None, state: WalkState, block: _Array, rows: int) -> None:
+    def __init__(self, partition: int | None, state: WalkState, machine: _Array, rows: int) -> None:
         self._partition = partition
         self._state = state
-        self._block = block
+        self._machine = machine
         self._words = state.words
-        self._words[memory.ROWS : memory.USED_END] = 0
+        for name in ("rows", "batches", "others", *_TEXTS_USED):
+            self._words[name] = 0
         self._allocate(rows)
         self._texts = [_room(size + PADDING) for size in SIZES.texts]
         self._dictionaries = [_Dictionary() for _ in range(4)]
@@ -109,13 +111,13 @@ class ColumnBuffer:
     def _publish(self) -> None:
         """Tell compiled code where everything is."""
         self._state.decode_in(
-            self._rows, self._batches, self._others, self._texts, self._dictionaries, self._block
+            self._rows, self._batches, self._others, self._texts, self._dictionaries, self._machine
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no row yet."""
-        return bool(self._words[memory.ROWS] == 0)
+        return bool(self._words["rows"] == 0)
 
     def enlarge(self, rows: int) -> None:
         """Make room for a batch of so many rows that does not fit into an empty buffer."""
@@ -134,20 +136,20 @@ class ColumnBuffer:
     def add_batch(self, batch: RecordBatch, locators: Locators | None) -> list[Damage]:
         """Append wanted rows for a batch by the reference decoder; give what cannot be read."""
         damages: list[Damage] = []
-        at = int(self._words[memory.BATCHES])
-        first = int(self._words[memory.ROWS])
+        at = int(self._words["batches"])
+        first = int(self._words["rows"])
         for record in wanted_records(batch, locators):
             if isinstance(record, Damage):
                 damages.append(record)
                 continue
-            row = int(self._words[memory.ROWS])
+            row = int(self._words["rows"])
             self._reserve_row(row)
             self._rows.offset[row] = record.offset
             timestamp_ms = record.timestamp_ms
             self._rows.timestamp[row] = -1 if timestamp_ms is None else timestamp_ms
             self._rows.size[row] = record_size(record.key, record.value)
             self.add(record.key, record.value, is_control=batch.is_control)
-        if self._words[memory.ROWS] > first:
+        if self._words["rows"] > first:
             append_time = LOG_APPEND_TIME if batch.timestamp_type == "log_append" else 0
             transactional = TRANSACTIONAL if batch.is_transactional else 0
             self._batches.row[at] = first
@@ -156,12 +158,12 @@ class ColumnBuffer:
             self._batches.producer_id[at] = _or_minus_1(batch.producer_id)
             self._batches.producer_epoch[at] = _or_minus_1(batch.producer_epoch)
             self._batches.base_offset[at] = _or_minus_1(batch.base_offset)
-            self._words[memory.BATCHES] = at + 1
+            self._words["batches"] = at + 1
         return damages
 
     def add(self, key: bytes | None, value: bytes | None, *, is_control: bool) -> None:
         """Complete the row whose offset, timestamp and size are written, and count it."""
-        row = int(self._words[memory.ROWS])
+        row = int(self._words["rows"])
         record = (key, value, is_control)
         if record != self._added:  # a log may be made of one record a million times
             self._added = record
@@ -170,7 +172,7 @@ class ColumnBuffer:
             getattr(self._rows, name)[row] = cell
         if self._added_texts is not None:
             self._add_texts(row, self._added_texts)
-        self._words[memory.ROWS] = row + 1
+        self._words["rows"] = row + 1
 
     def _encode(
         self, key: bytes | None, value: bytes | None, is_control: bool
@@ -201,21 +203,21 @@ class ColumnBuffer:
         return row, None if texts == [None, None] else texts
 
     def _add_texts(self, row: int, texts: Sequence[bytes | None]) -> None:
-        other = int(self._words[memory.OTHERS])
+        other = int(self._words["others"])
         flags = 0
         for index, text in enumerate(texts):
-            used = int(self._words[memory.TEXTS + index])
+            used = int(self._words[_TEXTS_USED[index]])
             if text is None:
                 flags |= 1 << index
             else:
                 self._reserve_text(index, used + len(text))
                 self._texts[index].data[used : used + len(text)] = text
                 used += len(text)
-                self._words[memory.TEXTS + index] = used
+                self._words[_TEXTS_USED[index]] = used
             self._others[2 + index][other] = used
         self._others.row[other] = row
         self._others.flags[other] = flags
-        self._words[memory.OTHERS] = other + 1
+        self._words["others"] = other + 1
 
     def _reserve_row(self, row: int) -> None:
         """Make room for a row, also as another one, and as the first of a batch."""
@@ -250,7 +252,7 @@ class ColumnBuffer:
 
     def finish(self, transactions: Callable[[], TransactionIndex]) -> pa.RecordBatch:
         """Give the rows as a batch of `DECODED`. The buffer cannot be used any more."""
-        count = int(self._words[memory.ROWS])
+        count = int(self._words["rows"])
         rows = Rows(*(column[:count] for column in self._rows))
         groups, topics, metadata, topic_ids = self._dictionaries
         columns = self._batch_columns(count, transactions) | self._text_columns(count)
@@ -278,7 +280,7 @@ class ColumnBuffer:
         self, count: int, transactions: Callable[[], TransactionIndex]
     ) -> dict[str, pa.Array]:
         """Columns of what all rows of a batch have in common."""
-        batches = Batches(*(column[: int(self._words[memory.BATCHES])] for column in self._batches))
+        batches = Batches(*(column[: int(self._words["batches"])] for column in self._batches))
 
         def column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
             numbers = _one_if_alike(numbers)
@@ -326,7 +328,7 @@ class ColumnBuffer:
     def _text_columns(self, count: int) -> dict[str, pa.Array]:
         """Columns that few rows have, as strings."""
         names = ("key_json", "value_json")
-        found = int(self._words[memory.OTHERS])
+        found = int(self._words["others"])
         if found == 0:
             return {name: _nulls(name, count) for name in names}
         row = self._others.row[:found]

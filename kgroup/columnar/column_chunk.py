@@ -12,7 +12,7 @@ from kgroup.columnar.chunk_size import SIZES
 from kgroup.columnar.locator import Locators, between
 from kgroup.columnar.log_chunk import Chunk, Walk, unpacked_or_not
 from kgroup.kernel import entry, memory
-from kgroup.kernel.schema_program import machine_block
+from kgroup.kernel.schema_program import machine
 from kgroup.protocol.batch.batch import Damage, RecordBatch
 from kgroup.protocol.batch.transaction import TransactionIndex
 
@@ -63,7 +63,7 @@ class _Decoder:
         self._partition = partition
         self._transactions = transactions
         self._locators = locators
-        self._block = machine_block()
+        self._machine = machine()
         self._buffer = self._new_buffer()
         self._parts: list[pa.RecordBatch] = []
         self._damages: list[Damage] = []
@@ -75,7 +75,7 @@ class _Decoder:
                 if not self._make_room():
                     break
             elif reason == memory.GROW:
-                self._buffer.grow(int(self._walk.words[memory.GROWING]))
+                self._buffer.grow(int(self._walk.words["growing"]))
             elif reason == memory.ODD:
                 self._add_odd_record()
             elif not self._add_bad_batch():
@@ -105,12 +105,13 @@ class _Decoder:
         return int(rows.nbytes)
 
     def _new_buffer(self) -> ColumnBuffer:
-        return ColumnBuffer(self._partition, self._walk.state, self._block, self._rows)
+        return ColumnBuffer(self._partition, self._walk.state, self._machine, self._rows)
 
     def _add_odd_record(self) -> None:
         parts: list[bytes | None] = []
-        for at in (memory.ODD_KEY, memory.ODD_VALUE):
-            address, size = self._walk.words[at : at + 2].tolist()
+        words = self._walk.words
+        for part in ("odd_key", "odd_value"):
+            address, size = int(words[part]), int(words[f"{part}_size"])
             parts.append(ctypes.string_at(address, size) if address else None)
         batch = self._walk.batch
         is_control = batch[16] == 2 and bool(batch[22] & memory.CONTROL)
@@ -124,7 +125,7 @@ class _Decoder:
         """
         if not self._walk.read_bad_batch(self._add_batch, SIZES.rows) or self._damages:
             return False
-        return self._walk.words[memory.ROWS] < self._rows or self._make_room()
+        return self._walk.words["rows"] < self._rows or self._make_room()
 
     def _add_batch(self, batch: RecordBatch) -> None:
         self._damages = self._buffer.add_batch(batch, self._locators)

@@ -57,17 +57,17 @@ class _Buffer:
         self._hashes = np.empty(rows, np.int64)
         self._locators = np.empty(rows, np.int64)
         self._batches = Batches(*(np.empty(rows, kind) for kind in Batches()))
-        self._words[memory.ROWS] = self._words[memory.BATCHES] = 0
+        self._words["rows"] = self._words["batches"] = 0
         state.list_in(self._hashes, self._locators, self._batches)
 
     def take(self, limits: Limits) -> _Hashed:
         """Take out what was found and counts."""
-        rows = int(self._words[memory.ROWS])
+        rows = int(self._words["rows"])
         hashes, locators = self._hashes[:rows].copy(), self._locators[:rows].copy()
         tombstones = locators < 0
         locators[tombstones] = ~locators[tombstones]
-        batches = Batches(*(column[: self._words[memory.BATCHES]] for column in self._batches))
-        self._words[memory.ROWS] = self._words[memory.BATCHES] = 0
+        batches = Batches(*(column[: self._words["batches"]] for column in self._batches))
+        self._words["rows"] = self._words["batches"] = 0
         found = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
         )
@@ -149,9 +149,9 @@ class CompiledSearch:
     ) -> tuple[list[_Hashed | Damage], int | None]:
         walk = Walk(chunk, entry.list_keys, is_unpacked=is_unpacked)
         words = walk.words
-        words[memory.SEED] = self._seed
-        words[memory.THROUGH_OFFSET] = memory.FOREVER if limits.offset is None else limits.offset
-        words[memory.THROUGH_MS] = memory.FOREVER if limits.time_ms is None else limits.time_ms
+        words["seed"] = self._seed
+        words["through_offset"] = memory.FOREVER if limits.offset is None else limits.offset
+        words["through_ms"] = memory.FOREVER if limits.time_ms is None else limits.time_ms
         buffer = _Buffer(walk.state, SIZES.keys)
         parts: list[_Hashed | Damage] = []
 
@@ -160,16 +160,16 @@ class CompiledSearch:
 
         count = 0
         for reason in walk.steps():
-            if reason == memory.FULL and words[memory.ROWS] == 0:
+            if reason == memory.FULL and words["rows"] == 0:
                 buffer = _Buffer(walk.state, walk.record_count)
-            count += int(words[memory.ROWS])
+            count += int(words["rows"])
             parts.append(buffer.take(limits))
             if reason == memory.BAD:
                 if not walk.read_bad_batch(read):
                     break
             elif count > SIZES.most_keys:
                 break
-        parts.append(replace(buffer.take(limits), keyless=int(words[memory.KEYLESS])))
+        parts.append(replace(buffer.take(limits), keyless=int(words["keyless"])))
         return parts, walk.stop
 
     def _read_batch(self, batch: RecordBatch, limits: Limits) -> list[_Hashed | Damage]:

@@ -212,8 +212,8 @@ class Walk:
             if reason == memory.UNPACK:
                 self._unpack_run()
             elif reason == memory.LARGE:
-                self.state.enlarge(int(words[memory.NEEDED_SIZE]))
-            elif reason == memory.BAD and words[memory.UNPACKED]:
+                self.state.enlarge(int(words["needed_size"]))
+            elif reason == memory.BAD and words["unpacked"]:
                 raise UnpackError(*self._run)
             else:
                 yield reason
@@ -221,7 +221,7 @@ class Walk:
     @property
     def position(self) -> int:
         """Where the next batch, or the open one, stands in the file."""
-        return int(self.words[memory.POSITION] + self.words[memory.FILE_BASE])
+        return int(self.words["position"] + self.words["file_base"])
 
     @property
     def stop(self) -> int | None:
@@ -232,7 +232,7 @@ class Walk:
     def batch(self) -> memoryview:
         """The bytes of the piece from the next batch, or the open one, on."""
         words = self.words
-        start, end = (words[[memory.POSITION, memory.WHOLE_END]] - words[memory.PIECE]).tolist()
+        start, end = words["position"] - words["piece"], words["whole_end"] - words["piece"]
         return self.state.piece.data[start:end]
 
     @property
@@ -259,7 +259,7 @@ class Walk:
             read(item)
         except UndecidedError:
             return False
-        self.words[memory.POSITION] += item.size
+        self.words["position"] += item.size
         self._want()
         return True
 
@@ -268,11 +268,11 @@ class Walk:
         words, piece = self.words, self.state.piece
         starts, ends = entry.list_compressed(self.state)
         if not len(starts):
-            words[memory.END] = words[memory.WHOLE_END]
+            words["end"] = words["whole_end"]
             return
-        base = int(words[memory.PIECE])
-        words[memory.END] = base + ends[-1]
-        at = base + int(words[memory.FILE_BASE])
+        base = int(words["piece"])
+        words["end"] = base + ends[-1]
+        at = base + int(words["file_base"])
         self._run = at + int(starts[0]), at + int(ends[-1])
         codec = int(piece[starts[0] + 22]) & memory.COMPRESSED
         limit = Effort(is_known=False).limit(int((ends - starts).sum()))

@@ -1,13 +1,14 @@
 """A hash table of distinct byte strings in plain memory, for compiled code.
 
-A table is known by the address of the words that describe it (`memory`).
+A table is known by the address of the record that describes it (`memory.Table`).
 
 Importing this module imports numba.
 """
 
 from __future__ import annotations
 
-from kgroup.kernel import memory
+from collections.abc import Callable
+
 from kgroup.kernel.intrinsics import (
     compiled,
     copy,
@@ -18,10 +19,14 @@ from kgroup.kernel.intrinsics import (
     load_word,
     mix,
     put,
+    record_at,
     store_native32,
     tail,
 )
 from kgroup.kernel.json_text import is_utf8
+from kgroup.kernel.memory import Table
+
+_table_at: Callable[[int], Table] = record_at(Table)
 
 
 @inlined
@@ -45,14 +50,15 @@ def hash_bytes(at: int, size: int, seed: int) -> int:
 
 
 @compiled
-def intern(table: int, at: int, size: int) -> int:
+def intern(table_address: int, at: int, size: int) -> int:
     """The number of a string in a table; -1 if there is no room for a new one."""
+    table = _table_at(table_address)
     code = hash_bytes(at, size, 0)
     tag = (code >> 33) & 0x7FFFFFFF
-    mask = get(table, memory.TABLE_MASK)
-    slots = get(table, memory.TABLE_SLOTS)
-    ends = get(table, memory.TABLE_ENDS)
-    text = get(table, memory.TABLE_TEXT)
+    mask = table.mask
+    slots = table.slots
+    ends = table.ends
+    text = table.text
     index = code & mask
     while True:
         slot = get(slots, index)
@@ -66,30 +72,27 @@ def intern(table: int, at: int, size: int) -> int:
             ):
                 return number
         index = (index + 1) & mask
-    number = get(table, memory.TABLE_COUNT)
-    used = get(table, memory.TABLE_USED)
-    if (
-        2 * number > mask
-        or number + 2 > get(table, memory.TABLE_ENDS_CAPACITY)
-        or used + size > get(table, memory.TABLE_TEXT_CAPACITY)
-    ):
+    number = table.count
+    used = table.used
+    if 2 * number > mask or number + 2 > table.ends_capacity or used + size > table.text_capacity:
         return -1
     copy(text + used, at, size)
     if not is_utf8(at, size):
-        put(table, memory.TABLE_IS_ODD, 1)
+        table.is_odd = 1
     used += size
     store_native32(ends + 4 * number + 4, used)
     put(slots, index, tag << 32 | (number + 1))
-    put(table, memory.TABLE_COUNT, number + 1)
-    put(table, memory.TABLE_USED, used)
+    table.count = number + 1
+    table.used = used
     return number
 
 
 @compiled
-def intern_all(old: int, new: int) -> int:
+def intern_all(old_address: int, new_address: int) -> int:
     """Put all strings of one table into another, larger one; they keep their numbers."""
-    for number in range(get(old, memory.TABLE_COUNT)):
-        start = load_native32(get(old, memory.TABLE_ENDS) + 4 * number)
-        end = load_native32(get(old, memory.TABLE_ENDS) + 4 * number + 4)
-        intern(new, get(old, memory.TABLE_TEXT) + start, end - start)
-    return get(new, memory.TABLE_COUNT)
+    old = _table_at(old_address)
+    for number in range(old.count):
+        start = load_native32(old.ends + 4 * number)
+        end = load_native32(old.ends + 4 * number + 4)
+        intern(new_address, old.text + start, end - start)
+    return _table_at(new_address).count

@@ -44,6 +44,7 @@ from kgroup.kernel.log import (
     read_record,
     record_time,
     records_in,
+    walk_at,
 )
 from kgroup.kernel.memory import (
     BAD,
@@ -62,6 +63,7 @@ from kgroup.kernel.memory import (
     VALUE,
     VERSION,
     Rows,
+    Walk,
 )
 
 _NO_VALUE = 0b10  # of another row: no value_json
@@ -148,21 +150,22 @@ def commit_time(key: int, key_end: int, value: int, value_end: int) -> int:
 
 
 @inlined
-def _value_json(state: int, block: int, kind: int, value: int, value_end: int) -> tuple[int, int]:
+def _value_json(state: Walk, kind: int, value: int, value_end: int) -> tuple[int, int]:
     """Write the JSON text of a value: DONE and where it ends, or ODD or FULL."""
-    used = get(state, memory.TEXTS + 1)
+    used = state.value_json_used
     if value == 0:
         return DONE, used
+    block = json.machine_at(state.machine)
     version = load_int16(value)
     if value_end - value < 2 or version < 0 or version >= op.VERSIONS:
         return ODD, 0
-    program = get(get(block, memory.BLOCK_VALUES), kind * op.VERSIONS + version)
+    program = get(block.values, kind * op.VERSIONS + version)
     if program < 0:
         return ODD, 0
-    put(block, memory.BLOCK_NOTES + 2 * op.KIND + 1, -1)
-    put(block, memory.BLOCK_NOTES + 2 * op.PROTOCOL + 1, -1)
-    text = get(state, memory.TEXT_COLUMNS + 1)
-    room = text + get(state, memory.TEXT_CAPACITIES + 1)
+    block.note_size[op.KIND] = -1
+    block.note_size[op.PROTOCOL] = -1
+    text = state.value_json
+    room = text + state.value_json_capacity
     out = json.run(program, value + 2, value_end, text + used, room, block)
     if out < 0:
         return FULL if out == json.NO_ROOM else ODD, 0
@@ -171,19 +174,16 @@ def _value_json(state: int, block: int, kind: int, value: int, value_end: int) -
 
 @compiled
 def _other(
-    state: int, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
+    state: Walk, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
 ) -> int:
     """Write a row of another type and its JSON texts; DONE, ODD, FULL or GROW."""
-    other = get(state, memory.OTHERS)
-    used = state + 8 * memory.TEXTS
-    capacity = state + 8 * memory.TEXT_CAPACITIES
-    texts = state + 8 * memory.TEXT_COLUMNS
+    other = state.others
     key_size = key_end - key
     value_size = value_end - value
     if (
-        other >= get(state, memory.OTHER_CAPACITY)
-        or get(used, 0) + key_size > get(capacity, 0)
-        or get(used, 1) + value_size > get(capacity, 1)
+        other >= state.other_capacity
+        or state.key_json_used + key_size > state.key_json_capacity
+        or state.value_json_used + value_size > state.value_json_capacity
     ):
         return FULL
     if key_size < 2 or value_size > _LARGEST_VALUE:
@@ -198,16 +198,17 @@ def _other(
         start = key
     elif kind < 0 or kind >= op.CONTROL:
         return ODD
-    block = get(state, memory.MACHINE)
-    program = get(get(block, memory.BLOCK_KEYS), kind)
+    block = json.machine_at(state.machine)
+    program = get(block.keys, kind)
     if program < 0:
         return ODD
-    text = get(texts, 0)
-    out = json.run(program, start, key_end, text + get(used, 0), text + get(capacity, 0), block)
+    text = state.key_json
+    room = text + state.key_json_capacity
+    out = json.run(program, start, key_end, text + state.key_json_used, room, block)
     if out < 0:
         return FULL if out == json.NO_ROOM else ODD
     key_json = out - text
-    reason, value_json = _value_json(state, block, kind, value, value_end)
+    reason, value_json = _value_json(state, kind, value, value_end)
     if reason != DONE:
         return reason
     flags = 0 if value == 0 else VERSION
@@ -215,106 +216,101 @@ def _other(
     version = 0 if value == 0 else load_int16(value)
     group = 0
     if not is_control:
-        note = block + 8 * (memory.BLOCK_NOTES + 2 * op.GROUP)
-        group = intern(get(state, memory.TABLES), get(note, 0), get(note, 1))
+        name_at, name_size = block.note_start[op.GROUP], block.note_size[op.GROUP]
+        group = intern(state.tables[0], name_at, name_size)
         if group < 0:
-            put(state, memory.GROWING, 0)
+            state.growing = 0
             return GROW
         flags |= GROUP | KEY_TYPE
-    put(used, 0, key_json)
-    put(used, 1, value_json)
-    columns = state + 8 * memory.OTHER_COLUMNS
-    store_native32(get(columns, 0) + 4 * other, row)
-    store_uint8(get(columns, 1) + other, other_flags)
-    for index in range(2):
-        store_native32(get(columns, 2 + index) + 4 * other, get(used, index))
-    put(state, memory.OTHERS, other + 1)
+    state.key_json_used = key_json
+    state.value_json_used = value_json
+    columns = state.other_columns
+    store_native32(columns.row + 4 * other, row)
+    store_uint8(columns.flags + other, other_flags)
+    store_native32(columns.key_json_end + 4 * other, key_json)
+    store_native32(columns.value_json_end + 4 * other, value_json)
+    state.others = other + 1
     _put_row(state, row, flags, name, kind, group, version)
     return DONE
 
 
 @compiled
 def _put_row(
-    state: int, row: int, flags: int, name: int, kind: int, group: int, version: int
+    state: Walk, row: int, flags: int, name: int, kind: int, group: int, version: int
 ) -> None:
     """Write the columns of a row that is no whole offset commit."""
-    columns = state + 8 * memory.ROW_COLUMNS
-    store_uint8(get(columns, _AT.flags) + row, flags)
-    store_uint8(get(columns, _AT.type) + row, name)
-    store_native16(get(columns, _AT.key_type) + 2 * row, kind)
-    store_native32(get(columns, _AT.group) + 4 * row, group)
-    store_native32(get(columns, _AT.topic) + 4 * row, 0)
-    store_native32(get(columns, _AT.metadata) + 4 * row, 0)
-    store_native32(get(columns, _AT.topic_id) + 4 * row, 0)
-    store_native16(get(columns, _AT.value_version) + 2 * row, version)
-
-
-_AT = Rows(*range(len(Rows._fields)))
-"""Which of the columns of rows each is."""
+    columns = state.row_columns
+    store_uint8(columns.flags + row, flags)
+    store_uint8(columns.type + row, name)
+    store_native16(columns.key_type + 2 * row, kind)
+    store_native32(columns.group + 4 * row, group)
+    store_native32(columns.topic + 4 * row, 0)
+    store_native32(columns.metadata + 4 * row, 0)
+    store_native32(columns.topic_id + 4 * row, 0)
+    store_native16(columns.value_version + 2 * row, version)
 
 
 @inlined
-def _number(state: int, table: int, text: int, size: int) -> int:
+def _number(state: Walk, table: int, text: int, size: int) -> int:
     """Give the number of a string in a table; -1 if the table is full."""
-    last = state + 8 * (memory.LAST + 3 * table)
-    if size != get(last, 1) or not equal(text, get(last, 0), size):
-        number = intern(get(state, memory.TABLES + table), text, size)
+    if size != state.last_size[table] or not equal(text, state.last_text[table], size):
+        number = intern(state.tables[table], text, size)
         if number < 0:
-            put(state, memory.GROWING, table)
+            state.growing = table
             return -1
-        put(last, 0, text)
-        put(last, 1, size)
-        put(last, 2, number)
-    return get(last, 2)
+        state.last_text[table] = text
+        state.last_size[table] = size
+        state.last_number[table] = number
+    return state.last_number[table]
 
 
 @inlined
-def _forget(state: int) -> None:
+def _forget(state: Walk) -> None:
     """Forget the strings of the record before: another piece is where they were."""
     for table in range(4):
-        put(state, memory.LAST + 3 * table + 1, -1)
+        state.last_size[table] = -1
 
 
 @inlined
-def _wanted_batch(state: int) -> int:
+def _wanted_batch(state: Walk) -> int:
     """Where the next batch stands of which a record is wanted, at most END."""
-    keep = get(state, memory.KEEP)
-    end = get(state, memory.END)
+    keep = state.keep
+    end = state.end
     if keep == 0:
-        return get(state, memory.POSITION)
-    if keep == get(state, memory.KEEP_END):
+        return state.position
+    if keep == state.keep_end:
         return end
-    return min(end, (get(keep, 0) >> memory.LOCATOR_SHIFT) - get(state, memory.FILE_BASE))
+    return min(end, (get(keep, 0) >> memory.LOCATOR_SHIFT) - state.file_base)
 
 
 @compiled
-def _open_wanted(state: int) -> int:
+def _open_wanted(state: Walk) -> int:
     """Open the next batch of which a record is wanted; READ, or the reason for stopping."""
     while True:
-        batch = get(state, memory.POSITION)
-        if batch >= get(state, memory.END):
+        batch = state.position
+        if batch >= state.end:
             reason = next_piece(state)
             if reason != READ:
                 return reason
             _forget(state)
             continue
         wanted = _wanted_batch(state)
-        is_unpacked = get(state, memory.UNPACKED) != 0
+        is_unpacked = state.unpacked != 0
         if batch >= wanted or (is_unpacked and has_compressed_records(batch)):
             reason = open_batch(state)
             return READ if reason == DONE else reason
         if not is_unpacked:
-            put(state, memory.POSITION, wanted)
+            state.position = wanted
         else:
-            size = claimed_size(batch, wanted, get(state, memory.LARGEST_BATCH))
+            size = claimed_size(batch, wanted, state.largest_batch)
             if size <= 0:
                 return BAD
-            put(state, memory.POSITION, batch + size)
+            state.position = batch + size
 
 
 @inlined
 def _commit(
-    state: int, row: int, kind: int, key: int, key_end: int, value: int, value_end: int
+    state: Walk, row: int, kind: int, key: int, key_end: int, value: int, value_end: int
 ) -> int:
     """Write the row of an offset commit; DONE, GROW, or ODD where it is not as it should be."""
     group_size, topic_size = _commit_key(key, key_end)
@@ -332,7 +328,7 @@ def _commit(
     topic_number = _number(state, 1, topic, topic_size)
     if topic_number < 0:
         return GROW
-    columns = state + 8 * memory.ROW_COLUMNS
+    columns = state.row_columns
     flags = COMMIT | GROUP | KEY_TYPE
     version = 0
     meta_number = 0
@@ -349,71 +345,72 @@ def _commit(
             flags |= TOPIC_ID
         flags |= _put_value(columns, row, value, meta + meta_size, version)
     _put_row(state, row, flags, kind, kind, group_number, version)
-    store_native32(get(columns, _AT.topic) + 4 * row, topic_number)
-    store_native32(get(columns, _AT.topic_partition) + 4 * row, load_int32(topic + topic_size))
-    store_native32(get(columns, _AT.metadata) + 4 * row, meta_number)
-    store_native32(get(columns, _AT.topic_id) + 4 * row, topic_id_number)
+    store_native32(columns.topic + 4 * row, topic_number)
+    store_native32(columns.topic_partition + 4 * row, load_int32(topic + topic_size))
+    store_native32(columns.metadata + 4 * row, meta_number)
+    store_native32(columns.topic_id + 4 * row, topic_id_number)
     return DONE
 
 
 @inlined
-def _put_value(columns: int, row: int, value: int, times: int, version: int) -> int:
+def _put_value(columns: Rows, row: int, value: int, times: int, version: int) -> int:
     """Write the columns of a commit's value, whose times stand there; give its flags."""
     flags = VALUE | VERSION
-    put(get(columns, _AT.committed_offset), row, load_int64(value + 2))
-    put(get(columns, _AT.commit_timestamp), row, load_int64(times))
+    put(columns.committed_offset, row, load_int64(value + 2))
+    put(columns.commit_timestamp, row, load_int64(times))
     if version >= 3:
         epoch = load_int32(value + 10)
-        store_native32(get(columns, _AT.committed_leader_epoch) + 4 * row, epoch)
+        store_native32(columns.committed_leader_epoch + 4 * row, epoch)
         if epoch != -1:
             flags |= LEADER_EPOCH
     elif version == 1:
         expire = load_int64(times + 8)
-        put(get(columns, _AT.expire_timestamp), row, expire)
+        put(columns.expire_timestamp, row, expire)
         if expire != -1:
             flags |= EXPIRE
     return flags
 
 
 @compiled
-def decode(state: int) -> int:
+def decode(address: int) -> int:
     """Decode a chunk; give the reason for stopping.
 
-    `state` is the address of the words that `memory` names. At ODD the record's locator is
+    `address` is that of a `Walk`. At ODD the record's place is
     there, and the row's offset, timestamp and size are written: who called writes the rest of the
     row, counts it in ROWS (and in OTHERS), and goes on.
     """
+    state = walk_at(address)
     _forget(state)
     while True:
-        if get(state, memory.RECORD) == 0:
+        if state.record == 0:
             reason = _open_wanted(state)
             if reason != READ:
                 return reason
         reason = _decode_batch(state)
         if reason in (GROW, ODD):
             return reason
-        reason = close_batch(state, get(state, memory.RECORD), reason)
+        reason = close_batch(state, state.record, reason)
         if reason != DONE:
             return reason
 
 
 @compiled
-def _decode_batch(state: int) -> int:
+def _decode_batch(state: Walk) -> int:
     """Decode the rest of the open batch; DONE at its end, or the reason for stopping."""
-    columns = state + 8 * memory.ROW_COLUMNS
-    batch = get(state, memory.POSITION)
-    limit = get(state, memory.LIMIT)
-    record = get(state, memory.RECORD)
-    left = get(state, memory.LEFT)
-    last_delta = get(state, memory.LAST_DELTA)
-    row = get(state, memory.ROWS)
+    columns = state.row_columns
+    batch = state.position
+    limit = state.limit
+    record = state.record
+    left = state.left
+    last_delta = state.last_delta
+    row = state.rows
     magic = load_uint8(batch + 16)
     base = load_int64(batch)
     time, is_append_time = record_time(batch)
     is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
-    keep = get(state, memory.KEEP)
-    keep_end = get(state, memory.KEEP_END)
-    locator = (batch + get(state, memory.FILE_BASE)) << memory.LOCATOR_SHIFT | records_in(batch)
+    keep = state.keep
+    keep_end = state.keep_end
+    locator = (batch + state.file_base) << memory.LOCATOR_SHIFT | records_in(batch)
     reason = DONE
     while left > 0 and reason == DONE:
         end, key, key_end, value, value_end, delta, timestamp = read_record(
@@ -424,10 +421,10 @@ def _decode_batch(state: int) -> int:
             break
         is_wanted = keep == 0 or (keep != keep_end and get(keep, 0) == locator - left)
         if is_wanted:
-            put(get(columns, _AT.offset), row, base + delta)
-            put(get(columns, _AT.timestamp), row, timestamp)
+            put(columns.offset, row, base + delta)
+            put(columns.timestamp, row, timestamp)
             size = key_end - key + value_end - value
-            store_native32(get(columns, _AT.size) + 4 * row, size)
+            store_native32(columns.size + 4 * row, size)
             reason = ODD
             if key_end - key >= 2 and not is_control and load_int16(key) in (0, 1):
                 reason = _commit(state, row, load_int16(key), key, key_end, value, value_end)
@@ -442,17 +439,17 @@ def _decode_batch(state: int) -> int:
         record = end
         left -= 1
         last_delta = delta
-    put(state, memory.ROWS, row)
-    put(state, memory.KEEP, keep)
-    put(state, memory.RECORD, record)
-    put(state, memory.LEFT, left)
-    put(state, memory.LAST_DELTA, last_delta)
+    state.rows = row
+    state.keep = keep
+    state.record = record
+    state.left = left
+    state.last_delta = last_delta
     return reason
 
 
 @compiled
 def _uncommon(
-    state: int, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
+    state: Walk, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
 ) -> int:
     """Write the row of a record that is no whole offset commit; DONE, ODD, FULL or GROW."""
     reason = ODD
@@ -462,10 +459,10 @@ def _uncommon(
         _put_row(state, row, 0, op.UNKNOWN, 0, 0, 0)
         reason = DONE
     if reason == ODD:
-        put(state, memory.ODD_KEY, key)
-        put(state, memory.ODD_KEY_SIZE, key_end - key)
-        put(state, memory.ODD_VALUE, value)
-        put(state, memory.ODD_VALUE_SIZE, value_end - value)
+        state.odd_key = key
+        state.odd_key_size = key_end - key
+        state.odd_value = value
+        state.odd_value_size = value_end - value
     return reason
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kgroup.kernel import memory
 from kgroup.kernel.address import address
 from kgroup.kernel.compiled import load
 from kgroup.kernel.memory import PADDING
@@ -78,9 +77,9 @@ def find_batch(data: NDArray[np.uint8], end: int) -> int | None:
 def find_end(data: NDArray[np.uint8], end: int) -> tuple[int, int]:
     """Find where the last batch ends that claims to be whole; give how many records all claim."""
     start = address("data", data, np.uint8, end + PADDING)
-    counts = np.zeros(2, np.int64)
-    found = _call("find_end", start, start + end, MAX_BATCH_SIZE, counts.ctypes.data)
-    return found - start, int(counts[1])
+    records = np.zeros(1, np.int64)
+    found = _call("find_end", start, start + end, MAX_BATCH_SIZE, records.ctypes.data)
+    return found - start, int(records[0])
 
 
 def list_compressed(state: WalkState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -89,12 +88,12 @@ def list_compressed(state: WalkState) -> tuple[NDArray[np.int64], NDArray[np.int
     Gives where in the piece each begins and ends.
     """
     state.check("follow")
-    words = state.words.tolist()
-    found = np.empty((2, words[memory.PACKED]), np.int64)
+    words = state.words
+    found = np.empty((2, words["packed"]), np.int64)
     starts, ends = found
-    part = words[memory.END], words[memory.WHOLE_END], words[memory.LARGEST_BATCH]
+    part = words["end"], words["whole_end"], words["largest_batch"]
     count = _call("list_compressed", *part, starts.ctypes.data, ends.ctypes.data)
-    found -= words[memory.PIECE]
+    found -= words["piece"]
     return starts[:count], ends[:count]
 
 
@@ -121,7 +120,7 @@ def gather(
 def intern(table: StringTable, text: bytes) -> int | None:
     """Give the number of a string in a table; None if there is no room for a new one."""
     padded = _padded(text)
-    number = _call("intern", table.words.ctypes.data, padded.ctypes.data, len(text))
+    number = _call("intern", table.at, padded.ctypes.data, len(text))
     return number if number >= 0 else None
 
 
@@ -129,7 +128,7 @@ def intern_all(old: StringTable, new: StringTable) -> None:
     """Put all strings of a table into an empty one, no smaller; they keep their numbers."""
     if new.count or new.slots < old.slots or new.capacity < old.capacity:
         raise ValueError("new: expected an empty table that is no smaller, found another.")
-    _call("intern_all", old.words.ctypes.data, new.words.ctypes.data)
+    _call("intern_all", old.at, new.at)
 
 
 def hash_key(key: bytes, seed: int) -> int:
@@ -247,7 +246,7 @@ def write_rows(state: RowState, out: NDArray[np.uint8]) -> tuple[int, int]:
         How many bytes were written, and how many the first row needs that did not fit, or 0.
     """
     start = address("out", out, np.uint8, PADDING)
-    state.words[memory.LINE_OUT] = start
-    state.words[memory.LINE_ROOM] = start + len(out) - PADDING
-    needed = _call("write_rows", state.words.ctypes.data)
-    return int(state.words[memory.LINE_OUT]) - start, needed
+    state.words["out"] = start
+    state.words["room"] = start + len(out) - PADDING
+    needed = _call("write_rows", state.at)
+    return int(state.words["out"]) - start, needed

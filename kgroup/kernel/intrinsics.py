@@ -17,9 +17,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import from_dtype, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from kgroup.kernel.memory import layout
 
 _INT8, _INT16, _INT32, _INT64, _INT128 = (ir.IntType(bits) for bits in (8, 16, 32, 64, 128))
 _Builder = Any
@@ -44,6 +46,19 @@ def _intrinsic(build: Callable[..., Any], result: Any = types.int64) -> Any:
         return result(*[types.int64] * len(arguments)), generate
 
     typed.__signature__ = signature(build)  # type: ignore[attr-defined]  # numba asks how many there are
+    return intrinsic(typed)
+
+
+def record_at(kind: Any) -> Any:
+    """An intrinsic that takes an address for that of a record of a layout of `memory`."""
+    record = from_dtype(layout(kind))
+
+    def typed(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(record))
+
+        return record(types.int64), generate
+
     return intrinsic(typed)
 
 

@@ -6,8 +6,9 @@ the end of what it may write. A negative position tells why nothing could be wri
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kgroup.kernel import instruction as op
-from kgroup.kernel import memory
 from kgroup.kernel.intrinsics import (
     BLOCK,
     compiled,
@@ -21,12 +22,15 @@ from kgroup.kernel.intrinsics import (
     load_uint8,
     load_word,
     odd_bytes,
-    put,
+    record_at,
     store_uint8,
     store_word,
     tail,
     trailing_zeros,
 )
+from kgroup.kernel.memory import MOST_TOPICS, STACK_SIZE, Machine
+
+machine_at: Callable[[int], Machine] = record_at(Machine)
 
 GIVE_UP = -1
 """The bytes are out of the ordinary: the reference decoder must take them."""
@@ -299,15 +303,15 @@ _EMPTY_ARRAY = int.from_bytes(b"[]", "little")
 
 
 @compiled
-def _is_note(block: int, note: int, words: tuple[int, int, int, int]) -> bool:
+def _is_note(block: Machine, note: int, words: tuple[int, int, int, int]) -> bool:
     """Whether a string that was noted is the one of this size that these words hold."""
-    start = get(block, memory.BLOCK_NOTES + 2 * note)
-    size = get(block, memory.BLOCK_NOTES + 2 * note + 1)
+    start = block.note_start[note]
+    size = block.note_size[note]
     return size == words[0] and _is_text(start, size, words[1], words[2], words[3])
 
 
 @inlined
-def _member_part(block: int, part: int) -> int:
+def _member_part(block: Machine, part: int) -> int:
     """The part that a member's bytes are, by the group's protocol type; -1: an unknown one."""
     if part >= op.CONNECT or _is_note(block, op.KIND, _CONSUMER):
         return part
@@ -315,7 +319,7 @@ def _member_part(block: int, part: int) -> int:
 
 
 @inlined
-def _user_data_part(block: int, part: int) -> int:
+def _user_data_part(block: Machine, part: int) -> int:
     """The part that user data is, by the group's protocol; -1: an unknown one."""
     if _is_note(block, op.PROTOCOL, _STREAM):
         return op.STREAMS + part
@@ -325,7 +329,7 @@ def _user_data_part(block: int, part: int) -> int:
 
 
 @inlined
-def _part_program(block: int, part: int, at: int, size: int) -> tuple[int, int]:
+def _part_program(block: Machine, part: int, at: int, size: int) -> tuple[int, int]:
     """A part's program, and where it begins to read, which is `GIVE_UP` if there is none.
 
     The program is -1 where the part is shown as bytes.
@@ -341,19 +345,19 @@ def _part_program(block: int, part: int, at: int, size: int) -> tuple[int, int]:
         version = load_int32(at)
     if start > at + size or version < 0 or version >= op.VERSIONS:
         return -1, GIVE_UP
-    called = get(get(block, memory.BLOCK_PARTS), part * op.VERSIONS + version)
+    called = get(block.parts, part * op.VERSIONS + version)
     return called, start if called >= 0 else GIVE_UP
 
 
 @compiled
-def _write_raw(at: int, size: int, out: int, room: int, block: int, is_wrapped: bool) -> int:
+def _write_raw(at: int, size: int, out: int, room: int, block: Machine, is_wrapped: bool) -> int:
     """Bytes as base64, or as an object that has them."""
     if out + _SLACK > room:
         return NO_ROOM
     if is_wrapped:
         store_word(out, _RAW)
         out += 7
-    out = _write_base64(at, size, out, room, get(block, memory.BLOCK_STANDARD), True)
+    out = _write_base64(at, size, out, room, block.standard, True)
     if is_wrapped and out >= 0:
         store_uint8(out, 0x7D)
         out += 1
@@ -371,18 +375,18 @@ def _is_ascii(at: int, size: int) -> bool:
 
 
 @compiled
-def _note_topics(block: int, at: int, limit: int) -> int:
+def _note_topics(block: Machine, at: int, limit: int) -> int:
     """Note where the topics of an assignment of Kafka Streams stand; give the end.
 
     Kafka numbers them from 0 on, and writes them in any order.
     """
     count, at = _length(at, limit, True, 0)
-    if at < 0 or count < 0 or count > memory.BLOCK_MOST_TOPICS:
+    if at < 0 or count < 0 or count > MOST_TOPICS:
         return GIVE_UP
-    topics = block + 8 * memory.BLOCK_TOPICS
+    topics = block.topics
     for number in range(count):
-        put(topics, number, 0)
-    put(block, memory.BLOCK_TOPIC_COUNT, count)
+        topics[number] = 0
+    block.topic_count = count
     for _ in range(count):
         number = load_int32(at)
         start = at + 4
@@ -391,17 +395,17 @@ def _note_topics(block: int, at: int, limit: int) -> int:
         size, at = _length(start, limit, False, 0)
         if at < 0 or size < 0 or not _is_ascii(at, size):
             return GIVE_UP
-        put(topics, number, start)
+        topics[number] = start
         at += size
     return at
 
 
 @inlined
-def _topic(block: int, number: int) -> int:
+def _topic(block: Machine, number: int) -> int:
     """Where the length of a topic stands; 0 if none has the number."""
-    if number < 0 or number >= get(block, memory.BLOCK_TOPIC_COUNT):
+    if number < 0 or number >= block.topic_count:
         return 0
-    return get(block, memory.BLOCK_TOPICS + number)
+    return block.topics[number]
 
 
 @inlined
@@ -416,7 +420,7 @@ def _string(
     limit: int,
     out: int,
     room: int,
-    block: int,
+    block: Machine,
     is_compact: int,
     is_nullable: int,
     note: int,
@@ -426,8 +430,8 @@ def _string(
     if at < 0 or size > _MAX_STRING or (size < 0 and is_nullable == 0):
         return at, GIVE_UP
     if note >= 0:
-        put(block, memory.BLOCK_NOTES + 2 * note, at)
-        put(block, memory.BLOCK_NOTES + 2 * note + 1, size)
+        block.note_start[note] = at
+        block.note_size[note] = size
     if size < 0:
         return at, _null(out)
     return at + size, write_string(at, size, out, room)
@@ -454,13 +458,13 @@ def _integer(at: int, limit: int, out: int, size: int, is_unsigned: int) -> tupl
 
 @compiled
 def _uncommon(
-    operation: int, a: int, b: int, at: int, limit: int, out: int, room: int, block: int
+    operation: int, a: int, b: int, at: int, limit: int, out: int, room: int, block: Machine
 ) -> tuple[int, int]:
     """Write a value of the kinds that few fields have."""
     if operation == op.UUID:
         if at + 16 > limit:
             return at, GIVE_UP
-        return at + 16, _write_base64(at, 16, out, room, get(block, memory.BLOCK_URL), False)
+        return at + 16, _write_base64(at, 16, out, room, block.url, False)
     if operation == op.BYTES:
         size, at = _length(at, limit, True, a)
         if at < 0 or (size < 0 and b == 0):
@@ -471,7 +475,7 @@ def _uncommon(
     if operation == op.TRAILING:
         if at >= limit:
             return at, out
-        copy_block(out, get(block, memory.BLOCK_TEXTS) + a)
+        copy_block(out, block.texts + a)
         return limit, _write_raw(at, limit - at, out + b, room, block, False)
     if operation == op.ASCII:
         size, at = _length(at, limit, a == 1, 0)
@@ -491,11 +495,11 @@ def _uncommon(
 
 @inlined
 def _array(
-    at: int, limit: int, out: int, block: int, depth: int, is_compact: int, is_nullable: int
+    at: int, limit: int, out: int, block: Machine, depth: int, is_compact: int, is_nullable: int
 ) -> tuple[int, int, int]:
     """Begin an array: where both sides go on, and the depth, which is as before if it is empty."""
     size, at = _length(at, limit, True, is_compact)
-    if at < 0 or (size < 0 and is_nullable == 0) or depth + 4 > memory.BLOCK_STACK_SIZE:
+    if at < 0 or (size < 0 and is_nullable == 0) or depth + 4 > STACK_SIZE:
         return at, GIVE_UP, depth
     if size < 0:
         return at, _null(out), depth
@@ -503,53 +507,53 @@ def _array(
         store_word(out, _EMPTY_ARRAY)
         return at, out + 2, depth
     store_uint8(out, 0x5B)
-    put(block, memory.BLOCK_STACK + depth, size)
+    block.stack[depth] = size
     return at, out + 1, depth + 1
 
 
 @compiled
 def _tags(
-    operation: int, a: int, b: int, c: int, ip: int, at: int, limit: int, block: int, depth: int
+    operation: int, a: int, b: int, c: int, ip: int, at: int, limit: int, block: Machine, depth: int
 ) -> tuple[int, int, int]:
     """Go through tagged fields: where to go on in program and bytes, and the depth.
 
     On the stack are the number of fields that are left, that of the last one, and its end.
     """
-    stack = block + 8 * memory.BLOCK_STACK
+    stack = block.stack
     if operation == op.TAGS:
         size, at = _length(at, limit, False, 1)
-        if at < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
+        if at < 0 or depth + 4 > STACK_SIZE:
             return ip, GIVE_UP, depth
-        put(stack, depth, size + 1)
-        put(stack, depth + 1, -2)
-        put(stack, depth + 2, at)
+        stack[depth] = size + 1
+        stack[depth + 1] = -2
+        stack[depth + 2] = at
         return ip, at, depth + 3
     if operation == op.IF_TAG:
-        return c if get(stack, depth - 2) == a - 1 else ip, at, depth
-    end = get(stack, depth - 1)
+        return c if stack[depth - 2] == a - 1 else ip, at, depth
+    end = stack[depth - 1]
     if operation == op.NOT:
-        is_default = end - at == b and equal(at, get(block, memory.BLOCK_TEXTS) + a, b)
+        is_default = end - at == b and equal(at, block.texts + a, b)
         return ip, GIVE_UP if is_default else at, depth
-    left = get(stack, depth - 3)
+    left = stack[depth - 3]
     if at != end:
         return ip, GIVE_UP, depth
     if left == 0:
         return a, at, depth - 3
     tag, at = _length(at, limit, False, 1)
-    if at < 0 or tag <= get(stack, depth - 2):
+    if at < 0 or tag <= stack[depth - 2]:
         return ip, GIVE_UP, depth
     size, at = _length(at, limit, False, 1)
     if at < 0:
         return ip, GIVE_UP, depth
-    put(stack, depth - 3, left - 1)
-    put(stack, depth - 2, tag)
-    put(stack, depth - 1, at + size + 1)
+    stack[depth - 3] = left - 1
+    stack[depth - 2] = tag
+    stack[depth - 1] = at + size + 1
     return ip, at, depth
 
 
 @compiled
 def _open_part(
-    operation: int, part: int, at: int, size: int, out: int, room: int, block: int
+    operation: int, part: int, at: int, size: int, out: int, room: int, block: Machine
 ) -> tuple[int, int, int]:
     """Begin bytes of a member: their program, -1 if there is none; where it reads; where to write.
 
@@ -578,20 +582,20 @@ def _rest(
     limit: int,
     out: int,
     room: int,
-    block: int,
+    block: Machine,
     depth: int,
 ) -> tuple[int, int, int, int, int]:
     """Do what `run` does seldom; give where it goes on, by its own names."""
     if operation == op.MEMBER or operation == op.USER_DATA:
         size, at = _length(at, limit, True, a)
-        if at < 0 or depth + 4 > memory.BLOCK_STACK_SIZE:
+        if at < 0 or depth + 4 > STACK_SIZE:
             return ip, at, limit, GIVE_UP, depth
         end = at + size
         called, at, out = _open_part(operation, b, at, size, out, room, block)
         if called < 0:
             return ip, at, limit, out, depth
-        put(block, memory.BLOCK_STACK + depth, ip)
-        put(block, memory.BLOCK_STACK + depth + 1, limit)
+        block.stack[depth] = ip
+        block.stack[depth + 1] = limit
         return called, at, end, out, depth + 2
     if operation == op.MAYBE:
         value = load_uint8(at)
@@ -616,15 +620,15 @@ def _fixed(out: int, text: int, size: int) -> int:
 
 
 @compiled
-def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
+def run(ip: int, at: int, limit: int, out: int, room: int, block: Machine) -> int:
     """Run a program on the bytes from `at` to `limit`, which it must use up.
 
     `ip` is the program's first instruction; `block` the machine's block. The text is written from
     `out` on, and what is noted into the block. Gives the end of the text, `GIVE_UP` or `NO_ROOM`.
     """
-    code = get(block, memory.BLOCK_CODE)
-    texts = get(block, memory.BLOCK_TEXTS)
-    stack = block + 8 * memory.BLOCK_STACK
+    code = block.code
+    texts = block.texts
+    stack = block.stack
     depth = 0
     while out >= 0:
         instruction = code + 8 * op.WORDS * ip
@@ -652,8 +656,8 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
             at, out, depth = _array(at, limit, out, block, depth, a, b)
             ip = c if depth == before else ip
         elif operation == op.NEXT:
-            left = get(stack, depth - 1) - 1
-            put(stack, depth - 1, left)
+            left = stack[depth - 1] - 1
+            stack[depth - 1] = left
             store_uint8(out, 0x2C if left > 0 else 0x5D)
             out += 1
             ip = a if left > 0 else ip
@@ -665,8 +669,8 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: int) -> int:
             if at != limit or depth == 0:
                 return out if at == limit else GIVE_UP
             depth -= 2
-            ip = get(stack, depth)
-            limit = get(stack, depth + 1)
+            ip = stack[depth]
+            limit = stack[depth + 1]
         elif operation == op.JUMP or (operation == op.IF_LEFT and at == limit):
             ip = a
         elif operation != op.IF_LEFT:

@@ -20,6 +20,7 @@ from kgroup.kernel.log import (
     read_record,
     record_time,
     records_in,
+    walk_at,
 )
 from kgroup.kernel.memory import BAD, CONTROL, DONE, FOREVER, READ
 
@@ -32,21 +33,21 @@ def hash_key(at: int, size: int, seed: int) -> int:
 
 
 @compiled
-def list_keys(state: int) -> int:
+def list_keys(address: int) -> int:
     """List hash and locator of each record with a key in a chunk; give why it stopped.
 
-    The hashes are in the first column of rows and the locators in the second; that of a tombstone
-    is inverted (``~locator``). Markers, and records behind THROUGH_OFFSET and THROUGH_MS, do not
-    count.
+    The locator of a tombstone is inverted (``~locator``). Markers, and records behind
+    `through_offset` and `through_ms`, do not count. `address` is that of a `Walk`.
     """
-    hashes = get(state, memory.ROW_COLUMNS)
-    locators = get(state, memory.ROW_COLUMNS + 1)
-    seed = get(state, memory.SEED)
-    through_offset = get(state, memory.THROUGH_OFFSET)
-    through_ms = get(state, memory.THROUGH_MS)
+    state = walk_at(address)
+    hashes = state.hashes
+    locators = state.locators
+    seed = state.seed
+    through_offset = state.through_offset
+    through_ms = state.through_ms
     while True:
-        batch = get(state, memory.POSITION)
-        if batch >= get(state, memory.END):
+        batch = state.position
+        if batch >= state.end:
             reason = next_piece(state)
             if reason != READ:
                 return reason
@@ -54,15 +55,15 @@ def list_keys(state: int) -> int:
         reason = open_batch(state)
         if reason != DONE:
             return reason
-        limit = get(state, memory.LIMIT)
-        record = get(state, memory.RECORD)
-        row = get(state, memory.ROWS)
+        limit = state.limit
+        record = state.record
+        row = state.rows
         magic = load_uint8(batch + 16)
         base = load_int64(batch)
         time, is_append_time = record_time(batch)
         is_control = magic == 2 and load_int16(batch + 21) & CONTROL != 0
-        locator = (batch + get(state, memory.FILE_BASE)) << memory.LOCATOR_SHIFT
-        keyless = get(state, memory.KEYLESS)
+        locator = (batch + state.file_base) << memory.LOCATOR_SHIFT
+        keyless = state.keyless
         delta = -1
         for _ in range(records_in(batch)):
             end, key, key_end, value, value_end, delta, timestamp = read_record(
@@ -85,11 +86,11 @@ def list_keys(state: int) -> int:
                 keyless += 1
             locator += 1
             record = end
-        put(state, memory.ROWS, row)
+        state.rows = row
         reason = close_batch(state, record, reason)
         if reason != DONE:
             return reason
-        put(state, memory.KEYLESS, keyless)
+        state.keyless = keyless
 
 
 @compiled

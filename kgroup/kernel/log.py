@@ -5,7 +5,8 @@ Importing this module imports numba. Positions are addresses.
 
 from __future__ import annotations
 
-from kgroup.kernel import memory
+from collections.abc import Callable
+
 from kgroup.kernel.intrinsics import (
     LINE,
     compiled,
@@ -22,6 +23,7 @@ from kgroup.kernel.intrinsics import (
     prefetch,
     put,
     read_at,
+    record_at,
     store_native16,
     store_native32,
 )
@@ -35,9 +37,12 @@ from kgroup.kernel.memory import (
     LOG_APPEND_TIME,
     READ,
     UNPACK,
+    Walk,
 )
 from kgroup.protocol.batch.batch import LOG_OVERHEAD, MOST_RECORDS, MOST_TIMES
 from kgroup.protocol.batch.batch_v2 import HEADER_SIZE
+
+walk_at: Callable[[int], Walk] = record_at(Walk)
 
 _LARGEST_BASE = 1 << 62
 _SMALLEST_RECORD = 7
@@ -92,96 +97,104 @@ def has_right_crc(at: int, size: int) -> bool:
 
 
 @compiled
-def find_end(at: int, end: int, largest: int, counts: int) -> int:
+def _whole_batches(at: int, end: int, largest: int) -> tuple[int, int, int]:
     """Where the last batch ends that claims to be whole; checksums are not looked at.
 
-    The two words at `counts` become how many of the batches have compressed records, and how many
-    records all of them claim to have.
+    Also how many of the batches have compressed records, and how many records all of them claim to
+    have.
     """
     packed = 0
     records = 0
     while True:
         size = claimed_size(at, end, largest)
         if size <= 0:
-            put(counts, 0, packed)
-            put(counts, 1, records)
-            return at
+            return at, packed, records
         packed += has_compressed_records(at)
         records += records_in(at)
         at += size
 
 
 @compiled
-def next_piece(state: int) -> int:
+def find_end(at: int, end: int, largest: int, records: int) -> int:
+    """Where the last whole batch ends; `records` becomes how many records all claim to have."""
+    end, _, count = _whole_batches(at, end, largest)
+    put(records, 0, count)
+    return end
+
+
+@compiled
+def next_piece(state: Walk) -> int:
     """Read on behind the batches at END; READ, or what is to be done instead.
 
     The piece ends with the last batch that claims to be whole; what was read of the next one stays.
     """
-    unpacked = get(state, memory.UNPACKED)
-    if unpacked != 0 and unpacked != get(state, memory.UNPACKED_END):
+    unpacked = state.unpacked
+    if unpacked != 0 and unpacked != state.unpacked_end:
         return BAD
-    put(state, memory.UNPACKED, 0)
-    if get(state, memory.END) < get(state, memory.WHOLE_END):
+    state.unpacked = 0
+    if state.end < state.whole_end:
         return UNPACK
-    piece = get(state, memory.PIECE)
-    at = get(state, memory.POSITION)
-    position = at + get(state, memory.FILE_BASE)
-    used = get(state, memory.READ_END) - at
+    piece = state.piece
+    at = state.position
+    position = at + state.file_base
+    used = state.read_end - at
     move(piece, at, used)
-    left = get(state, memory.CHUNK_END) - position
-    size = min(max(get(state, memory.READ_SIZE), get(state, memory.NEEDED_SIZE)), left)
+    left = state.chunk_end - position
+    size = min(max(state.read_size, state.needed_size), left)
     while used < size:
-        got = read_at(get(state, memory.FILE), piece + used, size - used, position + used)
+        got = read_at(state.file, piece + used, size - used, position + used)
         if got <= 0:
             break
         used += got
-    largest = get(state, memory.LARGEST_BATCH)
-    end = find_end(piece, piece + used, largest, state + 8 * memory.PACKED)
-    put(state, memory.POSITION, piece)
-    put(state, memory.FILE_BASE, position - piece)
-    put(state, memory.READ_END, piece + used)
-    put(state, memory.WHOLE_END, end)
-    put(state, memory.END, end)
-    put(state, memory.NEEDED_SIZE, 0)
+    largest = state.largest_batch
+    end, state.packed, _ = _whole_batches(piece, piece + used, largest)
+    state.position = piece
+    state.file_base = position - piece
+    state.read_end = piece + used
+    state.whole_end = end
+    state.end = end
+    state.needed_size = 0
     if end == piece:
         needed = load_int32(piece + 8) + LOG_OVERHEAD
         if used < size or needed <= used or needed > min(largest, left):
             return DONE
-        put(state, memory.NEEDED_SIZE, needed)
+        state.needed_size = needed
         return LARGE
-    if get(state, memory.PACKED) > 0 and get(state, memory.IS_UNPACKED) != 0:
-        put(state, memory.END, piece)
+    if state.packed > 0 and state.is_unpacked != 0:
+        state.end = piece
         return UNPACK
     return READ
 
 
 @compiled
-def follow(state: int) -> int:
-    """Follow the lengths of the batches; give why they cannot be followed any more."""
+def follow(address: int) -> int:
+    """Follow the lengths of the batches of a `Walk`; give why they cannot be followed any more."""
+    state = walk_at(address)
     while True:
-        put(state, memory.POSITION, get(state, memory.END))
+        state.position = state.end
         reason = next_piece(state)
         if reason != READ:
             return reason
 
 
 @compiled
-def scan(state: int) -> int:
+def scan(address: int) -> int:
     """Count the batches of a chunk but for control batches; give why it stopped.
 
-    At the address in the first column of rows are two words, batches and bytes, for each number
+    `address` is that of a `Walk`. Its `counts` are two words, batches and bytes, for each number
     ``8 * magic + codec``.
     """
-    counts = get(state, memory.ROW_COLUMNS)
+    state = walk_at(address)
+    counts = state.counts
     while True:
-        at = get(state, memory.POSITION)
-        end = get(state, memory.END)
+        at = state.position
+        end = state.end
         if at >= end:
             reason = next_piece(state)
             if reason != READ:
                 return reason
             continue
-        size = claimed_size(at, end, get(state, memory.LARGEST_BATCH))
+        size = claimed_size(at, end, state.largest_batch)
         if size <= 0 or not has_right_crc(at, size):
             return BAD
         base = load_int64(at)
@@ -194,7 +207,7 @@ def scan(state: int) -> int:
         kind = 8 * magic + (attributes & COMPRESSED)
         put(counts, 2 * kind, get(counts, 2 * kind) + 1)
         put(counts, 2 * kind + 1, get(counts, 2 * kind + 1) + size)
-        put(state, memory.POSITION, at + size)
+        state.position = at + size
 
 
 @inlined
@@ -307,18 +320,21 @@ def record_time(at: int) -> tuple[int, bool]:
 
 
 @inlined
-def _save(state: int) -> None:
+def _save(state: Walk) -> None:
     """Take note of how much is used, for `close_batch`."""
-    for index in range(memory.ROWS, memory.USED_END):
-        put(state, memory.SAVED - memory.ROWS + index, get(state, index))
-    put(state, memory.SAVED_KEEP, get(state, memory.KEEP))
+    state.saved_rows = state.rows
+    state.saved_batches = state.batches
+    state.saved_others = state.others
+    state.saved_key_json_used = state.key_json_used
+    state.saved_value_json_used = state.value_json_used
+    state.saved_keep = state.keep
 
 
 @compiled
-def open_batch(state: int) -> int:
+def open_batch(state: Walk) -> int:
     """Check the batch at POSITION and take note of what its records have in common."""
-    at = get(state, memory.POSITION)
-    size = claimed_size(at, get(state, memory.END), get(state, memory.LARGEST_BATCH))
+    at = state.position
+    size = claimed_size(at, state.end, state.largest_batch)
     if size > 0:
         # the batches to come, from where the one after this one is likely to end
         for ahead in range(_PREFETCHED, 2 * _PREFETCHED, LINE):
@@ -339,8 +355,8 @@ def open_batch(state: int) -> int:
         if attributes & COMPRESSED > _NEWEST_CODEC:
             return BAD
         if attributes & COMPRESSED and count > 0:
-            record = get(state, memory.UNPACKED)
-            limit = get(state, memory.UNPACKED_END)
+            record = state.unpacked
+            limit = state.unpacked_end
             if record == 0:
                 return BAD
         if time < -_LARGEST_BASE or time > _LARGEST_BASE:
@@ -357,48 +373,51 @@ def open_batch(state: int) -> int:
             return BAD
     if base < 0 or base > _LARGEST_BASE:
         return BAD
-    row = get(state, memory.ROWS)
-    batch = get(state, memory.BATCHES)
-    if row + count > get(state, memory.ROW_CAPACITY):
+    row = state.rows
+    batch = state.batches
+    if row + count > state.row_capacity:
         return FULL
     _save(state)
     if count > 0:
-        columns = state + 8 * memory.BATCH_COLUMNS
-        put(get(columns, 0), batch, row)
-        store_native32(get(columns, 1) + 4 * batch, (attributes & 0xFF) | magic << 8)
-        store_native32(get(columns, 2) + 4 * batch, leader_epoch)
-        put(get(columns, 3), batch, producer_id)
-        store_native16(get(columns, 4) + 2 * batch, producer_epoch)
-        put(get(columns, 5), batch, base)
-        put(state, memory.BATCHES, batch + 1)
-    put(state, memory.RECORD, record)
-    put(state, memory.LIMIT, limit)
-    put(state, memory.LEFT, count)
-    put(state, memory.LAST_DELTA, -1)
+        columns = state.batch_columns
+        put(columns.row, batch, row)
+        store_native32(columns.attributes + 4 * batch, (attributes & 0xFF) | magic << 8)
+        store_native32(columns.leader_epoch + 4 * batch, leader_epoch)
+        put(columns.producer_id, batch, producer_id)
+        store_native16(columns.producer_epoch + 2 * batch, producer_epoch)
+        put(columns.base_offset, batch, base)
+        state.batches = batch + 1
+    state.record = record
+    state.limit = limit
+    state.left = count
+    state.last_delta = -1
     return DONE
 
 
 @compiled
-def close_batch(state: int, record: int, reason: int) -> int:
+def close_batch(state: Walk, record: int, reason: int) -> int:
     """Go on behind the open batch if its records ended right, else forget them; give the reason."""
-    at = get(state, memory.POSITION)
+    at = state.position
     size = load_int32(at + 8) + LOG_OVERHEAD
     is_unpacked = has_compressed_records(at)
-    if reason == DONE and not is_unpacked and record != get(state, memory.LIMIT):
+    if reason == DONE and not is_unpacked and record != state.limit:
         reason = BAD
-    if reason == DONE and is_unpacked and record - get(state, memory.UNPACKED) > MOST_TIMES * size:
+    if reason == DONE and is_unpacked and record - state.unpacked > MOST_TIMES * size:
         reason = BAD
-    put(state, memory.RECORD, 0)
+    state.record = 0
     if reason == DONE:
         if is_unpacked:
-            put(state, memory.UNPACKED, record)
-        if get(state, memory.ROWS) == get(state, memory.SAVED):
-            put(state, memory.BATCHES, get(state, memory.SAVED + memory.BATCHES - memory.ROWS))
-        put(state, memory.POSITION, at + size)
+            state.unpacked = record
+        if state.rows == state.saved_rows:
+            state.batches = state.saved_batches
+        state.position = at + size
     else:
-        for index in range(memory.ROWS, memory.USED_END):
-            put(state, index, get(state, memory.SAVED - memory.ROWS + index))
-        put(state, memory.KEEP, get(state, memory.SAVED_KEEP))
+        state.rows = state.saved_rows
+        state.batches = state.saved_batches
+        state.others = state.saved_others
+        state.key_json_used = state.saved_key_json_used
+        state.value_json_used = state.saved_value_json_used
+        state.keep = state.saved_keep
     return reason
 
 

@@ -1,78 +1,21 @@
 """What Python and compiled code must agree on: the layout of the memory that they share.
 
-Compiled code knows memory by address only. Three blocks of words (int64) tell it the addresses of
-all else: the state of a walk over a log, a table of `byte_table`, and the machine of
-`json_text`.
+Each class here is a layout: its annotations name the fields in order, and `layout` makes them a
+structured dtype. Compiled code reads and writes the fields by name, as Python does. A field that is
+an address says of what; the memory there belongs to Python, which keeps it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+
+if TYPE_CHECKING:
+    import numpy as np
 
 PADDING = 64
 """Bytes behind the end of a buffer that may be read, and overwritten in one that is written."""
 
-# The state of a walk over a chunk of a log, of which a piece is in memory: where it stands
-POSITION = 0  # of the next batch, or of the open one
-END = 1  # of the piece's whole batches, or of those that are unpacked
-RECORD = 2  # the next record of the open batch; 0: none is open
-LEFT = 3  # how many records it still has
-LIMIT = 4  # their end
-LAST_DELTA = 5  # offset delta of the record before
-UNPACKED = 6  # where the records of the next compressed batch stand
-UNPACKED_END = 7
-LARGEST_BATCH = 8
-# which records are wanted: the address of the first of their locators that is still to come, and
-# the end of these; 0: all are
-KEEP = 9
-KEEP_END = 10
-FILE_BASE = 11  # what is added to an address to make it a position in the file
-# the piece
-FILE = 12  # its descriptor
-CHUNK_END = 13  # position in the file
-PIECE = 14  # the memory for it
-READ_SIZE = 15  # bytes that are read at once
-NEEDED_SIZE = 16  # bytes that the next batch claims to need, if they are more
-WHOLE_END = 17  # of the batches in it that claim to be whole
-READ_END = 18  # of what was read
-PACKED = 19  # how many of the batches are compressed ones of message format v2
-RECORDS = 20  # how many records the batches claim to have
-IS_UNPACKED = 21  # whether compressed batches are to be unpacked
-# how much is used of what it fills
-ROWS = 22
-BATCHES = 23
-OTHERS = 24
-TEXTS = 25  # bytes of key_json and value_json
-USED_END = 27
-SAVED = 27  # ROWS to USED_END, and KEEP, as they were before the open batch
-SAVED_KEEP = 32
-# how much there is
-ROW_CAPACITY = 33
-OTHER_CAPACITY = 34
-TEXT_CAPACITIES = 35
-# why it stopped
-GROWING = 37  # the dictionary that is full
-ODD_KEY = 38  # the odd record
-ODD_KEY_SIZE = 39
-ODD_VALUE = 40
-ODD_VALUE_SIZE = 41
-# addresses: of columns, texts, the tables of groups, topics, metadata and topic ids, the machine
-ROW_COLUMNS = 42
-BATCH_COLUMNS = 58
-OTHER_COLUMNS = 64
-TEXT_COLUMNS = 68
-TABLES = 70
-MACHINE = 74
-# what `list_keys` needs besides
-SEED = 75
-THROUGH_OFFSET = 76
-THROUGH_MS = 77
-# what it counts: records without a key
-KEYLESS = 78
-# by table, what the record before had, which this one often has too: a string's address, its size
-# (-1: unknown) and its number
-LAST = 79
-STATE_SIZE = LAST + 3 * 4
 
 FOREVER = (1 << 63) - 1
 """No limit for THROUGH_OFFSET and THROUGH_MS."""
@@ -83,57 +26,163 @@ LOCATOR_SHIFT = 25
 Compressed records of one batch are at most `MAX_UNCOMPRESSED` bytes: fewer than 2^25 records.
 """
 
-# A table: slots are 31 bits of the hash, then the number of the string + 1; 0 is free
-TABLE_SLOTS = 0
-TABLE_MASK = 1
-TABLE_ENDS = 2  # int32: where each string ends in the text; the first is 0
-TABLE_ENDS_CAPACITY = 3
-TABLE_TEXT = 4
-TABLE_TEXT_CAPACITY = 5
-TABLE_COUNT = 6
-TABLE_USED = 7  # bytes of the text
-TABLE_IS_ODD = 8  # a string is no UTF-8
-TABLE_SIZE = 9
 
-# The words of a machine's block
-BLOCK_CODE = 0
-BLOCK_TEXTS = 1
-BLOCK_KEYS = 2
-BLOCK_VALUES = 3
-BLOCK_PARTS = 4
-BLOCK_STANDARD = 5  # the alphabets of base64
-BLOCK_URL = 6
-BLOCK_NOTES = 7  # start and size (-1: null) of the strings that decide about others
-BLOCK_STACK = 13
-BLOCK_STACK_SIZE = 64
-# topics of Kafka Streams: how many, and by number where the length of each stands
-BLOCK_TOPIC_COUNT = BLOCK_STACK + BLOCK_STACK_SIZE
-BLOCK_TOPICS = BLOCK_TOPIC_COUNT + 1
-BLOCK_MOST_TOPICS = 1024
-BLOCK_SIZE = BLOCK_TOPICS + BLOCK_MOST_TOPICS
+class Walk:
+    """The state of a walk over a chunk of a log, of which a piece is in memory."""
 
-# The state of writing rows as text: the next row, how many there are, the kind of each (a byte), a
-# word for each kind: where its template is; and where to write, up to where
-LINE_ROW = 0
-LINE_ROWS = 1
-LINE_KINDS = 2
-LINE_TEMPLATES = 3
-LINE_OUT = 4
-LINE_ROOM = 5
-LINE_STATE_SIZE = 6
+    # where it stands
+    position: int  # address of the next batch, or of the open one
+    end: int  # of the piece's whole batches, or of those that are unpacked
+    record: int  # address of the next record of the open batch; 0: none is open
+    left: int  # how many records it still has
+    limit: int  # where they end
+    last_delta: int  # offset delta of the record before
+    unpacked: int  # address of the records of the next compressed batch
+    unpacked_end: int
+    largest_batch: int  # bytes
+    # which records are wanted: the address of the next of their locators, and where these end
+    keep: int  # 0: all are wanted
+    keep_end: int
+    file_base: int  # what is added to an address to make it a position in the file
+    # the piece
+    file: int  # descriptor
+    chunk_end: int  # position in the file
+    piece: int  # its address
+    read_size: int  # bytes that are read at once
+    needed_size: int  # bytes that the next batch claims to need, if they are more
+    whole_end: int  # of the batches in it that claim to be whole
+    read_end: int  # of what was read
+    packed: int  # how many of the batches are compressed ones of message format v2
+    is_unpacked: int  # whether compressed batches are to be unpacked
+    # how much of the columns and texts is used
+    rows: int
+    batches: int
+    others: int
+    key_json_used: int  # bytes
+    value_json_used: int
+    # the same, and `keep`, as they were before the open batch
+    saved_rows: int
+    saved_batches: int
+    saved_others: int
+    saved_key_json_used: int
+    saved_value_json_used: int
+    saved_keep: int
+    # how much there is
+    row_capacity: int  # of batches, too
+    other_capacity: int
+    key_json_capacity: int
+    value_json_capacity: int
+    # why it stopped
+    growing: int  # number of the table that is full
+    odd_key: int  # address of the odd record's key; 0: null
+    odd_key_size: int
+    odd_value: int
+    odd_value_size: int
+    # addresses of what `decode` fills
+    row_columns: Rows
+    batch_columns: Batches  # `list_keys` fills them, too
+    other_columns: Others
+    key_json: int
+    value_json: int
+    tables: Annotated[list[int], 4]  # of groups, topics, metadata and topic ids: `Table`
+    machine: int  # `Machine`
+    # by table, what the record before had, which this one often has too
+    last_text: Annotated[list[int], 4]
+    last_size: Annotated[list[int], 4]  # -1: unknown
+    last_number: Annotated[list[int], 4]
+    # what `scan` fills: pairs of batches and bytes for each kind
+    counts: int
+    # what `list_keys` fills and counts, and what it needs for that
+    hashes: int
+    locators: int
+    keyless: int  # records without a key
+    seed: int
+    through_offset: int
+    through_ms: int
 
-# A piece of a template
-PIECE_KIND = 0
-PIECE_DATA = 1  # address of the literal, or of the column's numbers or codes
-PIECE_SIZE = 2  # bytes of the literal, or of one number or code; 0: texts without codes
-PIECE_BITMAP = 3  # 0: no row is null
-PIECE_FIRST = 4  # bit of the first row
-PIECE_ENDS = 5  # of texts: int32, where each begins, and the end of the last
-PIECE_TEXT = 6
-PIECE_NULL = 7  # what stands for null, up to 8 bytes as a word
-PIECE_NULL_SIZE = 8
-PIECE_WORDS = 9
 
+class Table:
+    """A table of `byte_table`: distinct strings, numbered in the order in which they came."""
+
+    slots: int  # address: 31 bits of the hash, then the number of the string + 1; 0 is free
+    mask: int  # the number of slots, a power of two, less 1
+    ends: int  # address (int32): where each string ends in the text; the first is 0
+    ends_capacity: int
+    text: int  # address
+    text_capacity: int
+    count: int
+    used: int  # bytes of the text
+    is_odd: int  # whether a string is no UTF-8
+
+
+class Machine:
+    """What `json_text` runs programs with: each thread has its own."""
+
+    # addresses: of the arrays of `schema_program.Programs`, and of the alphabets of base64
+    code: int
+    texts: int
+    keys: int
+    values: int
+    parts: int
+    standard: int
+    url: int
+    # strings that decide about others: where they begin, and their size (-1: null)
+    note_start: Annotated[list[int], 3]
+    note_size: Annotated[list[int], 3]
+    stack: Annotated[list[int], 64]
+    # topics of Kafka Streams: how many, and by number where the length of each stands
+    topic_count: int
+    topics: Annotated[list[int], 1024]
+
+
+STACK_SIZE = 64
+MOST_TOPICS = 1024
+
+
+class Lines:
+    """The state of writing rows as text."""
+
+    row: int  # the next one
+    rows: int
+    kinds: int  # address: a byte for each row
+    templates: int  # address: for each kind the address of the first `Piece` of its template
+    out: int  # address of where to write
+    room: int  # where that ends
+
+
+class Piece:
+    """A piece of a template: a text that is always the same, or a column."""
+
+    kind: int
+    data: int  # address of the literal, or of the column's numbers or codes
+    size: int  # bytes of the literal, or of one number or code; 0: texts without codes
+    bitmap: int  # address; 0: no row is null
+    first: int  # bit of the first row
+    ends: int  # address, of texts (int32): where each begins, and the end of the last
+    text: int  # address
+    null: int  # what stands for null, up to 8 bytes as a word
+    null_size: int
+
+
+@cache
+def layout(kind: type) -> np.dtype[np.void]:
+    """Make the structured dtype of a class of this module; all fields are int64.
+
+    Of columns (`Rows`, say) the layout is that of their addresses.
+    """
+    import numpy as np
+
+    hints = get_type_hints(kind, include_extras=True)
+    return np.dtype([(name, _element(kind, hint)) for name, hint in hints.items()])
+
+
+def _element(kind: type, hint: Any) -> Any:
+    if issubclass(kind, tuple) or hint is int:
+        return "int64"
+    return ("int64", hint.__metadata__) if hasattr(hint, "__metadata__") else layout(hint)
+
+
+# Kinds of pieces
 END_OF_ROW = 0
 LITERAL = 1
 NUMBER = 2

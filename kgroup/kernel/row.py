@@ -10,6 +10,8 @@ a template or a dictionary can be read, and as many behind the room for the rows
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kgroup.kernel import memory
 from kgroup.kernel.intrinsics import (
     BLOCK,
@@ -22,11 +24,16 @@ from kgroup.kernel.intrinsics import (
     load_native32,
     load_uint8,
     load_word,
-    put,
+    record_at,
     store_native32,
     store_word,
 )
 from kgroup.kernel.json_text import write_integer, write_string
+from kgroup.kernel.memory import Lines, Piece
+
+_lines_at: Callable[[int], Lines] = record_at(Lines)
+_piece_at: Callable[[int], Piece] = record_at(Piece)
+_PIECE_SIZE = memory.layout(Piece).itemsize
 
 _LONG = 256
 """Bytes from which on a call of the library's copy is no loss."""
@@ -61,52 +68,53 @@ def _number(at: int, width: int, row: int) -> int:
 
 
 @compiled
-def write_rows(state: int) -> int:
+def write_rows(address: int) -> int:
     """Write rows from ROW on; give how many bytes the first one that did not fit needs, or 0.
 
-    `state` is the address of the words that `memory` names. ROW and OUT are moved behind
-    what was written.
+    `address` is that of a `Lines`, whose `row` and `out` are moved behind what was written.
     """
-    kinds = get(state, memory.LINE_KINDS)
-    templates = get(state, memory.LINE_TEMPLATES)
-    rows = get(state, memory.LINE_ROWS)
-    room = get(state, memory.LINE_ROOM)
-    row = get(state, memory.LINE_ROW)
-    begin = get(state, memory.LINE_OUT)
+    state = _lines_at(address)
+    kinds = state.kinds
+    templates = state.templates
+    rows = state.rows
+    room = state.room
+    row = state.row
+    begin = state.out
     needed = 0
     while row < rows:
-        piece = get(templates, load_uint8(kinds + row))
+        piece_address = get(templates, load_uint8(kinds + row))
         out = begin
         while True:
-            kind = get(piece, memory.PIECE_KIND)
-            data = get(piece, memory.PIECE_DATA)
-            size = get(piece, memory.PIECE_SIZE)
+            piece = _piece_at(piece_address)
+            kind = piece.kind
+            data = piece.data
+            size = piece.size
             if kind == memory.LITERAL:
                 if out + size > room:
                     needed = out + size - begin
                     break
                 out = _copy_text(out, data, size)
-                piece += 8 * memory.PIECE_WORDS
+                piece_address += _PIECE_SIZE
                 continue
             if kind == memory.END_OF_ROW:
                 break
-            bitmap = get(piece, memory.PIECE_BITMAP)
-            bit = get(piece, memory.PIECE_FIRST) + row
+            bitmap = piece.bitmap
+            bit = piece.first + row
             if bitmap != 0 and load_uint8(bitmap + (bit >> 3)) >> (bit & 7) & 1 == 0:
-                store_word(out, get(piece, memory.PIECE_NULL))
-                out += get(piece, memory.PIECE_NULL_SIZE)
+                store_word(out, piece.null)
+                out += piece.null_size
             elif kind == memory.NUMBER:
                 out = write_integer(_number(data, size, row), out)
             else:
                 # codes of a dictionary, or, where they have no bytes, a text for each row
                 code = _number(data, size, row) if size != 0 else row
-                ends = get(piece, memory.PIECE_ENDS)
+                ends = piece.ends
                 start = load_native32(ends + 4 * code)
                 length = load_native32(ends + 4 * code + 4) - start
                 if out + length > room:
                     needed = out + length - begin
                     break
-                text = get(piece, memory.PIECE_TEXT) + start
+                text = piece.text + start
                 if size != 0:
                     out = _copy_text(out, text, length)
                 else:
@@ -115,13 +123,13 @@ def write_rows(state: int) -> int:
             if out > room:
                 needed = out - begin
                 break
-            piece += 8 * memory.PIECE_WORDS
+            piece_address += _PIECE_SIZE
         if needed > 0:
             break
         begin = out
         row += 1
-    put(state, memory.LINE_ROW, row)
-    put(state, memory.LINE_OUT, begin)
+    state.row = row
+    state.out = begin
     return needed
 
 

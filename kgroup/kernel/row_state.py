@@ -37,7 +37,7 @@ class TemplateColumn:
     bitmap: NDArray[np.uint8] | None = None
     first: int = 0
 
-    def words(self, rows: int) -> dict[int, int]:
+    def words(self, rows: int) -> dict[str, int]:
         """Give what compiled code knows the column by, which is to be for so many rows.
 
         Raises:
@@ -46,23 +46,23 @@ class TemplateColumn:
         if len(self.null) > 8 or (self.text is None and self.numbers is None):
             raise ValueError("column: expected up to 8 bytes for null, and numbers or texts.")
         words = {
-            memory.PIECE_KIND: memory.NUMBER if self.text is None else memory.TEXT,
-            memory.PIECE_NULL: int.from_bytes(self.null, "little"),
-            memory.PIECE_NULL_SIZE: len(self.null),
-            memory.PIECE_FIRST: self.first,
+            "kind": memory.NUMBER if self.text is None else memory.TEXT,
+            "null": int.from_bytes(self.null, "little"),
+            "null_size": len(self.null),
+            "first": self.first,
         }
         if self.bitmap is not None:
             size = (self.first + rows + 7) // 8
-            words[memory.PIECE_BITMAP] = address("bitmap", self.bitmap, np.uint8, size)
+            words["bitmap"] = address("bitmap", self.bitmap, np.uint8, size)
         if self.numbers is not None:
             kind = next((kind for kind in _SIGNED if kind == self.numbers.dtype), np.int64)
-            words[memory.PIECE_DATA] = address("numbers", self.numbers, kind, rows)
-            words[memory.PIECE_SIZE] = self.numbers.itemsize
+            words["data"] = address("numbers", self.numbers, kind, rows)
+            words["size"] = self.numbers.itemsize
         if self.ends is not None and self.text is not None:
             count, padding = (rows, 0) if self.numbers is None else (0, PADDING)
-            words[memory.PIECE_ENDS] = address("ends", self.ends, np.int32, count + 1)
+            words["ends"] = address("ends", self.ends, np.int32, count + 1)
             size = int(self.ends[-1]) + padding
-            words[memory.PIECE_TEXT] = address("text", self.text, np.uint8, size)
+            words["text"] = address("text", self.text, np.uint8, size)
         return words
 
 
@@ -74,7 +74,8 @@ class RowState:
         templates: of each kind; one that has none is written as nothing.
 
     Attributes:
-        words: what compiled code knows it by (int64; see `memory`).
+        words: what compiled code knows it by (`memory.Lines`).
+        at: their address.
     """
 
     def __init__(
@@ -86,29 +87,31 @@ class RowState:
         for kind, template in templates.items():
             starts[kind] = self._template(template)
         self._kept.append(starts)
-        self.words = np.zeros(memory.LINE_STATE_SIZE, np.int64)
-        self.words[memory.LINE_ROWS] = self._rows
-        self.words[memory.LINE_KINDS] = address("kinds", kinds, np.uint8)
-        self.words[memory.LINE_TEMPLATES] = starts.ctypes.data
+        record = np.zeros(1, memory.layout(memory.Lines))
+        self.at = int(record.ctypes.data)
+        self.words = record[0]
+        self.words["rows"] = self._rows
+        self.words["kinds"] = address("kinds", kinds, np.uint8)
+        self.words["templates"] = starts.ctypes.data
 
     @property
     def is_done(self) -> bool:
         """Whether all rows are written."""
-        return bool(self.words[memory.LINE_ROW] == self._rows)
+        return bool(self.words["row"] == self._rows)
 
     def _template(self, template: Sequence[bytes | TemplateColumn]) -> int:
         """Give the address of a template."""
-        pieces = np.zeros((len(template) + 1, memory.PIECE_WORDS), np.int64)
-        pieces[-1, memory.PIECE_KIND] = memory.END_OF_ROW
+        pieces = np.zeros(len(template) + 1, memory.layout(memory.Piece))
+        pieces["kind"][-1] = memory.END_OF_ROW
         for words, piece in zip(pieces, template, strict=False):
             if isinstance(piece, TemplateColumn):
-                found = piece.words(self._rows)
-                words[list(found)] = list(found.values())
+                for name, word in piece.words(self._rows).items():
+                    words[name] = word
             else:
                 padded = np.frombuffer(piece + bytes(PADDING), np.uint8)
                 self._kept.append(padded)
-                words[memory.PIECE_KIND] = memory.LITERAL
-                words[memory.PIECE_DATA] = padded.ctypes.data
-                words[memory.PIECE_SIZE] = len(piece)
+                words["kind"] = memory.LITERAL
+                words["data"] = padded.ctypes.data
+                words["size"] = len(piece)
         self._kept.append(pieces)
         return int(pieces.ctypes.data)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kgroup.kernel import instruction as op
 from kgroup.kernel import memory
@@ -163,24 +163,17 @@ _making = Lock()
 would name the memory of the other, which is freed."""
 
 
-def machine_block() -> NDArray[np.int64]:
-    """Make the words that `json_text` works with; each thread needs its own."""
+def machine() -> np.ndarray[Any, np.dtype[np.void]]:
+    """Make a `memory.Machine`, one element, for `json_text`; each thread needs its own."""
     import numpy as np
 
     with _making:
         made = programs()
         standard, url = _alphabets()
-    words = np.zeros(memory.BLOCK_SIZE, np.int64)
-    for index, array in (
-        (memory.BLOCK_CODE, made.code),
-        (memory.BLOCK_TEXTS, made.texts),
-        (memory.BLOCK_KEYS, made.keys),
-        (memory.BLOCK_VALUES, made.values),
-        (memory.BLOCK_PARTS, made.parts),
-        (memory.BLOCK_STANDARD, standard),
-        (memory.BLOCK_URL, url),
-    ):
-        words[index] = array.ctypes.data
+    words = np.zeros(1, memory.layout(memory.Machine))
+    for name in ("code", "texts", "keys", "values", "parts"):
+        words[name] = getattr(made, name).ctypes.data
+    words["standard"], words["url"] = standard.ctypes.data, url.ctypes.data
     return words
 
 

@@ -15,7 +15,8 @@ class StringTable:
         capacity: bytes of strings that there is room for.
 
     Attributes:
-        words: what compiled code knows it by (int64; see `memory`).
+        words: what compiled code knows it by (`memory.Table`).
+        at: their address.
         ends: where each string ends in the text (int32); the first is 0.
         text: the strings, one after another (uint8).
     """
@@ -28,15 +29,17 @@ class StringTable:
         self._numbers = np.zeros(slots, np.int64)
         self.ends = np.zeros(slots // 2 + 2, np.int32)
         self.text = np.empty(capacity + memory.PADDING, np.uint8)
-        self.words = np.zeros(memory.TABLE_SIZE, np.int64)
-        self.words[memory.TABLE_SLOTS] = self._numbers.ctypes.data
-        self.words[memory.TABLE_MASK] = slots - 1
-        self.words[memory.TABLE_ENDS] = self.ends.ctypes.data
-        self.words[memory.TABLE_ENDS_CAPACITY] = len(self.ends)
-        self.words[memory.TABLE_TEXT] = self.text.ctypes.data
-        self.words[memory.TABLE_TEXT_CAPACITY] = capacity
+        record = np.zeros(1, memory.layout(memory.Table))
+        self.at = int(record.ctypes.data)
+        self.words = record[0]
+        self.words["slots"] = self._numbers.ctypes.data
+        self.words["mask"] = slots - 1
+        self.words["ends"] = self.ends.ctypes.data
+        self.words["ends_capacity"] = len(self.ends)
+        self.words["text"] = self.text.ctypes.data
+        self.words["text_capacity"] = capacity
 
     @property
     def count(self) -> int:
         """How many strings there are."""
-        return int(self.words[memory.TABLE_COUNT])
+        return int(self.words["count"])

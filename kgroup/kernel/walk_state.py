@@ -13,13 +13,13 @@ from kgroup.kernel.memory import PADDING, Batches, Others, Rows
 from kgroup.kernel.string_table import StringTable
 from kgroup.protocol.batch.batch import MAX_BATCH_SIZE
 
-_MOVED = [memory.PIECE, memory.POSITION, memory.END, memory.WHOLE_END, memory.READ_END]
+_MOVED = ("piece", "position", "end", "whole_end", "read_end")
 _BOUNDS = (
-    (memory.ROWS, memory.ROW_CAPACITY),
-    (memory.BATCHES, memory.ROW_CAPACITY),
-    (memory.OTHERS, memory.OTHER_CAPACITY),
-    (memory.TEXTS, memory.TEXT_CAPACITIES),
-    (memory.TEXTS + 1, memory.TEXT_CAPACITIES + 1),
+    ("rows", "row_capacity"),
+    ("batches", "row_capacity"),
+    ("others", "other_capacity"),
+    ("key_json_used", "key_json_capacity"),
+    ("value_json_used", "value_json_capacity"),
 )
 """What is used, and how much there is of it."""
 
@@ -35,21 +35,22 @@ class WalkState:
         is_unpacked: whether compressed batches are to be unpacked.
 
     Attributes:
-        words: what compiled code knows it by (int64; see `memory`).
+        words: what compiled code knows it by (`memory.Walk`).
         piece: what was read, from the begin of a batch on, and `PADDING` (uint8).
     """
 
     def __init__(
         self, file: int, start: int, end: int, read_size: int, is_unpacked: bool = False
     ) -> None:
-        self.words = np.zeros(memory.STATE_SIZE, np.int64)
-        self.words[memory.LARGEST_BATCH] = MAX_BATCH_SIZE
-        self.words[memory.FILE] = file
-        self.words[memory.FILE_BASE] = start
-        self.words[memory.CHUNK_END] = end
-        self.words[memory.READ_SIZE] = read_size
-        self.words[memory.IS_UNPACKED] = is_unpacked
-        self._at = int(self.words.ctypes.data)
+        record = np.zeros(1, memory.layout(memory.Walk))
+        self._at = int(record.ctypes.data)
+        self.words = record[0]
+        self.words["largest_batch"] = MAX_BATCH_SIZE
+        self.words["file"] = file
+        self.words["file_base"] = start
+        self.words["chunk_end"] = end
+        self.words["read_size"] = read_size
+        self.words["is_unpacked"] = is_unpacked
         self._purpose = "follow"
         self._kept: dict[str, object] = {}
         self.piece = np.empty(0, np.uint8)
@@ -59,42 +60,40 @@ class WalkState:
     def enlarge(self, size: int) -> None:
         """Take memory for a piece of so many bytes; what was read of it stays."""
         larger = np.empty(size + PADDING, np.uint8)
-        used = int(self.words[memory.READ_END]) - self._piece_at
+        used = int(self.words["read_end"]) - self._piece_at
         larger[:used] = self.piece[:used]
         shift = larger.ctypes.data - self._piece_at
-        self.words[_MOVED] += shift
-        self.words[memory.FILE_BASE] -= shift
+        for name in _MOVED:
+            self.words[name] += shift
+        self.words["file_base"] -= shift
         self.piece = larger
         self._piece_at += shift
 
     def unpack(self, records: NDArray[np.uint8]) -> None:
         """Give the records of the compressed batches up to END, and `PADDING` behind them."""
-        self.words[memory.UNPACKED] = at = address("records", records, np.uint8, PADDING)
-        self.words[memory.UNPACKED_END] = at + len(records) - PADDING
+        self.words["unpacked"] = at = address("records", records, np.uint8, PADDING)
+        self.words["unpacked_end"] = at + len(records) - PADDING
         self._kept["records"] = records
 
     def want(self, locators: NDArray[np.int64]) -> None:
         """Give the locators of the records that are wanted from the next batch on, in order."""
-        self.words[memory.KEEP] = at = address("locators", locators, np.int64)
-        self.words[memory.KEEP_END] = at + locators.nbytes
+        self.words["keep"] = at = address("locators", locators, np.int64)
+        self.words["keep_end"] = at + locators.nbytes
         self._kept["wanted"] = locators
 
     def count_in(self, counts: NDArray[np.int64]) -> None:
         """Give `scan` a pair of words for each kind of batches, which are `memory.KINDS`."""
-        self._put(memory.ROW_COLUMNS, [address("counts", counts, np.int64, 2 * memory.KINDS)])
+        self.words["counts"] = address("counts", counts, np.int64, 2 * memory.KINDS)
         self._is_for("scan", counts)
 
     def list_in(
         self, hashes: NDArray[np.int64], locators: NDArray[np.int64], batches: Batches
     ) -> None:
         """Give `list_keys` columns; there is room for as many records as hashes, and batches."""
-        self.words[memory.ROW_CAPACITY] = rows = len(hashes)
-        columns = [
-            address("hashes", hashes, np.int64),
-            address("locators", locators, np.int64, rows),
-        ]
-        self._put(memory.ROW_COLUMNS, columns)
-        self._put(memory.BATCH_COLUMNS, _addresses(batches, Batches(), rows))
+        self.words["row_capacity"] = rows = len(hashes)
+        self.words["hashes"] = address("hashes", hashes, np.int64)
+        self.words["locators"] = address("locators", locators, np.int64, rows)
+        self.words["batch_columns"] = _addresses(batches, Batches(), rows)
         self._is_for("list_keys", hashes, locators, batches)
 
     def decode_in(
@@ -104,7 +103,7 @@ class WalkState:
         others: Others,
         texts: Sequence[NDArray[np.uint8]],
         tables: Sequence[StringTable],
-        block: NDArray[np.int64],
+        machine: NDArray[np.void],
     ) -> None:
         """Give `decode` memory.
 
@@ -114,21 +113,22 @@ class WalkState:
             others: columns; there is room for as many as flags.
             texts: of key_json and value_json, and `PADDING` behind each.
             tables: of groups, topics, metadata and topic ids.
-            block: of the machine (`schema_program.machine_block`).
+            machine: runs the programs of records (`schema_program.machine`).
         """
         (key_json, value_json), (groups, topics, metadata, topic_ids) = texts, tables
-        self.words[memory.ROW_CAPACITY] = size = len(rows.flags)
-        self.words[memory.OTHER_CAPACITY] = len(others.flags)
-        self._put(memory.TEXT_CAPACITIES, [len(key_json) - PADDING, len(value_json) - PADDING])
-        self._put(memory.ROW_COLUMNS, _addresses(rows, Rows(), size))
-        self._put(memory.BATCH_COLUMNS, _addresses(batches, Batches(), size))
-        self._put(memory.OTHER_COLUMNS, _addresses(others, Others(), len(others.flags)))
-        texts_at = [address("texts", text, np.uint8, PADDING) for text in (key_json, value_json)]
-        self._put(memory.TEXT_COLUMNS, texts_at)
-        words = [table.words.ctypes.data for table in (groups, topics, metadata, topic_ids)]
-        self._put(memory.TABLES, words)
-        self._put(memory.MACHINE, [address("block", block, np.int64, memory.BLOCK_SIZE)])
-        self._is_for("decode", rows, batches, others, *texts, *tables, block)
+        self.words["row_capacity"] = size = len(rows.flags)
+        self.words["other_capacity"] = len(others.flags)
+        self.words["row_columns"] = _addresses(rows, Rows(), size)
+        self.words["batch_columns"] = _addresses(batches, Batches(), size)
+        self.words["other_columns"] = _addresses(others, Others(), len(others.flags))
+        for name, text in (("key_json", key_json), ("value_json", value_json)):
+            self.words[name] = address(name, text, np.uint8, PADDING)
+            self.words[f"{name}_capacity"] = len(text) - PADDING
+        self.words["tables"] = [table.at for table in (groups, topics, metadata, topic_ids)]
+        if machine.dtype != memory.layout(memory.Machine):
+            raise ValueError(f"machine: expected a machine, found {machine.dtype}.")
+        self.words["machine"] = machine.ctypes.data
+        self._is_for("decode", rows, batches, others, *texts, *tables, machine)
 
     def check(self, purpose: str) -> int:
         """Give the address of the words, for a function.
@@ -139,20 +139,16 @@ class WalkState:
         """
         if purpose not in (self._purpose, "follow"):
             raise ValueError(f"state: expected one for {purpose}, found one for {self._purpose}.")
-        words = self.words.tolist()
-        size = len(self.piece) - PADDING
-        stand = [words[memory.PIECE], words[memory.POSITION], words[memory.WHOLE_END]]
-        stand += [words[memory.READ_END], self._piece_at + size]
-        if stand[0] != self._piece_at or stand != sorted(stand) or words[memory.END] > stand[2]:
+        words = self.words
+        end = self._piece_at + len(self.piece) - PADDING
+        stand = [words["piece"], words["position"], words["whole_end"], words["read_end"], end]
+        if stand[0] != self._piece_at or stand != sorted(stand) or words["end"] > stand[2]:
             raise ValueError("state: expected positions in the piece and in order, found others.")
-        if max(words[memory.READ_SIZE], words[memory.NEEDED_SIZE]) > size:
+        if max(words["read_size"], words["needed_size"]) > end - self._piece_at:
             raise ValueError("state: expected room for what is to be read, found less.")
         if any(words[used] > words[capacity] for used, capacity in _BOUNDS):
             raise ValueError("state: expected no more in use than there is, found more.")
         return self._at
-
-    def _put(self, at: int, words: Sequence[int]) -> None:
-        self.words[at : at + len(words)] = words
 
     def _is_for(self, purpose: str, *kept: object) -> None:
         self._purpose = purpose
@@ -161,6 +157,6 @@ class WalkState:
 
 def _addresses(
     columns: Rows | Batches | Others, kinds: Rows | Batches | Others, size: int
-) -> list[int]:
+) -> tuple[int, ...]:
     fields = zip(columns._fields, columns, kinds, strict=True)
-    return [address(name, column, np.dtype(kind).type, size) for name, column, kind in fields]
+    return tuple(address(name, column, np.dtype(kind).type, size) for name, column, kind in fields)

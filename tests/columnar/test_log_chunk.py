@@ -252,7 +252,7 @@ def test_batches_without_rows_take_no_room(tmp_path: Path) -> None:
         walk = log_chunk.Walk(chunk, entry.list_keys)
         buffer = key_chunk._Buffer(walk.state, 1)
         assert list(walk.steps()) == []
-        assert walk.words[memory.BATCHES] == 1
+        assert walk.words["batches"] == 1
         limits = Limits(TransactionIndex)
         assert len(buffer.take(limits).hashes) == 1
 

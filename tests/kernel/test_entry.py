@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kgroup.kernel import entry, memory
+from kgroup.kernel import entry
 from kgroup.kernel.memory import PADDING, Batches
 from kgroup.kernel.row_state import RowState, TemplateColumn
 from kgroup.kernel.string_table import StringTable
@@ -16,7 +16,7 @@ from kgroup.kernel.walk_state import WalkState
 BATCHES = Batches(np.int64, np.int32, np.int32, np.int64, np.int16, np.int64)
 
 
-def walk(word: int | None = None, beyond: int = 0) -> WalkState:
+def walk(word: str | None = None, beyond: int = 0) -> WalkState:
     """Make a state of a piece of 100 bytes, of which one word is too large by so much."""
     state = WalkState(0, 0, 0, 100)
     if word is not None:
@@ -39,12 +39,12 @@ def rows(column: TemplateColumn) -> None:
 
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a walk for another function": (lambda: entry.decode(walk()), "one for decode, found one for"),
-    "an end behind the piece": (lambda: entry.follow(walk(memory.END, 1)), "in the piece"),
-    "a begin that is not its": (lambda: entry.follow(walk(memory.PIECE, -8)), "in the piece"),
-    "more read than there is": (lambda: entry.follow(walk(memory.READ_END, 101)), "in order"),
-    "more to read than fits": (lambda: entry.follow(walk(memory.READ_SIZE, 1)), "room for what is"),
-    "more than fits needed": (lambda: entry.follow(walk(memory.NEEDED_SIZE, 101)), "room for what"),
-    "more rows than there are": (lambda: entry.follow(walk(memory.ROWS, 1)), "more"),
+    "an end behind the piece": (lambda: entry.follow(walk("end", 1)), "in the piece"),
+    "a begin that is not its": (lambda: entry.follow(walk("piece", -8)), "in the piece"),
+    "more read than there is": (lambda: entry.follow(walk("read_end", 101)), "in order"),
+    "more to read than fits": (lambda: entry.follow(walk("read_size", 1)), "room for what is"),
+    "more than fits needed": (lambda: entry.follow(walk("needed_size", 101)), "room for what"),
+    "more rows than there are": (lambda: entry.follow(walk("rows", 1)), "more"),
     "too few counts": (lambda: walk().count_in(numbers(1)), "elements of int64"),
     "other counts": (lambda: walk().count_in(numbers(99, np.int32)), "found 99 of int32"),
     "counts with gaps": (lambda: walk().count_in(numbers(99)[::2]), "without gaps"),
@@ -130,12 +130,12 @@ def test_what_a_larger_piece_keeps() -> None:
     """Positions and bytes move with the piece; where it stands in the file stays."""
     state = walk()
     state.piece[:3] = (1, 2, 3)
-    state.words[memory.READ_END] += 3
-    state.words[memory.WHOLE_END] += 2
-    before = int(state.words[memory.POSITION] + state.words[memory.FILE_BASE])
+    state.words["read_end"] += 3
+    state.words["whole_end"] += 2
+    before = int(state.words["position"] + state.words["file_base"])
     state.enlarge(1 << 20)
     assert len(state.piece) == (1 << 20) + PADDING
     assert state.piece[:3].tolist() == [1, 2, 3]
-    assert int(state.words[memory.READ_END] - state.words[memory.PIECE]) == 3
-    assert int(state.words[memory.POSITION] + state.words[memory.FILE_BASE]) == before
-    assert state.check("follow") == state.words.ctypes.data
+    assert int(state.words["read_end"] - state.words["piece"]) == 3
+    assert int(state.words["position"] + state.words["file_base"]) == before
+    assert state.words["file"] == 0

@@ -3,8 +3,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from kgroup.kernel import memory
-from kgroup.kernel.schema_program import machine_block, programs
+from kgroup.kernel.schema_program import machine, programs
 
 
 def test_threads_that_come_first_at_once_share_one_set_of_programs() -> None:
@@ -15,12 +14,11 @@ def test_threads_that_come_first_at_once_share_one_set_of_programs() -> None:
 
     def make(_: int) -> list[int]:
         start.wait()
-        block: list[int] = machine_block()[: memory.BLOCK_NOTES].tolist()
-        return block
+        (words,) = machine()[["code", "texts", "keys", "values", "parts"]].tolist()
+        return list(words)
 
     with ThreadPoolExecutor(threads) as pool:
         blocks = list(pool.map(make, range(threads)))
     kept = programs()
     assert blocks == [blocks[0]] * threads
-    assert blocks[0][memory.BLOCK_CODE] == kept.code.ctypes.data
-    assert blocks[0][memory.BLOCK_TEXTS] == kept.texts.ctypes.data
+    assert blocks[0][:2] == [kept.code.ctypes.data, kept.texts.ctypes.data]

@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import crc32
 
 from kgroup.interrupt import interruptible
@@ -264,18 +264,15 @@ def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
         functions: by name the module of each, in this package, and the number of its arguments.
     """
     import llvmlite.binding as llvm
-    from numba import types
 
     machine = _machine()
     linked = llvm.parse_assembly("")
     for name, (module, count) in functions.items():
         function = getattr(import_module(f"{__package__}.{module}"), name)
-        arguments = (types.int64,) * count
-        interruptible(partial(function.compile, types.int64(*arguments)))
-        linked.link_in(llvm.parse_assembly(function.inspect_llvm(arguments)))
-        inner = function.overloads[arguments].fndesc.llvm_func_name
-        linked.link_in(llvm.parse_assembly(_entry(name, inner, count)))
-    # what numba adds for calls from Python needs its run-time: leave the entries and what they use
+        entry = interruptible(partial(_c_function, function, count))
+        linked.link_in(llvm.parse_assembly(entry.inspect_llvm()))
+        linked.get_function(entry.native_name).name = _symbol(name)
+    # numba adds code for errors, which needs its run-time and which none of these functions raises
     entries = {_symbol(name) for name in functions}
     for value in linked.functions:
         if not value.is_declaration and value.name not in entries:
@@ -286,23 +283,12 @@ def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
     return code
 
 
-def _entry(name: str, inner: str, count: int) -> str:
-    """A C function that calls a function of numba's: it gives a status and takes two addresses.
+def _c_function(function: Any, count: int) -> Any:
+    """Compile a function of so many integers as C calls it."""
+    from numba import cfunc, types
 
-    The addresses are that of the result, and of a description of the error that there never is.
-    """
-    types = ", ".join(["i64"] * count)
-    parameters = ", ".join(f"i64 %{index}" for index in range(count))
-    return f"""
-        declare i32 @"{inner}"(ptr, ptr, {types})
-        define i64 @{_symbol(name)}({parameters}) {{
-            %result = alloca i64
-            %error = alloca ptr
-            call i32 @"{inner}"(ptr %result, ptr %error, {parameters})
-            %value = load i64, ptr %result
-            ret i64 %value
-        }}
-    """
+    arguments = (types.int64,) * count
+    return cfunc(types.int64(*arguments), error_model="numpy")(function.py_func)
 
 
 def _symbol(name: str) -> str:

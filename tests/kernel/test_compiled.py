@@ -21,7 +21,9 @@ class _Function:
     def __init__(self, on_compile: Callable[[], None]) -> None:
         self._on_compile = on_compile
 
-    def compile(self, signature: object) -> None:
+    @property
+    def py_func(self) -> None:
+        """What is compiled: read as soon as that begins."""
         self._on_compile()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from ctypes import c_int64
 
 import numpy as np
 import pytest
@@ -138,4 +139,5 @@ def test_what_a_larger_piece_keeps() -> None:
     assert state.piece[:3].tolist() == [1, 2, 3]
     assert int(state.words["read_end"] - state.words["piece"]) == 3
     assert int(state.words["position"] + state.words["file_base"]) == before
-    assert state.words["file"] == 0
+    first = c_int64.from_address(state.check("follow"))  # of the fields that compiled code sees
+    assert first.value == state.words["position"] == state.piece.ctypes.data

@@ -102,7 +102,8 @@ def _left(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Let one member leave; the others remember what they owned."""
     owned = assign(read_spec(spec))
     members = [
-        member | {"owned": [list(each) for each in owned[member["member_id"]]], "generation": 1}
+        member
+        | {"owned": [list(partition) for partition in owned[member["member_id"]]], "generation": 1}
         for member in spec["members"][1:]
     ]
     return {**spec, "members": members}

@@ -37,10 +37,10 @@ def measure(command: Sequence[str], stdin: Path | None = None) -> Measurement:
     """Run a process to its end, its output thrown away."""
     read, write = os.pipe()
     runner = [sys.executable, "-S", str(HERE / "measured.py"), str(write)]
-    with open(stdin or os.devnull, "rb") as given, open(read, "rb") as figures:
+    with open(stdin or os.devnull, "rb") as reader, open(read, "rb") as figures:
         process = subprocess.run(
             [*runner, *command],
-            stdin=given,
+            stdin=reader,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=ENVIRONMENT,

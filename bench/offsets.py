@@ -111,7 +111,7 @@ def _copies(
 
 
 def _job(job: str, runs: int, commands: list[list[str]], peer: Peer) -> None:
-    _print(job, [measure([*KGROUP, *each]) for _ in range(runs) for each in commands], peer)
+    _print(job, [measure([*KGROUP, *command]) for _ in range(runs) for command in commands], peer)
 
 
 def _print(job: str, taken: list[Measurement], peer: Peer) -> None:

@@ -297,7 +297,7 @@ def near_names(name: str, names: Iterable[str]) -> str:
     for each in names:
         by_letters.setdefault(each.lower(), []).append(repr(each))
     alike = get_close_matches(name.lower(), by_letters)
-    close = [each for letters in alike for each in by_letters[letters]]
+    close = [letter for letters in alike for letter in by_letters[letters]]
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 

@@ -187,13 +187,13 @@ def test_every_scenario_is_there() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_files_are_those_that_were_recorded(name: str) -> None:
     listed = manifest(name)["files"]
-    found = {
+    paths = {
         path.relative_to(root(name)).as_posix(): path
         for path in root(name).rglob("*")
         if path.is_file() and path.name != "manifest.json"
     }
-    assert found.keys() == listed.keys()
-    for file, path in found.items():
+    assert paths.keys() == listed.keys()
+    for file, path in paths.items():
         data = path.read_bytes()
         entry = {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         assert entry == listed[file], file

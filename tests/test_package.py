@@ -169,6 +169,6 @@ def test_the_source_distribution_has_all_that_make_needs(source: Path) -> None:
     for name in project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]:
         path = ROOT / name
         files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
-        wanted = {str(each.relative_to(ROOT)) for each in files if "__pycache__" not in each.parts}
+        wanted = {str(file.relative_to(ROOT)) for file in files if "__pycache__" not in file.parts}
         assert wanted
         assert wanted <= packed

@@ -120,7 +120,7 @@ class GroupSpec:
     @property
     def leader(self) -> MemberSpec | None:
         """The member that will assign; None where it is not known."""
-        return next((each for each in self.members if each.member_id == self.leader_id), None)
+        return next((member for member in self.members if member.member_id == self.leader_id), None)
 
     @property
     def has_topic_ids(self) -> bool:

@@ -25,7 +25,7 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -
     members = in_hash_order(members)
     assignment: Assignment = {member.member_id: [] for member in members}
     circle = by_member_info(members)
-    given = [assignment[member.member_id] for member in circle]
+    partitions = [assignment[member.member_id] for member in circle]
     subscriptions = [member.topics for member in circle]
     subscribed = {topic for topics in dict.fromkeys(subscriptions) for topic in topics}
     names = sorted((name for name in subscribed if name in topics), key=utf16)
@@ -37,6 +37,6 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -
         dealt = [(name, number) for name in block for number in range(topics[name].partitions)]
         first = bisect_left(sharing, turn)
         for offset in range(min(len(sharing), len(dealt))):
-            given[sharing[(first + offset) % len(sharing)]] += dealt[offset :: len(sharing)]
+            partitions[sharing[(first + offset) % len(sharing)]] += dealt[offset :: len(sharing)]
         turn = (sharing[(first + len(dealt) - 1) % len(sharing)] + 1) % len(circle)
     return assignment

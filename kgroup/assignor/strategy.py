@@ -146,9 +146,9 @@ def _as_sent(spec: GroupSpec) -> list[Subscriber]:
         known = spec.strategy in CLIENTS[client.name].strategies[client.version]
         by_client[client if known else spec.computed_as].append(member)
     sent = {
-        each.member_id: each
+        subscriber.member_id: subscriber
         for (name, version), members in by_client.items()
-        for each in CLIENTS[name].as_sent(members, spec.strategy, version)
+        for subscriber in CLIENTS[name].as_sent(members, spec.strategy, version)
     }
     if spec.leader_id in sent:
         sent[spec.leader_id] = replace(sent[spec.leader_id], leads=True)
@@ -169,10 +169,10 @@ def assign_threads(spec: GroupSpec) -> ThreadAssignment:
         member.member_id: {topic: member.streams_of(topic) for topic in member.topics}
         for member in spec.members
     }
-    found: ThreadAssignment = assignor_of("zookeeper", spec.strategy, group_id=spec.id)(
+    partitions: ThreadAssignment = assignor_of("zookeeper", spec.strategy, group_id=spec.id)(
         consumers, spec.topics
     )
-    return found
+    return partitions
 
 
 def by_member(spec: GroupSpec, threads: ThreadAssignment) -> Assignment:

@@ -111,8 +111,14 @@ def _threads_by_topic(consumers: Consumers) -> dict[str, list[ThreadId]]:
             if count < 1:
                 raise AssignorError("AssertionError", "assertion failed")
             threads[topic] += [(consumer_id, number) for number in range(count)]
-    names = {thread: utf16(thread_name(thread)) for each in threads.values() for thread in each}
-    return {topic: sorted(each, key=names.__getitem__) for topic, each in threads.items()}
+    names = {
+        thread: utf16(thread_name(thread))
+        for partitions in threads.values()
+        for thread in partitions
+    }
+    return {
+        topic: sorted(partitions, key=names.__getitem__) for topic, partitions in threads.items()
+    }
 
 
 def _topic_order(registered: list[str]) -> list[str]:
@@ -141,7 +147,9 @@ def _by_hash(walk: Sequence[str], topics: Mapping[str, TopicMetadata]) -> Iterat
 
 def _shown(threads: Sequence[ThreadId]) -> str:
     """Write a set of threads as Scala does."""
-    ordered = immutable_order(threads, [case_class_hash(*each) for each in threads], of_set=True)
+    ordered = immutable_order(
+        threads, [case_class_hash(*thread) for thread in threads], of_set=True
+    )
     return f"Set({', '.join(map(thread_name, ordered))})"
 
 
@@ -150,7 +158,7 @@ def _partitions(topics: Mapping[str, TopicMetadata], topic: str) -> int:
 
 
 def _sorted(assigned: ThreadAssignment) -> ThreadAssignment:
-    return {thread: sorted(got, key=java_order) for thread, got in assigned.items()}
+    return {thread: sorted(partitions, key=java_order) for thread, partitions in assigned.items()}
 
 
 FETCHER_VERSIONS = ("0.8.2.2", "0.8.1.1", "0.8.0")

@@ -88,7 +88,9 @@ class CommandGroup(click.Group):
 
     def help_lines(self) -> Mapping[str, str]:
         """Return the first line of each command's help, by the command's name."""
-        return {name: (each.help or "").partition("\n")[0] for name, each in self.commands.items()}
+        return {
+            name: (command.help or "").partition("\n")[0] for name, command in self.commands.items()
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in their order; click would sort them."""
@@ -198,7 +200,9 @@ class DefaultGroup(CommandGroup):
             if name.startswith(incomplete)
         ]
         with self.default.make_context(ctx.info_name, [], ctx, resilient_parsing=True) as line:
-            (groups,) = (each for each in self.default.params if isinstance(each, click.Argument))
+            (groups,) = (
+                param for param in self.default.params if isinstance(param, click.Argument)
+            )
             rest = groups.shell_complete(line, incomplete) if incomplete[:1] != "-" else []
             return commands + rest + self.default.shell_complete(line, incomplete)
 

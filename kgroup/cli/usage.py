@@ -36,9 +36,10 @@ def usage_message(error: click.UsageError) -> str:
             return f"No such option {error.option_name!r}. {hint}"
         word = error.option_name.lstrip("-")  # dashes alone make short options alike
         alike = [
-            each
-            for each in error.possibilities or ()
-            if each.startswith(error.option_name) or near_names(word, [each.lstrip("-")])
+            possibility
+            for possibility in error.possibilities or ()
+            if possibility.startswith(error.option_name)
+            or near_names(word, [possibility.lstrip("-")])
         ]
         error = click.NoSuchOption(error.option_name, possibilities=alike)
     message = error.format_message().replace("a valid integer range", "a whole number")
@@ -56,7 +57,7 @@ def _hint(option: str, ctx: click.Context) -> str | None:
     if option in ("--list", "--describe"):
         return f"Did you mean {_HABITS[option]}?"
     if ctx.parent is None:
-        if near_names(option, [each for own in ctx.command.params for each in own.opts]):
+        if near_names(option, [opt for own in ctx.command.params for opt in own.opts]):
             return None  # click asks whether that was meant
         return f"Options stand behind the command: kgroup COMMAND {option}"
     parameters = {parameter.name: parameter for parameter in ctx.command.params}

@@ -43,10 +43,10 @@ def scan_batches(
         from kgroup.columnar.chunk_reader import read_chunks
         from kgroup.columnar.scan_chunk import scan_chunk
 
-        found = read_chunks(
+        chunks = read_chunks(
             path, scan_chunk, _scanned, part=part, workers=workers, on_compile=on_compile
         )
-        yield from (scan for scan in found if isinstance(scan, Scan))
+        yield from (scan for scan in chunks if isinstance(scan, Scan))
         return
     with path.open("rb", buffering=0) as file:
         file.seek(part.start)

@@ -132,10 +132,10 @@ def _read_over(
                 sound += item.size
             yield item
 
-    for found in in_batches(slow()):
-        if isinstance(found, Damage):
+    for batch in in_batches(slow()):
+        if isinstance(batch, Damage):
             sound = 0
-        yield found
+        yield batch
     return resumed
 
 

@@ -108,25 +108,25 @@ class CompiledSearch:
             for item in items:
                 yield from ([item] if isinstance(item, Damage) else self._read_batch(item, limits))
 
-        for found in read_chunks(path, in_chunk, in_batches, on_compile=self._on_compile):
-            if isinstance(found, Damage):
-                yield found
+        for hashed in read_chunks(path, in_chunk, in_batches, on_compile=self._on_compile):
+            if isinstance(hashed, Damage):
+                yield hashed
             else:
-                locators = found.locators + (base << LOCATOR_SHIFT)
-                self._note(found.hashes, locators)
-                if len(found.open_locators):
-                    self._open.append(found.open_locators + (base << LOCATOR_SHIFT))
-                    pairs = zip(found.open_hashes.tolist(), self._open[-1].tolist(), strict=True)
+                locators = hashed.locators + (base << LOCATOR_SHIFT)
+                self._note(hashed.hashes, locators)
+                if len(hashed.open_locators):
+                    self._open.append(hashed.open_locators + (base << LOCATOR_SHIFT))
+                    pairs = zip(hashed.open_hashes.tolist(), self._open[-1].tolist(), strict=True)
                     for key, locator in pairs:
                         self._first_open.setdefault(key, locator)
                 if limits.with_removals and self._first_open:
-                    keys = found.hashes[found.tombstones].tolist()
+                    keys = hashed.hashes[hashed.tombstones].tolist()
                     firsts = [self._first_open.get(key, memory.FOREVER) for key in keys]
-                    gone = locators[found.tombstones]
+                    gone = locators[hashed.tombstones]
                     self._open.append(gone[gone > np.array(firsts, np.int64)])
-                self.keyless += found.keyless
-                if len(found.locators):
-                    on_progress(base + (int(found.locators[-1]) >> LOCATOR_SHIFT))
+                self.keyless += hashed.keyless
+                if len(hashed.locators):
+                    on_progress(base + (int(hashed.locators[-1]) >> LOCATOR_SHIFT))
 
     def found(self, bases: Sequence[int]) -> list[Locators]:
         """Give what was found in each of the files that begin there, in order."""

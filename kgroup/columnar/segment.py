@@ -80,7 +80,7 @@ def decode_chunks(
     if compiled:
         from kgroup.columnar.chunk_reader import read_chunks
 
-        found = read_chunks(
+        chunks = read_chunks(
             path,
             in_chunk,
             in_batches,
@@ -89,7 +89,7 @@ def decode_chunks(
             workers=workers,
             on_compile=on_compile,
         )
-        yield from (item for item in found if locators is None or not isinstance(item, Damage))
+        yield from (item for item in chunks if locators is None or not isinstance(item, Damage))
         return
     with path.open("rb", buffering=0) as file:
         file.seek(part.start)

@@ -266,7 +266,7 @@ def always_told(strategy: str | None) -> frozenset[str]:
         and one.versions & other.versions
         and one.user_data & other.user_data
     }
-    return frozenset(each.library for each in habits) - shared
+    return frozenset(habit.library for habit in habits) - shared
 
 
 def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognition | None:

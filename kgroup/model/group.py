@@ -469,7 +469,7 @@ class Group:
         names.update(topic for topic, _ in self.empty_commits)
         names.update(offset.topic for offset in self.pending_offsets)
         names.update(offset.topic for offset in self.share_offsets or () if offset.topic)
-        names.update(topic for found in (self.resolved_regexes or {}).values() for topic in found)
+        names.update(topic for regex in (self.resolved_regexes or {}).values() for topic in regex)
         for member in self.members:
             names.update(member.subscribed_topics)
             names.update(owned.topic for owned in member.assignment or () if owned.topic)
@@ -490,9 +490,9 @@ class Group:
             for owned in member.assignment or ():
                 if owned.topic is not None:
                     parts.add((owned.topic, owned.partition))
-        for each in (*self.unowned, *(stray.partition for stray in self.stray_owners)):
-            assert each.topic is not None
-            parts.add((each.topic, each.partition))
+        for partition in (*self.unowned, *(stray.partition for stray in self.stray_owners)):
+            assert partition.topic is not None
+            parts.add((partition.topic, partition.partition))
         for shared in self.share_offsets or ():
             if shared.topic is not None and shared.partition is not None:
                 parts.add((shared.topic, shared.partition))

@@ -341,9 +341,9 @@ def _meaningful(decoded: Any) -> Any:
 
 def _named_partitions(topics: Iterable[Data]) -> tuple[AssignedPartition, ...]:
     return tuple(
-        AssignedPartition(None, each["topic"], partition)
-        for each in topics
-        for partition in each["partitions"]
+        AssignedPartition(None, topic["topic"], partition)
+        for topic in topics
+        for partition in topic["partitions"]
     )
 
 
@@ -603,9 +603,11 @@ def _partitions(
     topics: Iterable[Data], topic_names: Mapping[str, str]
 ) -> tuple[AssignedPartition, ...]:
     return tuple(
-        AssignedPartition(each["topicId"], topic_names.get(each["topicId"]), partition, since_epoch)
-        for each in topics
-        for partition, since_epoch in partitions_since(each)
+        AssignedPartition(
+            topic["topicId"], topic_names.get(topic["topicId"]), partition, since_epoch
+        )
+        for topic in topics
+        for partition, since_epoch in partitions_since(topic)
     )
 
 

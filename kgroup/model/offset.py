@@ -63,11 +63,11 @@ def split_commits(
     OffsetFetch has -1 where nothing is committed.
     """
     offsets, empty = [], []
-    for each in commits:
-        if each.committed_offset >= 0:
-            offsets.append(each)
+    for commit in commits:
+        if commit.committed_offset >= 0:
+            offsets.append(commit)
         else:
-            empty.append((each.topic, each.partition))
+            empty.append((commit.topic, commit.partition))
     return tuple(offsets), tuple(empty)
 
 

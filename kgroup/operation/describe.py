@@ -231,7 +231,10 @@ def with_records_seen(
     def seen(row: OffsetDescription) -> OffsetDescription:
         return replace(row, waiting=0) if row.waiting and _waiting_position(row) in empty else row
 
-    data = tuple(replace(each, offsets=tuple(map(seen, each.offsets))) for each in report.data)
+    data = tuple(
+        replace(description, offsets=tuple(map(seen, description.offsets)))
+        for description in report.data
+    )
     return replace(report, data=data) if empty else report
 
 
@@ -430,10 +433,12 @@ def _describe(
 
 def _with_sorted_topics(member: Member) -> Member:
     """Sort the topics of a subscription; in which order they were sent some leaders alone mind."""
-    asked = member.subscription
-    if asked is None or asked.topics is None:
+    subscription = member.subscription
+    if subscription is None or subscription.topics is None:
         return member
-    return replace(member, subscription=replace(asked, topics=tuple(sorted(asked.topics))))
+    return replace(
+        member, subscription=replace(subscription, topics=tuple(sorted(subscription.topics)))
+    )
 
 
 def _offsets(group: Group, ranges: _Ranges, stores: _Stores) -> Iterator[OffsetDescription]:

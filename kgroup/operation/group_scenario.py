@@ -150,7 +150,7 @@ def _on_zookeeper(
             dual_commit=is_dual,
         )
         owned = _partitions(member.assignment)
-        threads = [each.thread or 0 for each in member.assignment or ()]
+        threads = [partition.thread or 0 for partition in member.assignment or ()]
         name = member.member_id.removeprefix(f"{group.group_id}_")
         connectors[name] = ZookeeperMemberPlan(config)
         started[name] = StartMember(
@@ -189,7 +189,7 @@ def _start(
         )
     first, *_ = members
     leader_id = members[first].member_id
-    if any(each.member_id == spec.leader_id for each in members.values()):
+    if any(member.member_id == spec.leader_id for member in members.values()):
         leader_id = str(spec.leader_id)
     elif not is_consumer_group:
         notes.append(f"the group's leader is not known; {first} is taken")
@@ -213,11 +213,13 @@ def _offsets_and_ends(
     """Tell where the group is in partitions that exist, and where these end."""
     topics = spec.topics
     offsets = {
-        (each.topic, each.partition): each.committed_offset
-        for each in group.offsets
-        if each.topic in topics and 0 <= each.partition < topics[each.topic].partitions
+        (offset.topic, offset.partition): offset.committed_offset
+        for offset in group.offsets
+        if offset.topic in topics and 0 <= offset.partition < topics[offset.topic].partitions
     }
-    return offsets, {each: offset + spec.lags.get(each, 0) for each, offset in offsets.items()}
+    return offsets, {
+        partition: offset + spec.lags.get(partition, 0) for partition, offset in offsets.items()
+    }
 
 
 def member_names(members: Sequence[Member]) -> Mapping[str, str]:
@@ -227,10 +229,10 @@ def member_names(members: Sequence[Member]) -> Mapping[str, str]:
     else clients with hosts and numbers, in the group's order. Where members have no client ids, as
     on ZooKeeper, their ids are their names.
     """
-    ids = [each.member_id for each in members]
-    clients = [each.client_id for each in members if each.client_id]
+    ids = [member.member_id for member in members]
+    clients = [member.client_id for member in members if member.client_id]
     if len(clients) == len(ids):
-        hosts = [(each.client_host or "unknown").lstrip("/") for each in members]
+        hosts = [(member.client_host or "unknown").lstrip("/") for member in members]
         places = [f"{client}@{host}" for client, host in zip(clients, hosts, strict=True)]
         seen: Counter[str] = Counter()
         numbered = []
@@ -239,7 +241,7 @@ def member_names(members: Sequence[Member]) -> Mapping[str, str]:
             numbered.append(f"{place}#{seen[place]}")
     else:
         places, numbered = [], ids
-    instances = [each.instance_id for each in members if each.instance_id]
+    instances = [member.instance_id for member in members if member.instance_id]
     for names in (instances, clients, places, numbered):
         if len(set(names)) == len(ids):
             break
@@ -268,7 +270,10 @@ def _started(group: Group, member: Member) -> StartMember:
 
 
 def _partitions(found: Iterable[AssignedPartition] | None) -> tuple[TopicPartition, ...]:
-    return tuple((each.topic or each.topic_id or "", each.partition) for each in found or ())
+    return tuple(
+        (partition.topic or partition.topic_id or "", partition.partition)
+        for partition in found or ()
+    )
 
 
 def _on_known_partitions(
@@ -279,7 +284,9 @@ def _on_known_partitions(
 
     def there(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         asked = tuple(partitions)
-        found = tuple(each for each in asked if 0 <= each[1] < topics.get(each[0], 0))
+        found = tuple(
+            partition for partition in asked if 0 <= partition[1] < topics.get(partition[0], 0)
+        )
         gone.update(set(asked) - set(found))
         return found
 

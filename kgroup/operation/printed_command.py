@@ -68,7 +68,7 @@ def kgroup_command(command: str, names: Sequence[str] = (), options: Sequence[st
         names: arguments; behind two dashes where one begins with a dash.
         options: those in use included.
     """
-    is_option = any(each.startswith("-") for each in names)
+    is_option = any(name.startswith("-") for name in names)
     words = (*options, "--", *names) if is_option else (*names, *options)
     return join(("kgroup", *command.split(), *words))
 

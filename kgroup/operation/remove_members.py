@@ -55,9 +55,9 @@ def plan_removal(
     group = reading.image.groups.get(group_id)
     members = () if group is None else group.members
     rows = tuple(
-        _row(group_id, each)
-        for each in members
-        if every or each.member_id in member_ids or each.instance_id in instance_ids
+        _row(group_id, member)
+        for member in members
+        if every or member.member_id in member_ids or member.instance_id in instance_ids
     )
     problems = [*missing, *reading.problems]
     if group is not None and rows and group.type not in _REMOVABLE:
@@ -121,10 +121,10 @@ def _look(cluster: GroupSource, group_id: str) -> tuple[frozenset[str] | None, t
     except BrokerError as error:
         reasons = [f"{error}."]
     else:
-        reasons = [each.reason for each in reading.problems]
+        reasons = [problem.reason for problem in reading.problems]
         group = reading.image.groups.get(group_id)
         if not reasons:
-            return frozenset(each.member_id for each in (group.members if group else ())), ()
+            return frozenset(member.member_id for member in (group.members if group else ())), ()
     return None, (f"the members of the group could not be read back: {reasons[0]}",)
 
 
@@ -143,8 +143,8 @@ def _row(group_id: str, member: Member) -> RemovedMember:
 def _not_there(
     group: Group, member_ids: Collection[str], instance_ids: Collection[str]
 ) -> Iterable[Problem]:
-    ids = {each.member_id for each in group.members}
-    instances = {each.instance_id for each in group.members}
+    ids = {member.member_id for member in group.members}
+    instances = {member.instance_id for member in group.members}
     is_hidden = group.type is GroupType.CLASSIC and ids and instances == {None}
     hidden = ", as far as is known: brokers before 2.4 tell of no instances" if is_hidden else ""
     for kind, wanted, known in (("member", member_ids, ids), ("instance", instance_ids, instances)):

@@ -44,16 +44,16 @@ def joined(reports: Sequence[Report[T]]) -> Report[T]:
     if len(reports) == 1:
         return reports[0]
     return Report(
-        tuple(row for each in reports for row in each.data),
-        tuple(problem for each in reports for problem in each.errors),
-        tuple(dict.fromkeys(note for each in reports for note in each.notes)),
+        tuple(row for report in reports for row in report.data),
+        tuple(problem for report in reports for problem in report.errors),
+        tuple(dict.fromkeys(note for report in reports for note in report.notes)),
     )
 
 
 def first_names(things: Sequence[T], name: Callable[[T], str] = str) -> str:
     """Name the first ten, and say how many more there are."""
     more = f" and {len(things) - 10} more" if len(things) > 10 else ""
-    return ", ".join(name(each) or "''" for each in things[:10]) + more
+    return ", ".join(name(thing) or "''" for thing in things[:10]) + more
 
 
 def outcome(rows: Sequence[object], errors: Sequence[Problem]) -> ExitStatus:

@@ -31,7 +31,9 @@ class ShippedScenario:
 
 def scenario_names() -> tuple[str, ...]:
     """Return the names of the shipped scenarios."""
-    return tuple(sorted(each.name.removesuffix(".toml") for each in _FOLDER.iterdir()))
+    return tuple(
+        sorted(traversable.name.removesuffix(".toml") for traversable in _FOLDER.iterdir())
+    )
 
 
 def shipped_scenario(name: str) -> str:
@@ -41,11 +43,11 @@ def shipped_scenario(name: str) -> str:
 
 def shipped_scenarios() -> Report[ShippedScenario]:
     """Return the shipped scenarios, sorted by name."""
-    found = []
+    scenarios = []
     for name in scenario_names():
         scenario = read_scenario(shipped_scenario(name), name)
-        found.append(ShippedScenario(name, scenario.title, scenario.about))
-    return Report(tuple(found))
+        scenarios.append(ShippedScenario(name, scenario.title, scenario.about))
+    return Report(tuple(scenarios))
 
 
 def simulate(
@@ -57,18 +59,20 @@ def simulate(
         What happened in each run; notes say what was not over at the end.
     """
     limits = _limits(scenario)
-    found = tuple(
+    simulations = tuple(
         replace(play(scenario, seed + run, until_stable=until_stable), limits=limits)
         for run in range(runs)
     )
-    unfinished = [each.rebalances[-1] for each in found if each.rebalances]
+    unfinished = [simulation.rebalances[-1] for simulation in simulations if simulation.rebalances]
     counts = {
-        "a rebalance was not over": sum(each.end_ms is None for each in unfinished),
-        "the group did not rest": sum(not each.is_at_rest for each in found if until_stable),
+        "a rebalance was not over": sum(rebalance.end_ms is None for rebalance in unfinished),
+        "the group did not rest": sum(
+            not simulation.is_at_rest for simulation in simulations if until_stable
+        ),
     }
     end = f"at the end, after {scenario.duration_ms / 1000:,g} s"
     return Report(
-        found,
+        simulations,
         notes=(
             *limits,
             *(

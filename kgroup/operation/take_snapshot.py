@@ -70,11 +70,11 @@ def take_snapshot(
     problems = list(reading.problems if tree is None else tree.problems)
     kafka = kafka_offsets(
         source,
-        [each.group_id for each in image.groups.values() if each.type is GroupType.ZOOKEEPER],
+        [group.group_id for group in image.groups.values() if group.type is GroupType.ZOOKEEPER],
     )
     commits = tuple(SnapshotCommit(*at, end) for at, end in sorted((kafka.offsets or {}).items()))
     partitions = {at for group in image.groups.values() for at in group.partitions}
-    partitions.update((each.topic, each.partition) for each in commits)
+    partitions.update((commit.topic, commit.partition) for commit in commits)
 
     log_ranges, log_problems = _ranges_of(source, partitions)
     capabilities, view, placements = source.capabilities, None, None
@@ -119,15 +119,15 @@ def _ranges_of(
     problems: list[Problem] = []
 
     def ranges(*, committed: bool) -> Mapping[tuple[str, int], LogRange]:
-        found = _attempt(
+        reading = _attempt(
             lambda: source.log_ranges(partitions, committed=committed),
             "the ends of partitions",
             problems,
         )
-        if found is None:
+        if reading is None:
             return {}
-        problems.extend(found.problems)
-        return found.ranges
+        problems.extend(reading.problems)
+        return reading.ranges
 
     ends = ranges(committed=False)
     tells_stable = Capability.LAST_STABLE_OFFSETS in source.capabilities
@@ -148,7 +148,9 @@ def _cluster_of(
     )
     if placements is None:
         return view, None
-    return view, tuple(PlacedGroup(group_id, each) for group_id, each in sorted(placements.items()))
+    return view, tuple(
+        PlacedGroup(group_id, placement) for group_id, placement in sorted(placements.items())
+    )
 
 
 def _topics_of(group: Group) -> set[str]:
@@ -156,7 +158,7 @@ def _topics_of(group: Group) -> set[str]:
     topics = set(group.topics)
     for member in (*group.members, *(group.last_stable.members if group.last_stable else ())):
         partitions = (*(member.assignment or ()), *(member.target_assignment or ()))
-        topics.update(each.topic for each in partitions if each.topic)
+        topics.update(partition.topic for partition in partitions if partition.topic)
         topics.update(member.subscribed_topics)
     return topics
 
@@ -178,8 +180,8 @@ def _topics(view: ClusterView) -> tuple[SnapshotTopic, ...]:
             topic.topic_id,
             topic.error,
             tuple(
-                SnapshotPartition(number, each.leader, each.replicas, each.isr)
-                for number, each in sorted(topic.partitions.items())
+                SnapshotPartition(number, partition.leader, partition.replicas, partition.isr)
+                for number, partition in sorted(topic.partitions.items())
             ),
         )
         for name, topic in sorted(view.topics.items())

@@ -180,8 +180,12 @@ def _member_changes(
 
 def _subscribed(member: Member) -> dict[str, Any] | None:
     """Return what a member subscribes to, without what it says about the past."""
-    asked = member.subscription
-    return None if asked is None else {"topics": asked.topics, "regex": asked.regex}
+    subscription = member.subscription
+    return (
+        None
+        if subscription is None
+        else {"topics": subscription.topics, "regex": subscription.regex}
+    )
 
 
 def _rows(group: GroupDescription) -> dict[_At, _Row]:
@@ -207,7 +211,11 @@ def _is_unanswered(
     problems: Collection[Problem],
 ) -> bool:
     """Tell whether a group may be otherwise than, or there though it is not, in the report."""
-    brokers = {each.coordinator.id for each in (before, after) if each and each.coordinator}
+    brokers = {
+        description.coordinator.id
+        for description in (before, after)
+        if description and description.coordinator
+    }
     for problem in problems:
         if problem.kind is ProblemKind.NOT_FOUND or problem.group_id not in (None, group_id):
             continue

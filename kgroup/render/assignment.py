@@ -137,8 +137,8 @@ def _pieces(plan: AssignPlan, size: int) -> list[_Piece]:
 def _labels(plan: AssignPlan, width: int) -> dict[str, str]:
     """Give every member a name that fits: members that stay by id, then those that have left."""
     staying = sorted(plan.members, key=lambda member: member.member_id)
-    names = {each.member_id: each.instance_id or each.client_id for each in staying}
-    left = {each.member_id: each.instance_id or each.client_id for each in plan.departed}
+    names = {outcome.member_id: outcome.instance_id or outcome.client_id for outcome in staying}
+    left = {spec.member_id: spec.instance_id or spec.client_id for spec in plan.departed}
     count, count_left = Counter(names.values()), Counter(left.values())
     unsure = {member.member_id for member in plan.members if member.depends_on_id}
     labels: dict[str, str] = {}
@@ -425,11 +425,11 @@ def _members_sheet(plan: AssignPlan) -> Sheet:
 def _unowned_sheet(plan: AssignPlan) -> Sheet:
     """Make a row for each partition that nobody has and somebody gets; that is no move."""
     owners = plan.owners or ()
-    is_known = any(each.owner is not None for each in owners)
+    is_known = any(owner.owner is not None for owner in owners)
     rows = (
-        (each.topic, each.partition, each.given and thread_name(each.given))
-        for each in owners
-        if is_known and each.owner is None
+        (owner.topic, owner.partition, owner.given and thread_name(owner.given))
+        for owner in owners
+        if is_known and owner.owner is None
     )
     return Sheet(_UNOWNED_COLUMNS, rows)
 
@@ -577,7 +577,9 @@ def _facts(plan: AssignPlan) -> Iterator[tuple[str, str]]:
         )
         if balance.idle_members:
             yield "idle", f"{len(balance.idle_members)}: {_list(balance.idle_members)}"
-    idle = [thread_name(thread) for thread, got in (plan.threads or {}).items() if not got]
+    idle = [
+        thread_name(thread) for thread, partitions in (plan.threads or {}).items() if not partitions
+    ]
     if idle:
         yield "idle threads", f"{len(idle)}: {_list(idle)}"
     if plan.overlaps is not None:
@@ -593,7 +595,7 @@ def _overlaps(overlaps: Sequence[Overlap]) -> str:
     """Say which consumers take partitions from each other; all stop when one comes or goes."""
     if len(overlaps) == 1:
         return "all consumers: their topics overlap"
-    parts = (f"{_list(each.members)} ({_list(each.topics)})" for each in overlaps)
+    parts = (f"{_list(overlap.members)} ({_list(overlap.topics)})" for overlap in overlaps)
     return (
         f"{'; '.join(parts)}. Every consumer of the group stops when one comes or goes; partitions "
         "change hands only among those whose topics overlap"

@@ -99,7 +99,7 @@ def run_object(run: Run) -> RunObject:
     if run.what is not None:
         made["what"] = run.what
     if run.following:
-        made["following"] = [_plan_object(each) for each in run.following]
+        made["following"] = [_plan_object(plan) for plan in run.following]
     return made
 
 
@@ -139,8 +139,8 @@ def _plan_object(plan: AssignPlan) -> PlanObject:
         "warnings": plan.warnings,
         "threads": None
         if threads is None
-        else {thread_name(each): got for each, got in threads.items()},
-        "owners": None if owners is None else [_ownership(each) for each in owners],
+        else {thread_name(partition): partitions for partition, partitions in threads.items()},
+        "owners": None if owners is None else [_ownership(owner) for owner in owners],
         "overlaps": plan.overlaps,
     }
 

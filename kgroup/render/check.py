@@ -69,22 +69,22 @@ def findings_text(
     findings: Sequence[Finding], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
     """Write findings as a page: those of each group, then what to do about each kind of them."""
-    for at, (group_id, own) in enumerate(groupby(findings, key=lambda each: each.group_id)):
+    for at, (group_id, own) in enumerate(groupby(findings, key=lambda finding: finding.group_id)):
         yield "\n" if at else ""
         of_group = list(own)
         title = "Cluster" if group_id is None else f"Group {cell(group_id, Kind.NAME)}"
         yield from title_text(title, form, level=2, terminal=terminal)
         shown = finding_sheet(of_group).select(_SHOWN)
         yield from sheet_text(shown, form, headers=headers, terminal=terminal)
-        commands = dict.fromkeys(command for each in of_group for command in each.commands)
+        commands = dict.fromkeys(command for finding in of_group for command in finding.commands)
         if commands:
             yield "\n"
-            parts = Sheet(PARTS, [("run", each) for each in commands])
+            parts = Sheet(PARTS, [("run", command) for command in commands])
             yield from sheet_text(parts, form, headers=form != "table", terminal=terminal)
     if findings:
         yield "\n"
         yield from title_text("What to do", form, level=2, terminal=terminal)
-        kinds = {(each.code, each.advice): each for each in findings}
+        kinds = {(finding.code, finding.advice): finding for finding in findings}
         rows = [(code, code.sentence, advice) for code, advice in kinds]
         advice = Sheet(_ADVICE_COLUMNS, rows)
         yield from sheet_text(advice, form, headers=headers, terminal=terminal)
@@ -92,14 +92,14 @@ def findings_text(
 
 def nagios_status(audit: Audit) -> int:
     """Give the exit status of a plugin: 0 to 2 by the worst finding, 3 where it is not known."""
-    worst = max((_STATUS[each.severity] for each in audit.report.data), default=0)
+    worst = max((_STATUS[finding.severity] for finding in audit.report.data), default=0)
     return worst or (PLUGIN_UNKNOWN if audit.report.errors else 0)
 
 
 def nagios_lines(audit: Audit) -> Iterator[str]:
     """Write a check as a plugin of Nagios or Icinga does: a line with the status, then findings."""
     findings = audit.report.data
-    counts: Counter[str] = Counter(each.severity for each in findings)
+    counts: Counter[str] = Counter(finding.severity for finding in findings)
     said = ", ".join(f"{counts[each]} {each}" for each in _STATUS if counts[each])
     if errors := audit.report.errors:  # the reason too: monitoring drops standard error
         first = harmless(problem_line(errors[0])).replace("|", "/")
@@ -112,9 +112,9 @@ def nagios_lines(audit: Audit) -> Iterator[str]:
     count = len(audit.groups)
     groups = f"{count} group{'' if count == 1 else 's'}"
     yield f"KGROUP {name} - {said or 'nothing found'}; {groups} checked | {data}\n"
-    for each in findings:
-        where = "cluster" if each.group_id is None else each.group_id
-        yield plugin_line(f"{each.severity}: {where}: {each.code}: {each.reason}")
+    for finding in findings:
+        where = "cluster" if finding.group_id is None else finding.group_id
+        yield plugin_line(f"{finding.severity}: {where}: {finding.code}: {finding.reason}")
 
 
 def plugin_line(text: str) -> str:
@@ -128,7 +128,8 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
     A value that is not known has no line, nor has a sum of which a part is not known.
     """
     counts = Counter(
-        (each.group_id or "", str(each.code), str(each.severity)) for each in audit.report.data
+        (finding.group_id or "", str(finding.code), str(finding.severity))
+        for finding in audit.report.data
     )
     yield from _metric(
         "check_findings",
@@ -146,18 +147,18 @@ def prometheus_lines(audit: Audit) -> Iterator[str]:
         "group_state",
         "1 for the state that the group is in.",
         (
-            ({"group": each.group_id, "type": str(each.type), "state": str(each.state)}, 1)
-            for each in audit.groups
-            if each.state is not None
+            ({"group": group.group_id, "type": str(group.type), "state": str(group.state)}, 1)
+            for group in audit.groups
+            if group.state is not None
         ),
     )
     yield from _metric(
         "group_members",
         "Members of the group.",
         (
-            ({"group": each.group_id}, len(each.members))
-            for each in audit.groups
-            if each.state is not None  # else only what it has committed is known
+            ({"group": group.group_id}, len(group.members))
+            for group in audit.groups
+            if group.state is not None  # else only what it has committed is known
         ),
     )
     age = partial(_commit_age, now_ms=audit.time_ms)
@@ -207,8 +208,8 @@ def _committed(group: GroupDescription) -> _Rows:
     """Give the partitions of which a group has read something."""
     shared = group.share_offsets or ()
     return [
-        *(each for each in group.offsets if each.committed_offset is not None),
-        *(each for each in shared if each.start_offset is not None),
+        *(offset for offset in group.offsets if offset.committed_offset is not None),
+        *(description for description in shared if description.start_offset is not None),
     ]
 
 
@@ -217,7 +218,7 @@ def _places(rows: _Rows, level: int) -> Iterator[tuple[dict[str, str], _Rows]]:
     if not level:
         yield {}, rows
         return
-    named = [each for each in rows if each.topic is not None]
+    named = [row for row in rows if row.topic is not None]
     for topic, of_topic in groupby(named, key=lambda each: each.topic or ""):
         if level == 1:
             yield {"topic": topic}, list(of_topic)
@@ -228,7 +229,7 @@ def _places(rows: _Rows, level: int) -> Iterator[tuple[dict[str, str], _Rows]]:
 
 def _lag(rows: _Rows) -> int | None:
     """Add up lags; None where there is none, or one is not known."""
-    known = [max(each.lag, 0) for each in rows if each.lag is not None]
+    known = [max(row.lag, 0) for row in rows if row.lag is not None]
     return sum(known) if known and len(known) == len(rows) else None
 
 
@@ -240,16 +241,16 @@ def _own_lag(rows: _Rows) -> int | None:
 
 def _wait(rows: _Rows) -> float | None:
     """Return the largest lag in time, in seconds; likewise."""
-    known = [each.time_lag_ms for each in rows if each.time_lag_ms is not None]
+    known = [row.time_lag_ms for row in rows if row.time_lag_ms is not None]
     return max(known) / 1000 if known and len(known) == len(rows) else None
 
 
 def _commit_age(rows: _Rows, now_ms: int) -> float | None:
     """Return the time since the last commit, in seconds; None where no commit tells its time."""
     times = [
-        each.commit_timestamp_ms
-        for each in rows
-        if isinstance(each, OffsetDescription) and each.commit_timestamp_ms
+        row.commit_timestamp_ms
+        for row in rows
+        if isinstance(row, OffsetDescription) and row.commit_timestamp_ms
     ]
     return (now_ms - max(times)) / 1000 if times else None
 

@@ -28,12 +28,12 @@ def diagnoses_text(
     rows: Sequence[Diagnosis], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
     """Write what is installed, what is missing, and what was asked; a table for each."""
-    asked = [row for row in rows if row.kind in ("source", "broker")]
+    diagnosis = [row for row in rows if row.kind in ("source", "broker")]
     others = [row for row in rows if row.kind not in ("source", "broker")]
     tables = {
         "Installed": ([row for row in others if row.condition == "ok"], ("version", "needed_for")),
         "Missing": ([row for row in others if row.condition != "ok"], ("needed_for", "advice")),
-        "Asked": (asked, ("condition", "reason")),
+        "Asked": (diagnosis, ("condition", "reason")),
     }
     told = {title: table for title, table in tables.items() if table[0]}
     for at, (title, (part, columns)) in enumerate(told.items()):

@@ -57,7 +57,7 @@ def _blocks(rows: Iterable[object]) -> Iterator[Sequence[object]]:
 def json_on_terminal(text: bytes | memoryview) -> str:
     """Write as escapes what could drive a terminal, and what JSON may hold as it is."""
     return HARMFUL.sub(
-        lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}",
+        lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}",
         str(text, "utf-8", "replace"),
     )
 

@@ -233,7 +233,7 @@ def connect_sheet(group: GroupDescription) -> Sheet:
         if group.protocol_type == "connect" and "assignment" in given:
             owned = _connect_work(member.protocol_metadata or {}, given)
             connectors = [name for name, number in owned if number == _CONNECTOR]
-            tasks = ranges(each for each in owned if each[1] != _CONNECTOR)
+            tasks = ranges(partition for partition in owned if partition[1] != _CONNECTOR)
             delay_ms = given.get("delay") or None
             rows.append((member.member_id, ", ".join(connectors) or None, tasks or None, delay_ms))
     return Sheet(_CONNECT_COLUMNS, rows)
@@ -337,7 +337,9 @@ def _owned(
     if partitions is None:
         return None
     ordered = sorted(partitions, key=attrgetter("sort_key"))
-    return ranges((each.topic or each.topic_id or "?", each.partition) for each in ordered)
+    return ranges(
+        (partition.topic or partition.topic_id or "?", partition.partition) for partition in ordered
+    )
 
 
 def _task(task: Task) -> str:

@@ -366,12 +366,12 @@ def rebalance_text(
     rows: Sequence[Rebalance], form: str, *, headers: bool, terminal: bool
 ) -> Iterator[str]:
     """Write a table for each group, with the columns that tell what happened."""
-    for at, ((cluster, group_id), found) in enumerate(
+    for at, ((cluster, group_id), rebalances) in enumerate(
         groupby(rows, lambda row: (row.cluster, row.group_id))
     ):
         if at:
             yield "\n"
-        of_group = list(found)
+        of_group = list(rebalances)
         types = ", then ".join(dict.fromkeys(row.group_type for row in of_group))
         title = harmless(f"{shown_id(group_id)} ({types}, cluster {cluster})")
         yield from title_text(title, form, level=3, terminal=terminal)
@@ -407,20 +407,27 @@ def picture_text(
     """
     from kgroup.history.query.group_page import counted, name_of_owned
 
-    timed = [each for each in intervals if each.is_timed and each.from_ms is not None]
+    timed = [
+        interval for interval in intervals if interval.is_timed and interval.from_ms is not None
+    ]
     if not timed:
         yield "Nothing that has times.\n"
         return
-    times = [time for each in timed for time in (each.from_ms, each.to_ms) if time is not None]
+    times = [
+        time
+        for interval in timed
+        for time in (interval.from_ms, interval.to_ms)
+        if time is not None
+    ]
     since, until = min(times), max(*times, last_ms or 0) + 1
     until += max(1, (until - since) // 20)  # what goes on is seen, too
     since = max(since, since_ms or 0)
     until = max(since + 1, until if until_ms is None else min(until, until_ms))
-    names = list(dict.fromkeys(each.member_id for each in timed))
+    names = list(dict.fromkeys(interval.member_id for interval in timed))
     letters = dict(zip(names, _LETTERS, strict=False))
     rows: dict[str, list[Interval]] = {}
-    for each in timed:
-        rows.setdefault(visible(name_of_owned(each)), []).append(each)
+    for interval in timed:
+        rows.setdefault(visible(name_of_owned(interval)), []).append(interval)
     room = min(max(map(len, rows)), _WIDEST_NAME)
     cells = max(10, width - room - 3)
     for name, of_row in list(rows.items())[:MOST_ROWS]:
@@ -466,10 +473,10 @@ def _line(
         begin = since + (until - since) * cell // cells
         end = max(begin + 1, since + (until - since) * (cell + 1) // cells)
         shares: list[tuple[int, str]] = []
-        for each in intervals:
-            share = min(each.to_ms or until, end) - max(each.from_ms or 0, begin)
+        for interval in intervals:
+            share = min(interval.to_ms or until, end) - max(interval.from_ms or 0, begin)
             if share > 0:
-                shares.append((share, letters.get(each.member_id, _OTHER)))
+                shares.append((share, letters.get(interval.member_id, _OTHER)))
         shares.sort(reverse=True)
         if len(shares) > 1 and shares[0][0] + shares[1][0] > end - begin:
             found.append(_SEVERAL)

@@ -76,14 +76,14 @@ def _text(text: str) -> str:
 def _summary(page: GroupPage) -> str:
     if page.since_ms is None or page.until_ms is None:
         return f"Cluster {_text(page.cluster)}. No record of the group has a time."
-    kinds = Counter(each.cause.value for each in page.rebalances)
+    kinds = Counter(rebalance.cause.value for rebalance in page.rebalances)
     causes = ", ".join(f"{count} {_words(kind)}" for kind, count in kinds.most_common())
-    owned = len({name_of_owned(each) for each in page.stretches})
+    owned = len({name_of_owned(stretch) for stretch in page.stretches})
     parts = (
         f"{counted(len(page.rebalances), 'rebalance')}{f' ({causes})' if causes else ''}",
         counted(len(page.lives), "member"),
         counted(owned, "partition or task", "partitions or tasks"),
-        counted(sum(each.commits for each in page.rates), "commit"),
+        counted(sum(rate.commits for rate in page.rates), "commit"),
     )
     return (
         f"Cluster {_text(page.cluster)}, {rfc3339(page.since_ms)} to {rfc3339(page.until_ms)} "
@@ -105,15 +105,15 @@ def _table(rebalances: Sequence[Rebalance]) -> Iterator[str]:
     for head in ("time", "generation", "members", "moved", "cause", "certainty", "evidence"):
         yield f'<th scope="col">{head}</th>'
     yield "</tr></thead>\n<tbody>\n"
-    for each in listed:
+    for rebalance in listed:
         cells = (
-            rfc3339(each.time_ms or 0),
-            each.generation_id,
-            _members(each),
-            "-" if each.moved_count is None else each.moved_count,
-            _words(each.cause),
-            each.certainty.value,
-            _text(each.evidence),
+            rfc3339(rebalance.time_ms or 0),
+            rebalance.generation_id,
+            _members(rebalance),
+            "-" if rebalance.moved_count is None else rebalance.moved_count,
+            _words(rebalance.cause),
+            rebalance.certainty.value,
+            _text(rebalance.evidence),
         )
         yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
     yield "</tbody>\n</table></details>\n"
@@ -134,7 +134,7 @@ def _figure(page: GroupPage) -> str:
 
     owned = list(dict.fromkeys(map(name_of_owned, page.stretches)))
     lives = list(dict.fromkeys(life.who.member_id for life in page.lives))
-    kinds = list(dict.fromkeys(each.cause.value for each in page.rebalances))
+    kinds = list(dict.fromkeys(rebalance.cause.value for rebalance in page.rebalances))
     parts = [
         ("Who owned what", _height(len(owned), 18), bool(page.stretches), _owned),
         ("Rebalances and their causes", _height(len(kinds), 26), bool(kinds), _causes),
@@ -184,11 +184,11 @@ def _mark_rebalances(figure: Any, page: GroupPage) -> None:
     """Draw a line through the owners at each rebalance, where they are not too many."""
     if not page.stretches or len(page.rebalances) > MOST_LISTED:
         return
-    for each in page.rebalances:
+    for rebalance in page.rebalances:
         figure.add_shape(
             type="line",
-            x0=_time(each.time_ms),
-            x1=_time(each.time_ms),
+            x0=_time(rebalance.time_ms),
+            x1=_time(rebalance.time_ms),
             y0=0,
             y1=1,
             xref="x",
@@ -211,7 +211,7 @@ def _height(count: int, each: int) -> int:
 
 def _colours(page: GroupPage) -> dict[str, str]:
     names = [life.who.member_id for life in page.lives]
-    names += [each.member_id for each in page.stretches]
+    names += [stretch.member_id for stretch in page.stretches]
     return {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(dict.fromkeys(names))}
 
 
@@ -239,24 +239,24 @@ def _owned(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
     """A bar for each stretch, by member."""
     import plotly.graph_objects as go
 
-    labels = _labels([name_of_owned(each) for each in page.stretches])
+    labels = _labels([name_of_owned(stretch) for stretch in page.stretches])
     by_member: dict[str, list[Any]] = {}
-    for each in page.stretches:
-        by_member.setdefault(each.member_id, []).append(each)
+    for stretch in page.stretches:
+        by_member.setdefault(stretch.member_id, []).append(stretch)
     for member_id, stretches in by_member.items():
-        ends = [each.to_ms or page.until_ms or each.from_ms for each in stretches]
+        ends = [stretch.to_ms or page.until_ms or stretch.from_ms for stretch in stretches]
         yield go.Bar(
             orientation="h",
             name=_text(member_id),
             base=[_time(each.from_ms) for each in stretches],
             x=[max(1, end - each.from_ms) for each, end in zip(stretches, ends, strict=True)],
-            y=[labels[name_of_owned(each)] for each in stretches],
+            y=[labels[name_of_owned(stretch)] for stretch in stretches],
             marker={"color": colours[member_id], "line": {"width": 0}},
             hovertext=[
-                f"<b>{_text(name_of_owned(each))}</b><br>{_who(each)}<br>"
-                f"from {rfc3339(each.from_ms)}, generation {each.generation_id}<br>"
-                f"{_until(each, page.known_ms)}"
-                for each in stretches
+                f"<b>{_text(name_of_owned(stretch))}</b><br>{_who(stretch)}<br>"
+                f"from {rfc3339(stretch.from_ms)}, generation {stretch.generation_id}<br>"
+                f"{_until(stretch, page.known_ms)}"
+                for stretch in stretches
             ],
             hoverinfo="text",
         )
@@ -310,21 +310,24 @@ def _causes(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
 
     yield go.Scatter(
         mode="markers",
-        x=[_time(each.time_ms) for each in page.rebalances],
-        y=[_words(each.cause) for each in page.rebalances],
+        x=[_time(rebalance.time_ms) for rebalance in page.rebalances],
+        y=[_words(rebalance.cause) for rebalance in page.rebalances],
         marker={
             "size": 11,
             "line": {"width": 2},
             "symbol": [
-                _CERTAIN if each.certainty.value == "certain" else _INFERRED
-                for each in page.rebalances
+                _CERTAIN if rebalance.certainty.value == "certain" else _INFERRED
+                for rebalance in page.rebalances
             ],
             "color": [
-                next((colours[c.member_id] for c in each.causes if c.member_id in colours), "#888")
-                for each in page.rebalances
+                next(
+                    (colours[c.member_id] for c in rebalance.causes if c.member_id in colours),
+                    "#888",
+                )
+                for rebalance in page.rebalances
             ],
         },
-        hovertext=[hover(each) for each in page.rebalances],
+        hovertext=[hover(rebalance) for rebalance in page.rebalances],
         hoverinfo="text",
     )
 
@@ -337,7 +340,7 @@ def _lives(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
     ends = [life.to_ms or page.until_ms or life.from_ms for life in page.lives]
     # Rebalances behind the end of the page are not on it: somebody may be gone by then.
     times = (page.until_ms, page.known_ms)
-    known_ms = min((each for each in times if each is not None), default=None)
+    known_ms = min((time for time in times if time is not None), default=None)
 
     def told(life: MembershipPeriod) -> str:
         if life.to_ms is None:
@@ -361,12 +364,12 @@ def _rates(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
     import plotly.graph_objects as go
 
     yield go.Bar(
-        x=[_time(each.time_ms + page.rate_ms // 2) for each in page.rates],
-        y=[each.commits for each in page.rates],
+        x=[_time(rate.time_ms + page.rate_ms // 2) for rate in page.rates],
+        y=[rate.commits for rate in page.rates],
         width=page.rate_ms,
         marker={"color": COLOURS[0]},
         hovertext=[
-            f"{rfc3339(each.time_ms)}: {counted(each.commits, 'commit')}" for each in page.rates
+            f"{rfc3339(rate.time_ms)}: {counted(rate.commits, 'commit')}" for rate in page.rates
         ],
         hoverinfo="text",
     )
@@ -377,13 +380,13 @@ def _lags(page: GroupPage, colours: dict[str, str]) -> Iterator[Any]:
 
     yield go.Scatter(
         mode="lines+markers",
-        x=[_time(each.time_ms) for each in page.lags],
-        y=[each.lag for each in page.lags],
+        x=[_time(lag.time_ms) for lag in page.lags],
+        y=[lag.lag for lag in page.lags],
         line={"color": COLOURS[1]},
         hovertext=[
-            f"{rfc3339(each.time_ms)}: {counted(each.lag, 'record')} in "
-            f"{counted(each.partitions, 'partition')}"
-            for each in page.lags
+            f"{rfc3339(lag.time_ms)}: {counted(lag.lag, 'record')} in "
+            f"{counted(lag.partitions, 'partition')}"
+            for lag in page.lags
         ],
         hoverinfo="text",
     )

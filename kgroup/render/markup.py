@@ -97,7 +97,7 @@ def _width(text: str) -> int:
 def _with(pattern: str, replace: Callable[[str], str]) -> Callable[[str], str]:
     """Make a function that escapes what a pattern finds, a character at a time."""
     special = re.compile(pattern)
-    return lambda text: special.sub(lambda found: "".join(map(replace, found[0])), text)
+    return lambda text: special.sub(lambda match: "".join(map(replace, match[0])), text)
 
 
 def _backslash(character: str) -> str:

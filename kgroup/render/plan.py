@@ -88,7 +88,10 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
     yield from title_text("Preconditions", form, level=3, terminal=terminal)
     conditions = Sheet(
         _CONDITIONS,
-        [(each.text, each.verdict, each.found, each.check) for each in plan.preconditions],
+        [
+            (precondition.text, precondition.verdict, precondition.found, precondition.check)
+            for precondition in plan.preconditions
+        ],
     )
     yield from sheet_text(conditions.without_blank(), form, headers=headers, terminal=terminal)
     for step in plan.steps:
@@ -101,7 +104,7 @@ def _plan(plan: Plan, form: str, *, headers: bool, terminal: bool) -> Iterator[s
         return
     yield "\n"
     yield from title_text("Forecast", form, level=3, terminal=terminal)
-    forecasts = Sheet(_FORECASTS, [_forecast(each) for each in _forecasts(plan)])
+    forecasts = Sheet(_FORECASTS, [_forecast(forecast) for forecast in _forecasts(plan)])
     yield from sheet_text(forecasts.without_blank(), form, headers=headers, terminal=terminal)
     if said := list(_said(plan)):
         yield "\n"
@@ -159,12 +162,12 @@ def _said(plan: Plan) -> Iterator[tuple[str, str]]:
     """Say what has no place in rows of numbers."""
     if plan.naive is not None:
         yield "without the plan", f"{plan.naive.text}."
-    for each in _forecasts(plan):
-        if failed := each.forecast.failed:
+    for forecast in _forecasts(plan):
+        if failed := forecast.forecast.failed:
             ended = ", ".join(f"{name}: {error}" for name, error in failed.items())
-            yield each.text, f"Programs end: {ended}."
-        if not each.forecast.is_at_rest:
-            yield each.text, "The group does not rest in the end: there is more to come."
+            yield forecast.text, f"Programs end: {ended}."
+        if not forecast.forecast.is_at_rest:
+            yield forecast.text, "The group does not rest in the end: there is more to come."
 
 
 def _forecast(compared: Compared) -> tuple[object, ...]:
@@ -188,8 +191,14 @@ def checks_sheet(checks: Sequence[StepCheck]) -> Sheet:
     return Sheet(
         CHECK_COLUMNS,
         [
-            (each.group_id, each.step, each.title, each.progress, ",".join(each.missing) or None)
-            for each in checks
+            (
+                check.group_id,
+                check.step,
+                check.title,
+                check.progress,
+                ",".join(check.missing) or None,
+            )
+            for check in checks
         ],
     )
 
@@ -205,9 +214,9 @@ def checks_text(
         return
     yield "\n"
     rows = [
-        (check.group_id, each.text, each.progress, each.found)
+        (check.group_id, condition.text, condition.progress, condition.found)
         for check in checks
-        for each in check.conditions
+        for condition in check.conditions
     ]
     yield from sheet_text(Sheet(_CHECKED, rows), form, headers=headers, terminal=terminal)
 
@@ -217,8 +226,8 @@ def diagram_text(plan: Plan) -> Iterator[str]:
     yield "```mermaid\nflowchart TD\n"
     yield f'    begin["{mermaid_label(f"{plan.group_id}: {plan.assignor or plan.type}")}"]\n'
     last = "begin"
-    for number, each in enumerate(plan.preconditions):
-        label = mermaid_label(f"{each.text} {each.verdict}")
+    for number, precondition in enumerate(plan.preconditions):
+        label = mermaid_label(f"{precondition.text} {precondition.verdict}")
         yield f'    {last} --- c{number}{{{{"{label}"}}}}\n'
     for step in plan.steps:
         name, look = f"s{step.number}", f"v{step.number}"
@@ -277,9 +286,16 @@ def advice_sheet(groups: Sequence[GroupAdvice]) -> Sheet:
     blank = (None,) * len(ADVICE_COLUMNS[6:])
     rows: list[tuple[object, ...]] = []
     for group in groups:
-        for each in group.proposals:
-            named = (group.group_id, each.target, each.goal, each.why, each.against, each.command)
-            rows.append((*named, *_numbers(each)))
+        for proposal in group.proposals:
+            named = (
+                group.group_id,
+                proposal.target,
+                proposal.goal,
+                proposal.why,
+                proposal.against,
+                proposal.command,
+            )
+            rows.append((*named, *_numbers(proposal)))
         if not group.proposals:
             why = " ".join((group.summary, *group.reasons))
             rows.append((group.group_id, None, None, why, None, None, *blank))
@@ -302,12 +318,12 @@ def advice_text(
         title = f"Group {cell(group.group_id, Kind.NAME)}"
         yield from title_text(title, form, level=2, terminal=terminal)
         yield from summary_lines(group.summary, form, terminal=terminal)
-        for each in group.proposals:
+        for proposal in group.proposals:
             yield "\n"
-            yield from _proposal(each, form, headers=headers, terminal=terminal)
+            yield from _proposal(proposal, form, headers=headers, terminal=terminal)
         if group.reasons:
             yield "\n"
-            rows = Sheet(PARTS, [("else", each) for each in group.reasons])
+            rows = Sheet(PARTS, [("else", reason) for reason in group.reasons])
             yield from sheet_text(rows, form, headers=form != "table", terminal=terminal)
 
 
@@ -331,15 +347,15 @@ def _sentence(text: str) -> str:
 
 
 def _row(compared: Compared) -> tuple[object, ...]:
-    found = compared.forecast
-    longest_ms = found.longest_stop_ms
+    forecast = compared.forecast
+    longest_ms = forecast.longest_stop_ms
     return (
         compared.text,
-        found.rebalances,
-        found.moved,
-        found.stopped,
+        forecast.rebalances,
+        forecast.moved,
+        forecast.stopped,
         None if longest_ms is None else age(longest_ms),
-        age(found.stopped_ms),
-        found.read_again,
-        found.skipped,
+        age(forecast.stopped_ms),
+        forecast.read_again,
+        forecast.skipped,
     )

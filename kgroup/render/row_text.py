@@ -80,13 +80,13 @@ def _merged(
         if isinstance(piece, Cells) and piece not in columns:
             text = _constant(piece)
             columns[piece] = _column(piece) if text is None else text
-        made = piece if isinstance(piece, str) else columns[piece]
-        if isinstance(made, TemplateColumn):
-            pieces.append(made)
+        column = piece if isinstance(piece, str) else columns[piece]
+        if isinstance(column, TemplateColumn):
+            pieces.append(column)
         elif pieces and isinstance(pieces[-1], bytes):
-            pieces[-1] += made.encode()
+            pieces[-1] += column.encode()
         else:
-            pieces.append(made.encode())
+            pieces.append(column.encode())
     return pieces
 
 

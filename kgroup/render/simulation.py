@@ -78,7 +78,7 @@ def events_sheet(simulations: Sequence[Simulation]) -> Sheet:
         EVENT_COLUMNS,
         [
             (
-                each.seed,
+                simulation.seed,
                 event.time_ms,
                 event.actor,
                 event.event,
@@ -88,8 +88,8 @@ def events_sheet(simulations: Sequence[Simulation]) -> Sheet:
                 event.generation_id,
                 _parts(event),
             )
-            for each in simulations
-            for event in each.events
+            for simulation in simulations
+            for event in simulation.events
         ],
     )
 
@@ -128,7 +128,7 @@ def simulations_text(
     if first.rebalances:
         yield "\n"
         yield from title_text("Rebalances", form, level=3, terminal=terminal)
-        rows = [_rebalance(each) for each in first.rebalances]
+        rows = [_rebalance(rebalance) for rebalance in first.rebalances]
         rebalances = Sheet(_REBALANCES, rows).without_blank()
         yield from sheet_text(rebalances, form, headers=headers, terminal=terminal)
     yield "\n"
@@ -146,7 +146,7 @@ def _limits_text(simulation: Simulation, form: str, *, terminal: bool) -> Iterat
     if simulation.limits and form != "table":
         yield "\n"
         yield from title_text("Not simulated", form, level=3, terminal=terminal)
-        limits = Sheet(_LIMITS, [(each,) for each in simulation.limits])
+        limits = Sheet(_LIMITS, [(limit,) for limit in simulation.limits])
         yield from sheet_text(limits, form, headers=True, terminal=terminal)
 
 
@@ -174,16 +174,16 @@ def _rebalance(rebalance: SimulatedRebalance) -> tuple[object, ...]:
 def _partition_rows(partitions: Iterable[PartitionTotal]) -> Iterator[tuple[object, ...]]:
     """Put partitions of one topic to which the same happened into one row."""
     alike: dict[PartitionTotal, list[PartitionTotal]] = defaultdict(list)
-    for each in partitions:
-        alike[replace(each, partition=0)].append(each)
-    for total, found in alike.items():
-        names = ranges([(each.topic, each.partition) for each in found])
+    for partition in partitions:
+        alike[replace(partition, partition=0)].append(partition)
+    for total, totals in alike.items():
+        names = ranges([(each.topic, each.partition) for each in totals])
         times = age(total.unowned_ms), age(total.unread_ms)
         yield names, *times, total.read_again, total.skipped
 
 
 def _facts(simulation: Simulation) -> Iterator[tuple[str, str]]:
-    states = sorted(simulation.state_ms.items(), key=lambda each: -each[1])
+    states = sorted(simulation.state_ms.items(), key=lambda partition: -partition[1])
     if states:
         yield "states", ", ".join(f"{state} {age(spent_ms)}" for state, spent_ms in states)
     yield "requests", ", ".join(f"{name} {n}" for name, n in simulation.requests.items())
@@ -196,20 +196,30 @@ def _facts(simulation: Simulation) -> Iterator[tuple[str, str]]:
 def _runs(simulations: Sequence[Simulation]) -> Sheet:
     """Say how what can be counted is spread over the runs."""
     rows: list[tuple[object, ...]] = []
-    count = max(len(each.rebalances) for each in simulations)
+    count = max(len(simulation.rebalances) for simulation in simulations)
     for number in range(count):
-        begun = [each.rebalances[number] for each in simulations if number < len(each.rebalances)]
-        took = [each.end_ms - each.begin_ms for each in begun if each.end_ms is not None]
-        causes = sorted({each.cause for each in begun})
+        begun = [
+            simulation.rebalances[number]
+            for simulation in simulations
+            if number < len(simulation.rebalances)
+        ]
+        took = [
+            rebalance.end_ms - rebalance.begin_ms
+            for rebalance in begun
+            if rebalance.end_ms is not None
+        ]
+        causes = sorted({rebalance.cause for rebalance in begun})
         rows.append((f"rebalance {number + 1} ({', '.join(causes)})", *_spread(took, age)))
-    rows.append(("rebalances", *_spread([len(each.rebalances) for each in simulations], str)))
+    rows.append(
+        ("rebalances", *_spread([len(simulation.rebalances) for simulation in simulations], str))
+    )
     for name, field, join, write in (
         ("longest time without an owner", "longest_unowned_ms", max, age),
         ("longest time unread", "longest_unread_ms", max, age),
         ("records read again", "read_again", sum, str),
         ("records skipped", "skipped", sum, str),
     ):
-        found = [[getattr(of, field) for of in each.partitions] for each in simulations]
+        found = [[getattr(of, field) for of in simulation.partitions] for simulation in simulations]
         known = [[value for value in each if value is not None] for each in found]
         rows.append((name, *_spread([join(each) for each in known if each], write)))
     return Sheet(_RUNS, rows)
@@ -234,9 +244,9 @@ def grid_text(simulation: Simulation, width: int) -> Iterator[str]:
         simulation: one run.
         width: of a line, in characters.
     """
-    owners = sorted({each.owner for each in simulation.ownerships})
+    owners = sorted({ownership.owner for ownership in simulation.ownerships})
     signs = {owner: _SIGNS[at] if at < len(_SIGNS) else _OTHER for at, owner in enumerate(owners)}
-    labels = {each: f"{visible(each.topic)}-{each.partition}" for each in simulation.partitions}
+    labels = {total: f"{visible(total.topic)}-{total.partition}" for total in simulation.partitions}
     label_width = max(map(len, labels.values()), default=0)
     room = max(width - label_width - 2, 10)
     end_ms = max(simulation.end_ms, 1)
@@ -309,9 +319,9 @@ def diagram_text(simulation: Simulation) -> Iterator[str]:
     if not simulation.transitions:
         return
     yield "\n```mermaid\nstateDiagram-v2\n"
-    for each in simulation.transitions:
-        times = f" : {each.count} times" if each.count > 1 else ""
-        yield f"    {each.before or '[*]'} --> {each.after}{times}\n"
+    for transition in simulation.transitions:
+        times = f" : {transition.count} times" if transition.count > 1 else ""
+        yield f"    {transition.before or '[*]'} --> {transition.after}{times}\n"
     yield "```\n"
 
 

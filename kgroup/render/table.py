@@ -293,7 +293,7 @@ def rich_prose(text: str, terminal_width: int | None = None) -> str:
 
     width = min(terminal_width or Console().width, PROSE_WIDTH)
     paragraphs = (" ".join(each.split()) for each in text.split("\n\n"))
-    return "\n".join(_on_terminal(Text(each), width) for each in paragraphs)
+    return "\n".join(_on_terminal(Text(paragraph), width) for paragraph in paragraphs)
 
 
 def _on_terminal(renderable: RenderableType, width: int | None, *, folded: bool = True) -> str:

@@ -154,7 +154,9 @@ class SimulatedCluster(World):
 
     def another_broker(self) -> int | None:
         """Return a broker that runs and does not coordinate."""
-        others = (each for each in self._coordinators if each not in self._down)
+        others = (
+            coordinator for coordinator in self._coordinators if coordinator not in self._down
+        )
         return next((each for each in others if each != self.coordinator), None)
 
     def stop_broker(self, broker: int, failover_ms: int) -> None:
@@ -356,7 +358,7 @@ class SimulatedCluster(World):
     def _named(self, partitions: Iterable[IdPartition] | None) -> tuple[TopicPartition, ...] | None:
         if partitions is None:
             return None
-        names = {each.topic_id: each.name for each in self.topics}
+        names = {topic.topic_id: topic.name for topic in self.topics}
         return tuple(sorted((names[topic_id], number) for topic_id, number in partitions))
 
 

@@ -222,7 +222,7 @@ class MixedCoordinator(ClassicMembers):
 
     def list_groups(self, request: ListGroups) -> None:
         """Tell which groups there are, sorted (`listGroups`)."""
-        found = [(each.group_id, CONSUMER, each.state) for each in self.groups.values()]
+        found = [(group.group_id, CONSUMER, group.state) for group in self.groups.values()]
         groups = sorted([*found, *self.classic.listed()])
         self._runtime.answer(request, ListAnswer(ErrorCode.NONE, tuple(groups)))
 
@@ -277,7 +277,7 @@ class MixedCoordinator(ClassicMembers):
         self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: RebalanceCause
     ) -> list[GroupRecord]:
         leaving = {member.member_id for member in members}
-        staying = [each for name, each in group.members.items() if name not in leaving]
+        staying = [member for name, member in group.members.items() if name not in leaving]
         if not staying or not self._can_downgrade(staying):
             return super()._fence(group, members, cause)
         return self._downgrade(group, leaving, None, cause)
@@ -307,7 +307,7 @@ class MixedCoordinator(ClassicMembers):
     def _can_downgrade(self, others: Collection[ConsumerMember], more: int = 0) -> bool:
         """Tell whether all others speak the classic protocol, and may be a classic group."""
         return (
-            all(each.classic is not None for each in others)
+            all(member.classic is not None for member in others)
             and self._settings.migration_policy.downgrades
             and len(others) + more <= self._classic_settings.max_size
         )
@@ -334,7 +334,7 @@ class MixedCoordinator(ClassicMembers):
         if joining is not None:
             replaced = group.statics[joining.instance_id or ""]
             names = [joining.member_id if name == replaced else name for name in names]
-        assignments = {each.member_id: each.assignment for each in made.members}
+        assignments = {member.member_id: member.assignment for member in made.members}
         return [
             *record_of.group_tombstones(group.group_id, names, group.regexes),
             GroupRecord("GroupMetadata", {"group": group.group_id}, made.record(assignments)),

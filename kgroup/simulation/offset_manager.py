@@ -128,17 +128,22 @@ class OffsetManager:
 
     def fetch(self, request: OffsetFetch) -> FetchAnswer:
         """Tell what is committed."""
-        found = self.of(request.group_id)
-        wanted = found if request.partitions is None else request.partitions
-        return FetchAnswer(ErrorCode.NONE, {each: found[each] for each in wanted if each in found})
+        offsets = self.of(request.group_id)
+        wanted = offsets if request.partitions is None else request.partitions
+        return FetchAnswer(
+            ErrorCode.NONE,
+            {partition: offsets[partition] for partition in wanted if partition in offsets},
+        )
 
     def delete_unread(self, group: OffsetOwner, request: OffsetDelete) -> OffsetDeleteAnswer:
         """Remove offsets of topics that nobody reads."""
         errors = {
-            each: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.reads(each[0]) else ErrorCode.NONE
-            for each in request.partitions
+            partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            if group.reads(partition[0])
+            else ErrorCode.NONE
+            for partition in request.partitions
         }
-        self.delete(group.group_id, [each for each, code in errors.items() if not code])
+        self.delete(group.group_id, [partition for partition, code in errors.items() if not code])
         return OffsetDeleteAnswer(ErrorCode.NONE, errors)
 
     def delete_all(self, group_id: str) -> None:

@@ -80,7 +80,9 @@ def encode_assignment(partitions: Iterable[TopicPartition], version: int) -> byt
     """
     topics = _by_topic(partitions)
     if version < NEWEST_VERSION:
-        rank = {name: at for at, name in enumerate(hash_order([each["topic"] for each in topics]))}
+        rank = {
+            name: at for at, name in enumerate(hash_order([topic["topic"] for topic in topics]))
+        }
         topics.sort(key=lambda each: rank[each["topic"]])
     return consumer_protocol.encode_assignment(
         {
@@ -105,7 +107,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
 
 
 def _partitions(topics: Iterable[Mapping[str, Any]]) -> tuple[TopicPartition, ...]:
-    return tuple((each["topic"], number) for each in topics for number in each["partitions"])
+    return tuple((topic["topic"], number) for topic in topics for number in topic["partitions"])
 
 
 def _or_no_generation(generation: int | None) -> int:

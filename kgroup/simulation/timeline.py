@@ -158,7 +158,7 @@ class Owners:
     def _changed(self, partition: TopicPartition) -> None:
         owners = self._owners[partition]
         self.unowned.note(partition, is_without=not owners)
-        is_unread = all(each.still_ms is not None for each in owners.values())
+        is_unread = all(owner.still_ms is not None for owner in owners.values())
         self.unread.note(partition, is_without=is_unread)
 
     @property

@@ -26,7 +26,7 @@ def remaining(
 
 def conflict(changes: Iterable[OffsetChange], now: Mapping[At, CommittedOffset]) -> str | None:
     """Say how what is committed now differs from what was when changes were planned."""
-    texts = [each.conflict(now.get(place_of(each))) for each in changes]
+    texts = [change.conflict(now.get(place_of(change))) for change in changes]
     found = [text for text in texts if text is not None]
     if not found:
         return None

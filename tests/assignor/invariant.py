@@ -69,7 +69,9 @@ def _even(spec: GroupSpec, assignment: Assignment) -> bool:
     subscribers = _subscribers(spec)
     if spec.strategy == "range" or (spec.strategy == "simple" and not _alike(spec)):
         return all(
-            _differ_by_one([sum(name == topic for name, _ in assignment[each]) for each in members])
+            _differ_by_one(
+                [sum(name == topic for name, _ in assignment[member]) for member in members]
+            )
             for topic, members in subscribers.items()
         )
     if spec.strategy in ("roundrobin", "simple"):
@@ -165,7 +167,7 @@ def _subscribers(spec: GroupSpec) -> dict[str, list[str]]:
     return {
         topic: members
         for topic in spec.topics
-        if (members := [each.member_id for each in spec.members if topic in each.topics])
+        if (members := [member.member_id for member in spec.members if topic in member.topics])
     }
 
 

@@ -46,7 +46,11 @@ def test_who_keeps_what_it_owns_meanwhile(protocol: str, strategy: str, expected
         ("consumer", None),
         ("share", None),
         ("zookeeper", None),
-        *(("classic", Software(each.name, v)) for each in CLIENTS.values() for v in each.versions),
+        *(
+            ("classic", Software(library.name, v))
+            for library in CLIENTS.values()
+            for v in library.versions
+        ),
     ],
 )
 def test_a_strategy_that_is_not_there_is_told_with_those_that_are(

@@ -274,7 +274,7 @@ class ConsumerPlay:
             actor.owned = actor.told
         else:
             both = sorted(actor.owned | actor.told)
-            actor.owned = frozenset(each for each in both if draw.random() < 0.7)
+            actor.owned = frozenset(partition for partition in both if draw.random() < 0.7)
         if draw.random() < 0.05:
             return actor.owned | {self._partition()}
         return actor.owned
@@ -289,7 +289,7 @@ class ConsumerPlay:
     def _spoilt(self, request: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat:
         draw = self._draw
         if draw.random() < 0.05:
-            ids = [each.member_id for each in self._actors]
+            ids = [actor.member_id for actor in self._actors]
             request = replace(request, member_id=draw.choice([*ids, "nobody", "", " "]))
         if draw.random() < 0.06:
             epoch = request.member_epoch + draw.choice([-2, -1, 1, 100])
@@ -309,10 +309,14 @@ class ConsumerPlay:
         draw, sim = self._draw, self.sim
         place = self._note(actor, request)
         now_ms = self._now_ms()
-        got = _answer(actor.wire.call("ConsumerGroupHeartbeat", request.version, **_wire(request)))
-        self.log.append(f"    <- {got}")
-        sim.next_id = got.member_id or ""
-        self.acts.append(Act(now_ms, request, request.version, False, sim.next_id, [(place, got)]))
+        answer = _answer(
+            actor.wire.call("ConsumerGroupHeartbeat", request.version, **_wire(request))
+        )
+        self.log.append(f"    <- {answer}")
+        sim.next_id = answer.member_id or ""
+        self.acts.append(
+            Act(now_ms, request, request.version, False, sim.next_id, [(place, answer)])
+        )
         sim.clock.run(now_ms)
         sim.coordinator.heartbeat(request)
         if sim.clock.next_ms == sim.clock.now_ms:  # expressions are looked at
@@ -320,11 +324,11 @@ class ConsumerPlay:
             sim.clock.run(sim.clock.now_ms)
         self._compare_rest()
         expected = sim.answers.pop()
-        if got != expected:
-            self.differences.append(f"{actor.name}: {got}\n  expected {expected}")
+        if answer != expected:
+            self.differences.append(f"{actor.name}: {answer}\n  expected {expected}")
             return
         if draw.random() < 0.9:  # else the answer is lost
-            self._learn(actor, got)
+            self._learn(actor, answer)
         self._compare_state()
 
     def _note(self, actor: Actor, request: Any) -> int:
@@ -460,38 +464,38 @@ class ConsumerPlay:
             owned=frozenset(),
             version=0,
         )
-        got = _answer(self._observer.call("ConsumerGroupHeartbeat", 0, **_wire(joining)))
-        leaving = replace(joining, member_id=got.member_id or "", member_epoch=LEAVE_EPOCH)
+        answer = _answer(self._observer.call("ConsumerGroupHeartbeat", 0, **_wire(joining)))
+        leaving = replace(joining, member_id=answer.member_id or "", member_epoch=LEAVE_EPOCH)
         self._observer.call("ConsumerGroupHeartbeat", 0, **_wire(leaving))
         if topic is None:
-            return not got.assignment
-        return got.assignment == frozenset((topic.topic_id, n) for n in range(topic.partitions))
+            return not answer.assignment
+        return answer.assignment == frozenset((topic.topic_id, n) for n in range(topic.partitions))
 
 
 def expected_state(sim: ConsumerWorld, group_id: str) -> Any:
     """Return a simulated group as `_described_state` tells of the broker's."""
     if (group := sim.coordinator.groups.get(group_id)) is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    found = group.describe(SETTINGS.assignors[0], sim.coordinator.topics)
+    answer = group.describe(SETTINGS.assignors[0], sim.coordinator.topics)
     return (
-        str(found.state),
-        found.epoch,
-        found.assignment_epoch,
-        found.assignor,
+        str(answer.state),
+        answer.epoch,
+        answer.assignment_epoch,
+        answer.assignor,
         {
-            each.member_id: (
-                each.epoch,
-                each.instance_id,
-                each.rack_id,
-                each.client_id,
-                each.client_host,
-                sorted(each.topics),
-                each.regex,
-                each.assigned,
-                each.target,
-                int(not each.speaks_classic),
+            member.member_id: (
+                member.epoch,
+                member.instance_id,
+                member.rack_id,
+                member.client_id,
+                member.client_host,
+                sorted(member.topics),
+                member.regex,
+                member.assigned,
+                member.target,
+                int(not member.speaks_classic),
             )
-            for each in found.members
+            for member in answer.members
         },
     )
 

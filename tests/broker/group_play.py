@@ -421,7 +421,7 @@ class Play:
         return found[1]
 
     def _ids(self) -> frozenset[str]:
-        return frozenset(each.member_id for each in self._describe().members)
+        return frozenset(member.member_id for member in self._describe().members)
 
     def _compare(self, asked: Request, answer: Answer, early: dict[int, Any]) -> None:
         actor, client, number, version, request = self._sent.pop(id(asked))
@@ -450,7 +450,7 @@ class Play:
             actor.member_id = answer.member_id
             actor.generation_id = answer.generation_id
             actor.leader = answer.leader_id == answer.member_id
-            actor.known = tuple(each.member_id for each in answer.members)
+            actor.known = tuple(member.member_id for member in answer.members)
             actor.protocol = answer.protocol
         elif answer.error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             actor.member_id, actor.generation_id, actor.leader = "", -1, False
@@ -482,19 +482,19 @@ class Play:
             found.protocol_data,
             tuple(
                 DescribedMember(
-                    each.member_id,
+                    member.member_id,
                     None,
-                    each.client_id,
-                    each.client_host,
-                    bytes(each.member_metadata),
-                    bytes(each.member_assignment),
+                    member.client_id,
+                    member.client_host,
+                    bytes(member.member_metadata),
+                    bytes(member.member_assignment),
                 )
-                for each in found.members
+                for member in found.members
             ),
         )
         version = 0 if self.version < "2.6" else 4
         listed = self._ask(ListGroupsRequest(version=version), version)
-        rows = [each for each in listed.groups if each.group_id == self._group_id]
+        rows = [group for group in listed.groups if group.group_id == self._group_id]
         state = None if version == 0 or not rows else GroupState(rows[0].group_state)
         return described, (rows[0].protocol_type, state) if rows else None
 
@@ -504,7 +504,7 @@ class Play:
         (_, described), (_, listed) = self._sim.take()
         assert isinstance(described, DescribeAnswer)
         assert isinstance(listed, ListAnswer)
-        members = tuple(replace(each, instance_id=None) for each in described.members)
+        members = tuple(replace(member, instance_id=None) for member in described.members)
         has_state = self.version >= "2.6"
         row = next(((kind, state if has_state else None) for _, kind, state in listed.groups), None)
         return replace(described, members=members), row

@@ -125,7 +125,7 @@ def _plain(name: str, value: Any) -> Any:
     if name == "classicMemberMetadata" and value is not None:
         protocols = value["supportedProtocols"]
         return value["sessionTimeoutMs"], [
-            (each["name"], _subscription(each["metadata"])) for each in protocols
+            (protocol["name"], _subscription(protocol["metadata"])) for protocol in protocols
         ]
     return sorted(map(_numbers, value)) if name in _PARTITIONS else value
 

@@ -62,7 +62,9 @@ def main() -> None:
     certificates = {name: _signed(name, key, "ca", keys["ca"]) for name, key in keys.items()}
     own = keys["stranger"]
     certificates["stranger"] = _signed("stranger", own, "stranger", own)
-    pem = {name: made.public_bytes(Encoding.PEM) for name, made in certificates.items()}
+    pem = {
+        name: certificate.public_bytes(Encoding.PEM) for name, certificate in certificates.items()
+    }
     pkcs8 = {
         name: key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         for name, key in keys.items()

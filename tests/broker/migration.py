@@ -114,7 +114,7 @@ class MovedGroup(ABC):
     def verify(self, path: Path, step: int, *arguments: str) -> str:
         """Have a step looked at, and return how far it is."""
         status = 0 if "--done" in arguments else 5
-        given = [each for each in arguments if each != "--done"]
+        given = [argument for argument in arguments if argument != "--done"]
         (found,) = kgroup(
             "plan", "verify", str(path), "--step", str(step), *self.where, *given, status=status
         )
@@ -127,17 +127,17 @@ class MovedGroup(ABC):
         Prints why the broker says that it rebalanced: who sees another number than was forecast has
         to know.
         """
-        found: list[Happened] = []
+        happeneds: list[Happened] = []
         log = self._server.folder / "server.log"
         logged, said = log.stat().st_size, self._log.stat().st_size
         generation, begin_ms = self.generation(), _now_ms()
-        yield found
+        yield happeneds
         time.sleep(1)  # what was given up is read by others
         end_ms = _now_ms()
         rebalances = self.generation() - generation
         happened = measured(self.journal(), rebalances, begin_ms, end_ms)
         happened.late = self._log.read_bytes()[said:].count(_LATE)
-        found.append(happened)
+        happeneds.append(happened)
         for line in log.read_bytes()[logged:].decode("utf-8", "replace").splitlines():
             if self.group in line and ("rebalance" in line or "epoch" in line):
                 print(line)

@@ -375,7 +375,7 @@ class MixedPlay(ConsumerPlay):
             if isinstance(answer, JoinAnswer):
                 actor.member_id, side.generation_id = answer.member_id, answer.generation_id
                 side.leads = answer.leader_id == answer.member_id
-                side.known = tuple(each.member_id for each in answer.members)
+                side.known = tuple(member.member_id for member in answer.members)
                 side.protocol, side.joins, side.syncs = answer.protocol, False, True
             if isinstance(answer, SyncAnswer):
                 side.syncs = False
@@ -405,7 +405,7 @@ class MixedPlay(ConsumerPlay):
         return found[1].groups[0]
 
     def _ids(self) -> frozenset[str]:
-        return frozenset(each.member_id for each in self._describe().members)
+        return frozenset(member.member_id for member in self._describe().members)
 
     def _described_state(self) -> Any:
         found = self._describe()
@@ -415,13 +415,13 @@ class MixedPlay(ConsumerPlay):
             found.protocol_data,
             [
                 (
-                    each.member_id,
-                    each.client_id,
-                    each.client_host,
-                    bytes(each.member_metadata),
-                    _topics(bytes(each.member_assignment)),
+                    member.member_id,
+                    member.client_id,
+                    member.client_host,
+                    bytes(member.member_metadata),
+                    _topics(bytes(member.member_assignment)),
                 )
-                for each in found.members
+                for member in found.members
             ],
         )
         return super()._described_state(), classic, self._listed()
@@ -431,8 +431,8 @@ class MixedPlay(ConsumerPlay):
         found = self._describer.receive(_LONG_S)
         assert found is not None
         assert found[0] == number
-        rows = [each for each in found[1].groups if each.group_id == self.group_id]
-        return [(each.protocol_type, each.group_state) for each in rows]
+        rows = [group for group in found[1].groups if group.group_id == self.group_id]
+        return [(row.protocol_type, row.group_state) for row in rows]
 
     def _expected_state(self) -> Any:
         return expected_mixed_state(self._mixed, self.group_id)
@@ -442,23 +442,23 @@ def expected_mixed_state(sim: MixedWorld, group_id: str) -> Any:
     """Return a simulated group as `_described_state` tells of the broker's."""
     sim.coordinator.handle(DescribeGroup(group_id))
     sim.coordinator.handle(ListGroups())
-    (_, found), (_, listed) = sim.pairs[-2:]
+    (_, answer), (_, listed) = sim.pairs[-2:]
     del sim.pairs[-2:]
-    assert isinstance(found, DescribeAnswer)
+    assert isinstance(answer, DescribeAnswer)
     assert isinstance(listed, ListAnswer)
     classic = (
-        str(found.state),
-        found.protocol_type,
-        found.protocol,
+        str(answer.state),
+        answer.protocol_type,
+        answer.protocol,
         [
             (
-                each.member_id,
-                each.client_id,
-                each.client_host,
-                each.metadata,
-                _topics(each.assignment),
+                member.member_id,
+                member.client_id,
+                member.client_host,
+                member.metadata,
+                _topics(member.assignment),
             )
-            for each in found.members
+            for member in answer.members
         ],
     )
     rows = [(kind, str(state)) for name, kind, state in listed.groups if name == group_id]

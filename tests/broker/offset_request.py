@@ -62,10 +62,10 @@ def offsets_request(
     is_too_large = sender.generation_id >= 0 and draw.random() < 0.05
     metadata = "m" * (_TOO_LARGE if is_too_large else draw.randint(0, 3))
     offsets = {
-        each: CommittedPartition(
+        partition: CommittedPartition(
             draw.randint(0, 100), metadata, draw.choice([None, draw.randint(0, 5)])
         )
-        for each in some
+        for partition in some
     }
     return OffsetCommit(
         group_id, offsets, sender.generation_id, sender.member_id, sender.instance_id

@@ -179,7 +179,7 @@ class OldConsumers:
     def crash(self, host: str) -> list[str]:
         """Kill a JVM, and tell which consumers went with it."""
         self._hosts.pop(host).halt()
-        gone = [each.name for each in self.alive.values() if each.host == host]
+        gone = [consumer.name for consumer in self.alive.values() if consumer.host == host]
         for name in gone:
             del self.alive[name]
         return gone
@@ -261,11 +261,13 @@ class OldConsumers:
         }
         found = {}
         for group in sorted(self._groups):
-            members = [each for each in self.alive.values() if each.group == group]
-            ids = {each.consumer_id for each in members}
+            members = [consumer for consumer in self.alive.values() if consumer.group == group]
+            ids = {member.consumer_id for member in members}
             if set(self._children(f"/consumers/{group}/ids")) != ids:
                 return None
-            topics = {topic for each in members for topic in each.subscription.topics({*existing})}
+            topics = {
+                topic for member in members for topic in member.subscription.topics({*existing})
+            }
             try:
                 found[group] = self.owners(group)
             except NoNodeError:  # released since its name was read

@@ -121,14 +121,14 @@ class OldFleet:
         Args:
             others: gives the journal of consumers of another kind.
         """
-        found: list[Happened] = []
+        happeneds: list[Happened] = []
         begin_ms = _now_ms()
-        yield found
+        yield happeneds
         time.sleep(1)  # what was given up is read by others
         end_ms = _now_ms()
         rebalances = sum(begin_ms <= at_ms < end_ms for at_ms in self._rebalances)
         journal = "\n".join(filter(None, [self.journal, others()]))
-        found.append(measured(journal, rebalances, begin_ms, end_ms))
+        happeneds.append(measured(journal, rebalances, begin_ms, end_ms))
 
     def look(self, is_over: Event) -> None:
         """Look who owns what, until it is over.

@@ -36,7 +36,7 @@ _SEEDS = {"prompt": range(1000, 1020), "patient": range(1000, 1030)}
 def encode(value: Any) -> Any:
     """Make something that JSON has; messages are objects with their class's name as "type"."""
     if is_dataclass(value):
-        named = {each.name: encode(getattr(value, each.name)) for each in fields(value)}
+        named = {field.name: encode(getattr(value, field.name)) for field in fields(value)}
         return {"type": type(value).__name__, **named}
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}

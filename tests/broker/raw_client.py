@@ -273,14 +273,14 @@ def _offsets_from_wire(request: Request, response: Any, version: int) -> Answer:
     if isinstance(request, OffsetFetch) and version >= _GROUPS_IN_FETCH:
         (response,) = response.groups
     parts = [
-        ((topic.name, each.partition_index), each)
+        ((topic.name, partition.partition_index), partition)
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     ]
     if isinstance(request, OffsetFetch):
         code = ErrorCode(response.error_code if version >= 2 else 0)
         assert not any(each.error_code for _, each in parts if code is ErrorCode.NONE)
-        found = {
+        offsets = {
             partition: CommittedOffset(
                 *partition,
                 each.committed_offset,
@@ -292,7 +292,7 @@ def _offsets_from_wire(request: Request, response: Any, version: int) -> Answer:
             for partition, each in parts
             if each.committed_offset != -1
         }
-        return FetchAnswer(code, found)
+        return FetchAnswer(code, offsets)
     errors = {partition: ErrorCode(each.error_code) for partition, each in parts}
     if isinstance(request, OffsetCommit):
         return CommitAnswer(errors)
@@ -316,11 +316,11 @@ def from_wire(request: Request, response: Any, version: int) -> Answer:
             response.leader,
             tuple(
                 JoinedMember(
-                    each.member_id,
-                    each.group_instance_id if version >= 5 else None,
-                    bytes(each.metadata),
+                    member.member_id,
+                    member.group_instance_id if version >= 5 else None,
+                    bytes(member.metadata),
                 )
-                for each in response.members
+                for member in response.members
             ),
             bool(response.skip_assignment) if version >= 9 else False,
         )
@@ -337,8 +337,11 @@ def from_wire(request: Request, response: Any, version: int) -> Answer:
     return LeaveAnswer(
         code,
         tuple(
-            (LeavingMember(each.member_id, each.group_instance_id), ErrorCode(each.error_code))
-            for each in members
+            (
+                LeavingMember(member.member_id, member.group_instance_id),
+                ErrorCode(member.error_code),
+            )
+            for member in members
         ),
     )
 
@@ -348,12 +351,12 @@ def as_version_has_it(answer: Answer, version: int) -> Answer:
     if isinstance(answer, FetchAnswer):
         offsets = {
             partition: replace(
-                each,
-                leader_epoch=each.leader_epoch if version >= 5 else None,
+                offset,
+                leader_epoch=offset.leader_epoch if version >= 5 else None,
                 commit_timestamp_ms=None,
                 expire_timestamp_ms=None,
             )
-            for partition, each in answer.offsets.items()
+            for partition, offset in answer.offsets.items()
         }
         return replace(answer, offsets=offsets)
     if isinstance(answer, JoinAnswer):
@@ -361,7 +364,8 @@ def as_version_has_it(answer: Answer, version: int) -> Answer:
             answer,
             protocol_type=answer.protocol_type if version >= 7 else None,
             members=tuple(
-                each if version >= 5 else replace(each, instance_id=None) for each in answer.members
+                member if version >= 5 else replace(member, instance_id=None)
+                for member in answer.members
             ),
         )
     if isinstance(answer, SyncAnswer) and version < 5:

@@ -262,8 +262,8 @@ def _folder() -> Iterator[Path]:
 def _program(name: str, folder: str) -> str:
     """Find a program; Debian keeps those of PostgreSQL by version, off the path."""
     place = Path(folder)
-    found = sorted(place.parent.parent.glob("*/bin")) if "*" in folder else [place]
-    path = os.pathsep.join([*map(str, reversed(found)), os.environ.get("PATH", "")])
+    paths = sorted(place.parent.parent.glob("*/bin")) if "*" in folder else [place]
+    path = os.pathsep.join([*map(str, reversed(paths)), os.environ.get("PATH", "")])
     program = shutil.which(name, path=path)
     if program is None:
         raise ServerError(f"expected the program {name}, found none; `make databases` installs it")

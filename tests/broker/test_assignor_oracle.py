@@ -66,7 +66,7 @@ def test_partitions_that_crowd_buckets(protocol: str, strategy: str) -> None:
             specs.append(spec)
             ours.append(assigned(spec))
             owned = ours[-1]["assignment"]
-            members = [each | {"owned": owned[each["member_id"]]} for each in members]
+            members = [member | {"owned": owned[member["member_id"]]} for member in members]
             for _ in range(draw.randint(0, 4)):
                 members.remove(draw.choice(members))
             for at in range(draw.randint(0, 4)):
@@ -92,7 +92,7 @@ def test_share_groups_whose_topics_grow_and_shrink() -> None:
         specs.append(spec)
         ours.append(assigned(spec))
         owned = ours[-1].get("assignment", {})  # else an error
-        return [each | {"owned": owned.get(each["member_id"], [])} for each in members]
+        return [member | {"owned": owned.get(member["member_id"], [])} for member in members]
 
     for seed in range(300):
         draw = random.Random(seed)
@@ -109,9 +109,9 @@ def test_share_groups_whose_topics_grow_and_shrink() -> None:
         before, after = draw.choice([(7, 4), (13, 10), (25, 21)])
         members = [{"member_id": f"m{at}", "topics": ["t"]} for at in range(draw.randint(2, after))]
         members = rebalance({"t": before}, members)
-        stay = [each for each in members if any(n >= after for _, n in each["owned"])]
+        stay = [member for member in members if any(n >= after for _, n in member["owned"])]
         stay += draw.sample(members, draw.randint(1, len(members)))
-        members = [each for each in members if each in stay]
+        members = [member for member in members if member in stay]
         members += [{"member_id": f"n{at}", "topics": ["t"]} for at in range(draw.randint(1, 3))]
         rebalance({"t": after}, members)
     _check("share simple, other sizes", specs, ours, "share")

@@ -161,7 +161,7 @@ def test_only_lists_are_asked_for(keys: Shell, asked: Asked) -> None:
     keys.tab(f"kgroup describe {asked.options} q0")
     sent = asked.proxy.requests[before:]
     assert LIST_GROUPS in {request.api_key for request in sent}
-    assert [flaw for each in sent if (flaw := why_not_harmless(each, VERSION))] == []
+    assert [flaw for request in sent if (flaw := why_not_harmless(request, VERSION))] == []
 
 
 @pytest.mark.parametrize("name", SHELLS)
@@ -191,7 +191,7 @@ def test_topics_of_a_cluster(keys: Shell, asked: Asked) -> None:
     keys.tab(f"kgroup list {asked.options} --topic ord")
     sent = asked.proxy.requests[sent_before:]
     assert LIST_GROUPS not in {request.api_key for request in sent}
-    assert [flaw for each in sent if (flaw := why_not_harmless(each, VERSION))] == []
+    assert [flaw for request in sent if (flaw := why_not_harmless(request, VERSION))] == []
 
 
 INSTALLED: Mapping[str, tuple[str, list[str], str]] = {

@@ -61,16 +61,16 @@ def test_the_live_topic_bit_by_bit(orders_broker: Broker, tmp_path: Path) -> Non
     third = build_live(root, orders_broker)
     assert (third.segments_read, third.damage_count) == (0, 0)
 
-    found = read_tables(root, CLUSTER_ID)
-    groups = [row["group_id"] for row in found["offset_commits"]]
+    tables = read_tables(root, CLUSTER_ID)
+    groups = [row["group_id"] for row in tables["offset_commits"]]
     assert sum(group.startswith("build-") for group in groups) == 80
     log_dir = orders_broker.log_dir
     expected = expected_tables(read_log(log_dir), read_topic_names([log_dir]))
-    assert differences(found, expected) == []
+    assert differences(tables, expected) == []
     # what the segments have is known by now
     (again,) = build(root, log_dir, cluster=CLUSTER_ID).data
     assert [table.new_row_count for table in again.tables] == [0] * len(again.tables)
-    assert read_tables(root, CLUSTER_ID) == found
+    assert read_tables(root, CLUSTER_ID) == tables
 
 
 def test_spark_makes_the_same_tables(tmp_path: Path) -> None:

@@ -95,9 +95,9 @@ def seen(page: Path) -> dict[str, Any]:
     """Look at a page: what REPORTER finds."""
     reporting = page.with_name("reporting.html")
     reporting.write_text(page.read_text("utf-8").replace("<main>", f"{REPORTER}<main>", 1), "utf-8")
-    found = re.search(r'<pre id="found">(.*?)</pre>', chromium(reporting, "--dump-dom"))
-    assert found
-    told: dict[str, Any] = json.loads(unescape(found[1]))
+    match = re.search(r'<pre id="found">(.*?)</pre>', chromium(reporting, "--dump-dom"))
+    assert match
+    told: dict[str, Any] = json.loads(unescape(match[1]))
     return told
 
 
@@ -191,8 +191,8 @@ def test_lags_are_those_that_the_broker_told(
         return [tuple(row[name] for name in names) for row in json.loads(done.out)["data"]]
 
     told = [
-        [(each.time_ms, at, end, done, end - done) for at, (end, done) in each.offsets.items()]
-        for each in (first, second)
+        [(moment.time_ms, at, end, done, end - done) for at, (end, done) in moment.offsets.items()]
+        for moment in (first, second)
     ]
     assert lags("--at", first.time_ms) == told[0]
     assert lags("--at", second.time_ms - 1) == told[0]
@@ -205,5 +205,6 @@ def test_lags_are_those_that_the_broker_told(
     assert (shown["errors"], shown["fetched"], shown["drawn"]) == ([], [], "yes")
     assert shown["titles"][-1] == "Lag, where log end offsets were recorded"
     assert shown["hover"][-2:] == [
-        f"{rfc3339(each.time_ms)}: {each.lag} records in 2 partitions" for each in (first, second)
+        f"{rfc3339(moment.time_ms)}: {moment.lag} records in 2 partitions"
+        for moment in (first, second)
     ]

@@ -128,14 +128,14 @@ def comparable(source: SegmentSource) -> tuple[Any, ...]:
 @pytest.mark.parametrize("store", ["s3", "gs"])
 def test_a_log_directory(store: str, sample: str, gcs: str) -> None:
     expected = find_sources([str(sample_log_dir())])
-    found = find_sources([{"s3": sample, "gs": gcs}[store]])
-    assert [*map(comparable, found.segments)] == [*map(comparable, expected.segments)]
-    assert found.topic_names == expected.topic_names
-    assert (found.problems, found.notes) == ((), ())
+    sources = find_sources([{"s3": sample, "gs": gcs}[store]])
+    assert [*map(comparable, sources.segments)] == [*map(comparable, expected.segments)]
+    assert sources.topic_names == expected.topic_names
+    assert (sources.problems, sources.notes) == ((), ())
     folder = f"{store}://sample/logs/__consumer_offsets-1"
-    assert found.segments[1].name == f"{folder}/00000000000000000000.log"
-    assert found.segments[1].replica == folder
-    for segment, other in zip(found.segments, expected.segments, strict=True):
+    assert sources.segments[1].name == f"{folder}/00000000000000000000.log"
+    assert sources.segments[1].replica == folder
+    for segment, other in zip(sources.segments, expected.segments, strict=True):
         assert segment.read(0, 1 << 30) == Path(other.path).read_bytes()
         assert segment.read(segment.size + 5, 10) == b""
         assert content(segment.splits()) == content(other.splits())
@@ -168,10 +168,10 @@ def test_what_a_broker_would_not_read(parameters: str, tmp_path: Path) -> None:
     shutil.copy(segment, f"{segment.with_name(f'{1:020}.log')}.deleted")
     shutil.copy(segment, segment.with_name(f"{0:020}.log.swap"))
     upload(tmp_path / "logs", "swap", parameters)
-    found = find_sources([f"s3://swap/logs{parameters}"], "c")
+    sources = find_sources([f"s3://swap/logs{parameters}"], "c")
     expected = find_sources([str(tmp_path / "logs")], "c")
-    assert [*map(comparable, found.segments)] == [*map(comparable, expected.segments)]
-    reasons = [[note.partition(" left out")[2] for note in s.notes] for s in (found, expected)]
+    assert [*map(comparable, sources.segments)] == [*map(comparable, expected.segments)]
+    reasons = [[note.partition(" left out")[2] for note in s.notes] for s in (sources, expected)]
     assert sorted(reasons[0]) == sorted(reasons[1])
     assert len(reasons[0]) > 1
 

@@ -95,7 +95,7 @@ def unfinished(warehouse: Path) -> set[str]:
 def proxy(orders_broker: Broker) -> Iterator[RecordingProxy]:
     with RecordingProxy([orders_broker.port]) as proxy:
         yield proxy
-        flaws = [why_not_harmless(each, orders_broker.version) for each in proxy.requests]
+        flaws = [why_not_harmless(request, orders_broker.version) for request in proxy.requests]
         assert (len(flaws) > 0, [flaw for flaw in flaws if flaw]) == (True, [])
 
 

@@ -127,7 +127,9 @@ def test_what_is_not_known(server: Broker, ask: Any) -> None:
     assert found["coordinator"]["port"] == server.port
     assert found["offsets_partition"] == offsets_partition("reading", 4)
     times = {row["partition"]: row["commit_timestamp_ms"] for row in found["offsets"]}
-    assert times == {each.partition: each.commit_timestamp_ms for each in logged["reading"].offsets}
+    assert times == {
+        offset.partition: offset.commit_timestamp_ms for offset in logged["reading"].offsets
+    }
     assert all(now_ms - 600_000 < time_ms <= now_ms for time_ms in times.values())
 
 

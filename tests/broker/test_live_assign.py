@@ -157,13 +157,13 @@ class _Group:
 
     def _read(self) -> GroupSpec:
         version = "1.1.1" if self._live.server.version == "1.1.1" else "4.3.1"
-        found = read_group(self._live.source, self._name, kafka_version=version)
-        assert found.errors == ()
-        assert found.data[0].strategy == self._strategy.removeprefix("consumer-")
+        group = read_group(self._live.source, self._name, kafka_version=version)
+        assert group.errors == ()
+        assert group.data[0].strategy == self._strategy.removeprefix("consumer-")
         assert {
-            name: topic.partitions for name, topic in found.data[0].topics.items()
+            name: topic.partitions for name, topic in group.data[0].topics.items()
         } == self._topics
-        return found.data[0]
+        return group.data[0]
 
     def _join(self) -> None:
         self._joined += 1

@@ -103,7 +103,7 @@ def now_ms() -> int:
 
 
 def codes(findings: Sequence[Finding]) -> list[tuple[str, str | None, int | None]]:
-    return [(each.code, each.topic, each.partition) for each in findings]
+    return [(finding.code, finding.topic, finding.partition) for finding in findings]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_sound_groups(live: Live, cli: Cli) -> None:
     assert (result.status, result.out) == (0, "")
     assert result.err == "kgroup: note: 2 groups checked, nothing found\n"
     ready = live.findings(*SOUND, rules=[Rule.CONSUMER_PROTOCOL])
-    assert [(each.group_id, each.severity, each.reason) for each in ready] == [
+    assert [(finding.group_id, finding.severity, finding.reason) for finding in ready] == [
         ("sound", "info", "Ready as far as is known; not known: client-version.")
     ]
 
@@ -205,9 +205,9 @@ def _findings_of_deleted(live: Live, name: str) -> Sequence[Finding]:
     commit(live.wire, name, {(name, 0): 0}, member=(member.member_id, member.generation))
     live.wire.call("DeleteTopics", 5, timeout_ms=30_000, topic_names=[name])
     until(lambda: name not in live.topics(), every_s=0.01)
-    found = live.findings(name)
+    findings = live.findings(name)
     member.close()
-    return found
+    return findings
 
 
 def test_a_consumer_that_stands_still(live: Live) -> None:
@@ -216,25 +216,25 @@ def test_a_consumer_that_stands_still(live: Live) -> None:
     settle(live.clients, 2, "stuck-1")
     live.clients.call("commit", name="stuck-1", offsets="payments:0:9,payments:1:10", metadata="")
     assert live.findings("stuck") == ()
-    found = live.findings("stuck", meanwhile=lambda: live.produce("payments", 1), limits=AT_ONCE)
-    assert [(each.code, each.partition, each.basis) for each in found] == [
+    findings = live.findings("stuck", meanwhile=lambda: live.produce("payments", 1), limits=AT_ONCE)
+    assert [(finding.code, finding.partition, finding.basis) for finding in findings] == [
         (Rule.STUCK_PARTITION, 1, Basis.LOOKS)
     ]
-    assert "the lag has grown from 1 to 2" in found[0].reason
-    found = live.findings("stuck", meanwhile=lambda: live.produce("payments", 1))
-    assert found == (), "it may commit less often than that"
-    found = live.findings("stuck", limits=NO_PATIENCE)
-    assert codes(found) == [("old-commit", "payments", 0), ("old-commit", "payments", 1)]
+    assert "the lag has grown from 1 to 2" in findings[0].reason
+    findings = live.findings("stuck", meanwhile=lambda: live.produce("payments", 1))
+    assert findings == (), "it may commit less often than that"
+    findings = live.findings("stuck", limits=NO_PATIENCE)
+    assert codes(findings) == [("old-commit", "payments", 0), ("old-commit", "payments", 1)]
 
     def go_back() -> None:
         live.clients.call("commit", name="stuck-1", offsets="payments:0:3", metadata="")
 
-    found = live.findings("stuck", meanwhile=go_back, rules=[Rule.BACKWARD_COMMIT])
-    assert codes(found) == [("backward-commit", "payments", 0)]
-    assert found[0].reason.startswith("payments-0: 9 was committed, and ")
+    findings = live.findings("stuck", meanwhile=go_back, rules=[Rule.BACKWARD_COMMIT])
+    assert codes(findings) == [("backward-commit", "payments", 0)]
+    assert findings[0].reason.startswith("payments-0: 9 was committed, and ")
     live.clients.call("commit", name="stuck-1", offsets="orders:1:3", metadata="")
-    found = live.findings("stuck", rules=[Rule.OUTSIDE_COMMIT])
-    assert codes(found) == [("outside-commit", "orders", 1)]
+    findings = live.findings("stuck", rules=[Rule.OUTSIDE_COMMIT])
+    assert codes(findings) == [("outside-commit", "orders", 1)]
     live.clients.call("leave", name="stuck-1")
 
 
@@ -246,23 +246,23 @@ def test_open_transactions(live: Live) -> None:
     bound.send("single", b"x", partition=0).get(30)
     commit(live.wire, "waiting", {("single", 0): 10})
     rules = [Rule.OPEN_TRANSACTION]
-    found = live.findings("waiting", meanwhile=lambda: None, rules=rules, limits=AT_ONCE)
-    assert codes(found) == [("open-transaction", "single", 0)]
-    assert "read_committed end at 10, as they did" in found[0].reason
-    assert found[0].log_end_offset == 11
+    findings = live.findings("waiting", meanwhile=lambda: None, rules=rules, limits=AT_ONCE)
+    assert codes(findings) == [("open-transaction", "single", 0)]
+    assert "read_committed end at 10, as they did" in findings[0].reason
+    assert findings[0].log_end_offset == 11
     bound.commit_transaction()
     bound.close()
     assert not live.findings("waiting", meanwhile=lambda: None, rules=rules, limits=AT_ONCE)
     live.clients.call(
         "transaction", id="t", group="waiting", offsets="cut:0:7", metadata="", end="open"
     )
-    found = [
-        each
-        for each in live.logged("waiting", limits=NO_PATIENCE)
-        if each.code is Rule.OPEN_TRANSACTION
+    findings = [
+        finding
+        for finding in live.logged("waiting", limits=NO_PATIENCE)
+        if finding.code is Rule.OPEN_TRANSACTION
     ]
-    assert codes(found) == [("open-transaction", "cut", 0)]
-    assert found[0].offset == 7
+    assert codes(findings) == [("open-transaction", "cut", 0)]
+    assert findings[0].offset == 7
 
 
 def test_lag_beyond_its_limits(live: Live, cli: Cli) -> None:
@@ -468,12 +468,12 @@ def test_partitions_that_nobody_owns(live: Live) -> None:
     """A leader that gives only one of three away."""
     member = RawMember(VERSION, live.server.bootstrap, "lazy")
     join(member, "lazy", {"range": consumer_protocol(["orders"])}, consumer_protocol(["orders"], 0))
-    found = live.findings("lazy")
-    assert codes(found) == [("no-owner", "orders", 1), ("no-owner", "orders", 2)]
+    findings = live.findings("lazy")
+    assert codes(findings) == [("no-owner", "orders", 1), ("no-owner", "orders", 2)]
     second = RawMember(VERSION, live.server.bootstrap, "second")
     knock(second, "lazy", {"range": consumer_protocol(["orders"])})
-    found = live.findings("lazy", meanwhile=lambda: None, limits=NO_PATIENCE)
-    assert [(each.code, each.basis) for each in found] == [(Rule.LONG_REBALANCE, Basis.LOOKS)]
+    findings = live.findings("lazy", meanwhile=lambda: None, limits=NO_PATIENCE)
+    assert [(each.code, each.basis) for each in findings] == [(Rule.LONG_REBALANCE, Basis.LOOKS)]
     assert live.findings("lazy", meanwhile=lambda: None) == (), "a minute is allowed"
     (finding,) = live.findings("lazy", rules=[Rule.CONSUMER_PROTOCOL])
     assert finding.reason.startswith("Not ready: stable (state PreparingRebalance of a group of ")
@@ -492,15 +492,17 @@ def test_rebalances_that_follow_each_other(live: Live) -> None:
         join_java(live.clients, "busy", "busy-3", "orders", **NEW)
         settle(live.clients, 3, "busy-1", "busy-2", "busy-3")
 
-    found = live.findings("busy", meanwhile=come_and_go)
-    assert [(each.code, each.basis) for each in found] == [(Rule.LONG_REBALANCE, Basis.LOOKS)]
-    assert " rebalances came within " in found[0].reason
+    findings = live.findings("busy", meanwhile=come_and_go)
+    assert [(finding.code, finding.basis) for finding in findings] == [
+        (Rule.LONG_REBALANCE, Basis.LOOKS)
+    ]
+    assert " rebalances came within " in findings[0].reason
 
     def leave_for_now() -> None:
         live.clients.call("leave", name="busy-2")
 
-    found = live.findings("busy", meanwhile=leave_for_now, rules=[Rule.MISSING_STATIC_MEMBER])
-    assert [each.reason.partition(" ")[0] for each in found] == ["pod-2"]
+    findings = live.findings("busy", meanwhile=leave_for_now, rules=[Rule.MISSING_STATIC_MEMBER])
+    assert [finding.reason.partition(" ")[0] for finding in findings] == ["pod-2"]
 
 
 def test_a_classic_static_member_that_does_not_come_back(live: Live) -> None:
@@ -513,8 +515,8 @@ def test_a_classic_static_member_that_does_not_come_back(live: Live) -> None:
         with LiveCluster(live.server.bootstrap, of_silence=True) as source:
             until(lambda: not source.read(["static"]).image.groups["static"].members)
 
-    found = live.findings("static", meanwhile=leave, rules=[Rule.MISSING_STATIC_MEMBER])
-    assert [(each.reason, each.basis) for each in found] == [
+    findings = live.findings("static", meanwhile=leave, rules=[Rule.MISSING_STATIC_MEMBER])
+    assert [(finding.reason, finding.basis) for finding in findings] == [
         ("pod-1 was a member in the first look, and is none any more.", Basis.LOOKS)
     ]
 
@@ -567,17 +569,17 @@ def take_turns(live: Live, group: str, joins: int) -> None:
             join(process, group, {"range": subscription}, assignment, instance_id="pod-1")
             members.append(process)
         codes = [
-            each.wire.call(
+            member.wire.call(
                 "Heartbeat",
                 group_id=group,
-                generation_id=each.generation,
-                member_id=each.member_id,
+                generation_id=member.generation,
+                member_id=member.member_id,
                 group_instance_id="pod-1",
             )["error_code"]
-            for each in members
+            for member in members
         ]
         assert codes == [FENCED_INSTANCE_ID] * (joins - 1) + [0]
-        assert {each.generation for each in members} == {1}
+        assert {member.generation for member in members} == {1}
 
 
 def test_what_a_warehouse_tells(live: Live, cli: Cli, tmp_path: Path) -> None:
@@ -664,7 +666,11 @@ def test_two_brokers(tmp_path: Path) -> None:
         def found() -> list[tuple[str, str]]:
             with LiveCluster(leader.bootstrap, of_silence=True) as source:
                 report = check(source, Request(), now_ms).report
-            return [(each.code, each.reason) for each in report.data if each.group_id is None]
+            return [
+                (finding.code, finding.reason)
+                for finding in report.data
+                if finding.group_id is None
+            ]
 
         load = (
             "coordinator-load",
@@ -674,8 +680,8 @@ def test_two_brokers(tmp_path: Path) -> None:
         with LiveCluster(leader.bootstrap, of_silence=True) as source:
             limits = Thresholds(coordinated=1.9)
             report = check(source, Request(limits=limits), now_ms).report
-        about_brokers = [each for each in report.data if each.group_id is None]
-        assert [(each.code, each.reason) for each in about_brokers] == [load, one]
+        about_brokers = [finding for finding in report.data if finding.group_id is None]
+        assert [(finding.code, finding.reason) for finding in about_brokers] == [load, one]
         assert found() == [one], "no more than twice the mean"
         other = next(each for each in brokers if each is not leader)
         other.stop()

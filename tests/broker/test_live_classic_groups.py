@@ -136,7 +136,7 @@ def test_lists_what_the_tool_lists(live: Live) -> None:
     assert listed == {name for name in groups if is_whole or groups[name].protocol_type}
     assert {"pair", "moving"} <= listed
     coordinators = {group.coordinator for group in reading.image.groups.values()}
-    assert {(each.id, each.port) for each in coordinators if each} == {
+    assert {(coordinator.id, coordinator.port) for coordinator in coordinators if coordinator} == {
         (live.server.broker_id, live.server.port)
     }
 
@@ -163,7 +163,9 @@ def test_same_offsets_owners_and_lags(live: Live) -> None:
 
 
 def same_rows(group: Group, rows: Table, ranges: Mapping[tuple[str, int], LogRange]) -> None:
-    committed = {(each.topic, each.partition): each.committed_offset for each in group.offsets}
+    committed = {
+        (offset.topic, offset.partition): offset.committed_offset for offset in group.offsets
+    }
     owners = {
         (owned.topic, owned.partition): member
         for member in group.members
@@ -210,9 +212,9 @@ def test_same_members(live: Live) -> None:
             assert (member.client_host, member.client_id) == (row["host"], row["client-id"])
             assert (member.instance_id or "-") == row.get("group-instance-id", "-")
             ours: dict[str | None, str] = {}
-            for each in member.assignment or ():
-                ours[each.topic] = ",".join(
-                    filter(None, (ours.get(each.topic), str(each.partition)))
+            for partition in member.assignment or ():
+                ours[partition.topic] = ",".join(
+                    filter(None, (ours.get(partition.topic), str(partition.partition)))
                 )
             assigned = row.get("assignment") or row["current-assignment"]
             theirs = re.findall(r"(\w*)[(:]([\d,]+)", assigned)
@@ -235,8 +237,8 @@ def test_what_consumers_committed(live: Live) -> None:
     groups = groups_of(live, "pair", "done", "beyond")
     assert {
         group_id: [
-            (each.topic, each.partition, each.committed_offset, each.metadata)
-            for each in group.offsets
+            (offset.topic, offset.partition, offset.committed_offset, offset.metadata)
+            for offset in group.offsets
         ]
         for group_id, group in groups.items()
     } == {
@@ -294,7 +296,7 @@ def test_same_as_the_log_that_the_broker_writes(live: Live) -> None:
     groups = groups_of(live, "pair", "done", "beyond", "moving")
     assert len(groups) == 4
     for group_id, group in groups.items():
-        assert [replace(each, log_offset=None) for each in logged[group_id].offsets] == list(
+        assert [replace(offset, log_offset=None) for offset in logged[group_id].offsets] == list(
             group.offsets
         )
     pair, log = groups["pair"], logged["pair"]
@@ -372,12 +374,12 @@ def test_next_records(live: Live) -> None:
         ("orders", 2, 11): 11,
     }
     now_ms = 1000 * time.time()
-    for found in reading.records.values():
-        if found.offset is None or version_tuple(live.server.version) < (0, 10):
-            assert found.timestamp_ms is None  # records had no time before
+    for record in reading.records.values():
+        if record.offset is None or version_tuple(live.server.version) < (0, 10):
+            assert record.timestamp_ms is None  # records had no time before
         else:
-            assert found.timestamp_ms is not None
-            assert now_ms - 3_600_000 < found.timestamp_ms <= now_ms
+            assert record.timestamp_ms is not None
+            assert now_ms - 3_600_000 < record.timestamp_ms <= now_ms
 
 
 def test_placements(live: Live) -> None:

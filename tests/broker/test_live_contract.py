@@ -217,9 +217,15 @@ def assert_same_rows(sources: Sources) -> None:
 
 def rows(source: GroupSource) -> Iterator[tuple[object, ...]]:
     for group in describe(source).data:
-        for each in group.offsets:
-            at = (group.group_id, each.topic, each.partition)
-            yield (*at, each.committed_offset, each.log_end_offset, each.lag, each.member_id)
+        for offset in group.offsets:
+            at = (group.group_id, offset.topic, offset.partition)
+            yield (
+                *at,
+                offset.committed_offset,
+                offset.log_end_offset,
+                offset.lag,
+                offset.member_id,
+            )
         for part in group.share_offsets or ():
             yield (group.group_id, part.topic, part.partition, part.start_offset, part.lag)
         yield (group.group_id, group.total_lag)

@@ -115,7 +115,7 @@ def test_no_broker_is_sent_more_than_questions(brokers: Brokers) -> None:
             assert list(source.read(GROUPS).image.groups) == GROUPS
             assert source.log_ranges({("orders", 0), ("orders", 2)}).problems == ()
             assert len(source.placements(GROUPS)) == len(GROUPS)
-        assert {request.port for request in proxy.requests} == {each.port for each in brokers}
+        assert {request.port for request in proxy.requests} == {broker.port for broker in brokers}
         assert {why_not_harmless(request, VERSION) for request in proxy.requests} == {None}
 
 
@@ -301,11 +301,11 @@ def test_no_group_disappears_without_a_word(brokers: Brokers, cli: Cli, tmp_path
             (listed.image.groups, listed.problems),
             (stored.offsets, stored.problems),
         ):
-            kinds = {each.kind for each in problems}
+            kinds = {problem.kind for problem in problems}
             assert kinds  # else nothing is missing, it says
             if kinds == {"no-leader"}:
                 assert list(groups) == others
-                assert {each.offsets_partition for each in problems} == {0}
+                assert {problem.offsets_partition for problem in problems} == {0}
                 looks += 1
     file = tmp_path / "offsets.json"
     for command in (

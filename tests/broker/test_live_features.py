@@ -28,9 +28,9 @@ def test_features_of(
         broker(version, tmp_path, config=config) as server,
         LiveCluster(server.bootstrap) as cluster,
     ):
-        found = cluster.features(server.broker_id)
+        features = cluster.features(server.broker_id)
         reading = cluster.broker_settings([POLICY, PROTOCOLS])
-    assert (68 in found.apis) is has_api
-    assert found.levels is not None
-    assert found.levels.get("group.version") == level
+    assert (68 in features.apis) is has_api
+    assert features.levels is not None
+    assert features.levels.get("group.version") == level
     assert reading.brokers == {server.broker_id: settings}

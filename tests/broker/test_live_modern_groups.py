@@ -153,8 +153,8 @@ def test_share_groups(live: Live, groups: Mapping[str, Group]) -> None:
     rows = share_groups(VERSION, bootstrap, *where)
     fresh = live[1].read(["shared"]).image.groups["shared"]
     assert [
-        (each.topic, each.partition, each.start_offset, each.lag)
-        for each in fresh.share_offsets or ()
+        (offset.topic, offset.partition, offset.start_offset, offset.lag)
+        for offset in fresh.share_offsets or ()
     ] == [
         (row["topic"], int(row["partition"]), number(row["start-offset"]), number(row["lag"]))
         for row in rows
@@ -184,29 +184,34 @@ def test_streams_groups(live: Live, groups: Mapping[str, Group]) -> None:
     assert len(member.tasks.active) == 6
     rows = streams_groups(VERSION, bootstrap, *where, "--verbose")
     fresh = live[1].read(["totals"]).image.groups["totals"]
-    ours = {(each.topic, each.partition): each.committed_offset for each in fresh.offsets}
+    ours = {(offset.topic, offset.partition): offset.committed_offset for offset in fresh.offsets}
     theirs = {(row["topic"], int(row["partition"])): number(row["current-offset"]) for row in rows}
     assert ours == theirs
     assert fresh.topology is not None
-    assert [each.source_topics for each in fresh.topology.subtopologies] == [("orders",), ()]
+    assert [subtopology.source_topics for subtopology in fresh.topology.subtopologies] == [
+        ("orders",),
+        (),
+    ]
 
 
 def member_of(
     group: Group, member_id: str | None = None, *, client_id: str | None = None
 ) -> Member:
-    (found,) = (
-        each for each in group.members if each.member_id == member_id or each.client_id == client_id
+    (member,) = (
+        member
+        for member in group.members
+        if member.member_id == member_id or member.client_id == client_id
     )
-    return found
+    return member
 
 
 def text_of(assignment: tuple[AssignedPartition, ...] | None) -> str:
     """Write partitions as the tools do: ``orders:0,1;payments:0``."""
     topics: dict[str, list[int]] = {}
-    for each in sorted(assignment or (), key=attrgetter("sort_key")):
-        assert each.topic is not None
-        assert each.topic_id is not None
-        topics.setdefault(each.topic, []).append(each.partition)
+    for partition in sorted(assignment or (), key=attrgetter("sort_key")):
+        assert partition.topic is not None
+        assert partition.topic_id is not None
+        topics.setdefault(partition.topic, []).append(partition.partition)
     return ";".join(
         f"{topic}:{','.join(map(str, partitions))}" for topic, partitions in topics.items()
     )

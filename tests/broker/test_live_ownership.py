@@ -91,7 +91,7 @@ class _Rounds:
         while steady < 5:
             notes = [self._diary(name)[-1] for name in self._where]
             state = [(note.member_id, note.generation, note.owned) for note in notes]
-            every = sorted(each for note in notes for each in note.owned)
+            every = sorted(partition for note in notes for partition in note.owned)
             is_whole = len(every) == len(set(every)) == sum(TOPICS.values())
             steady = steady + 1 if is_whole and state == before else 0
             before = state
@@ -225,7 +225,9 @@ def test_at_rest_all_owners_are_those_who_noted_it(lives: Lives) -> None:
                 for row in lives.rows[group]
                 if row["from_ms"] <= time_ms and (row["to_ms"] is None or time_ms < row["to_ms"])
             }
-            assert owners == {(note.member_id, *each) for note in notes for each in note.owned}
+            assert owners == {
+                (note.member_id, *partition) for note in notes for partition in note.owned
+            }
 
 
 def test_members_are_told_apart_by_how_they_went(lives: Lives) -> None:

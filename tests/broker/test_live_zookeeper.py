@@ -142,7 +142,7 @@ def test_a_group_as_kafka_says_it_is(live: Live, ask: Any) -> None:
         for row in group["offsets"]
     }
     assert owners == live.consumers.owners("orders")
-    ids = {name: each.consumer_id for name, each in live.consumers.alive.items()}
+    ids = {name: consumer.consumer_id for name, consumer in live.consumers.alive.items()}
     members = {member["member_id"]: member for member in group["members"]}
     assert set(members) == {ids["orders-1"], ids["orders-2"]}
     nodes = live.consumers.zookeeper
@@ -218,7 +218,7 @@ def test_consumers_that_commit_to_kafka_begin_where_they_are_said_to(
     assert {row["partition"]: row["fetch_offset"] for row in fetches} == {
         partition: offset for partition, (offset, _) in commits.items()
     }
-    while [each.offset for each in consumers.settled_fetches(name)] != [10, 11, 12, 13]:
+    while [fetch.offset for fetch in consumers.settled_fetches(name)] != [10, 11, 12, 13]:
         time.sleep(0.1)
     time.sleep(0.3)
     left = group["total_lag"]
@@ -335,7 +335,7 @@ def test_owners_and_nodes(live: Live, ask: Any) -> None:
         }
         assert owners == live.consumers.owners(group)
     assert {row["consumer_id"] for row in rows("ids")} == {
-        each.consumer_id for each in live.consumers.alive.values()
+        consumer.consumer_id for consumer in live.consumers.alive.values()
     }
     nodes = read_tree(live.consumers.zookeeper)
     assert {row["path"]: (row["text"], row["mtime_ms"]) for row in rows("tree")} == {
@@ -348,7 +348,11 @@ def test_owners_and_nodes(live: Live, ask: Any) -> None:
 def test_completion(live: Live, cli: Cli) -> None:
     line = f"kgroup describe --zookeeper {live.connect} "
     assert suggested(cli, line) == ("plain", list(GROUPS))
-    (id_,) = [each.consumer_id for each in live.consumers.alive.values() if each.group == "billing"]
+    (id_,) = [
+        consumer.consumer_id
+        for consumer in live.consumers.alive.values()
+        if consumer.group == "billing"
+    ]
     assert suggested(
         cli, f"kgroup assign billing --zookeeper {live.connect} --remove-member b"
     ) == ("plain", [id_])
@@ -503,10 +507,10 @@ def test_where_fetchers_begin(live: Live, ask: Any) -> None:
 
     def fetched() -> list[Fetch] | None:  # that it is past the end, a first fetch tells
         now = live.consumers.settled_fetches("late-1")
-        return None if 99 in {each.offset for each in now} else now
+        return None if 99 in {fetch.offset for fetch in now} else now
 
     now = until(fetched)
-    assert {(each.partition, each.thread, each.offset) for each in now} == {
+    assert {(fetch.partition, fetch.thread, fetch.offset) for fetch in now} == {
         (row["partition"], row["fetcher"], row["fetch_offset"]) for row in rows
     }
     live.consumers.leave("late-1")

@@ -88,14 +88,14 @@ class Play:
     def names(self, group: OldGroup) -> list[str]:
         """The living consumers of a group."""
         alive = self.consumers.alive.values()
-        return sorted(each.name for each in alive if each.group == group.name)
+        return sorted(consumer.name for consumer in alive if consumer.group == group.name)
 
     def read(self, group: OldGroup, topics: Collection[str] = ()) -> GroupSpec:
         """What kgroup knows of a group now, and of topics."""
         self.source.renew()
-        found = read_group(self.source, group.name, strategy=group.strategy, topics=topics)
-        assert found.errors == ()
-        return found.data[0]
+        report = read_group(self.source, group.name, strategy=group.strategy, topics=topics)
+        assert report.errors == ()
+        return report.data[0]
 
     def join(self, group: OldGroup) -> Owners | None:
         """Start a consumer; give what was foretold, None where there was no group before."""
@@ -131,7 +131,7 @@ class Play:
 
     def crash(self) -> dict[str, Owners]:
         """Kill a JVM with all its consumers; give what was foretold, by group."""
-        hosts = {each.host for each in self.consumers.alive.values()} & {*HOSTS}
+        hosts = {consumer.host for consumer in self.consumers.alive.values()} & {*HOSTS}
         host = self.chance.choice(sorted(hosts))
         specs = {}
         for group in self.groups:
@@ -175,23 +175,23 @@ class Play:
     def compare_fetches(self, group: OldGroup) -> None:
         """What the consumers' fetcher threads read is what `kgroup zk fetchers` says."""
         self.source.renew()
-        found = list_fetches(
+        fetches = list_fetches(
             self.source,
             group.name,
             count=FETCHERS,
             reset=OffsetReset.SMALLEST,
             kafka_version=self.consumers.version,
         )
-        assert found.errors == ()
+        assert fetches.errors == ()
         for name in self.names(group):
             consumer_id = self.consumers.alive[name].consumer_id
             assert {
-                (each.topic, each.partition): (each.fetcher, each.broker and each.broker.id)
-                for each in found.data
-                if each.consumer_id == consumer_id
+                (fetch.topic, fetch.partition): (fetch.fetcher, fetch.broker and fetch.broker.id)
+                for fetch in fetches.data
+                if fetch.consumer_id == consumer_id
             } == {
-                (each.topic, each.partition): (each.thread, each.broker)
-                for each in self.consumers.settled_fetches(name)
+                (fetch.topic, fetch.partition): (fetch.thread, fetch.broker)
+                for fetch in self.consumers.settled_fetches(name)
             }
 
 

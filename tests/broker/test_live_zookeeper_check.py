@@ -43,7 +43,9 @@ class Live:
 
     def consumer_id(self, group: str) -> str:
         (found,) = [
-            each.consumer_id for each in self.consumers.alive.values() if each.group == group
+            consumer.consumer_id
+            for consumer in self.consumers.alive.values()
+            if consumer.group == group
         ]
         return found
 

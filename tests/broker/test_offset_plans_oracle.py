@@ -57,7 +57,11 @@ class Logs:
     def tool(self, *arguments: str) -> str:
         """Run `kafka-consumer-groups`; give its lines."""
         text = self.said(*arguments)
-        return "\n".join(each for each in text.splitlines() if each and not each.startswith("Warn"))
+        return "\n".join(
+            splitline
+            for splitline in text.splitlines()
+            if splitline and not splitline.startswith("Warn")
+        )
 
     def said(self, *arguments: str) -> str:
         """Run `kafka-consumer-groups`; give all that it writes to standard output."""

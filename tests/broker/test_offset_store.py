@@ -266,7 +266,9 @@ def test_only_named_groups_are_written(server: Broker) -> None:
         assert "too" in store.read_offsets().offsets
         store.read_offsets(["too", "nobody"], log_budget=1 << 20)
         later = proxy.requests[count:]
-        assert [why_not_harmless(each, server.version) for each in later] == [None] * len(later)
+        assert [why_not_harmless(request, server.version) for request in later] == [None] * len(
+            later
+        )
 
 
 def test_times_of_commits_are_in_the_log(store: LiveCluster) -> None:

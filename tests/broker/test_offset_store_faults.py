@@ -75,7 +75,9 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
         with LiveCluster(proxy.bootstrap, timeout_s=3) as store:
             problems = store.write_offsets(dict.fromkeys(names, changes_to(wanted)))
         assert sorted(str(problem.group_id) for problem in problems) == names
-        unknown = {each.group_id for each in problems if each.kind is ProblemKind.UNKNOWN_END}
+        unknown = {
+            problem.group_id for problem in problems if problem.kind is ProblemKind.UNKNOWN_END
+        }
         assert KILLED_AT - 10 <= len(unknown) <= KILLED_AT + 100, "what was sent, and not read back"
 
         server.restart()
@@ -83,14 +85,14 @@ def test_a_broker_that_is_killed_in_the_middle(tmp_path: Path) -> None:
             await_coordinator(wire)
         with LiveCluster(server.bootstrap, of_silence=True) as store:
             there = store.read_offsets(regex=re.compile("import-.*")).offsets
-            assert all(essence(each) == wanted for each in there.values()), "half written"
+            assert all(essence(offsets) == wanted for offsets in there.values()), "half written"
             assert len(there) >= KILLED_AT - 10
             assert set(there) <= unknown
             left = {name: changes_to(wanted) for name in names if name not in there}
             assert left
             assert store.write_offsets(left) == ()
             there = store.read_offsets(names).offsets
-            assert {name: essence(each) for name, each in there.items()} == dict.fromkeys(
+            assert {name: essence(offsets) for name, offsets in there.items()} == dict.fromkeys(
                 names, wanted
             )
 
@@ -183,7 +185,7 @@ def test_who_may_only_describe_writes_nothing(server: SecureBroker) -> None:
         (problem,) = store.remove_members("theirs", {"somebody": None}).values()
         assert "it needs READ on the group" in problem.reason
         offsets = store.read_offsets(["theirs", "mine"]).offsets
-    assert [essence(each) for each in offsets.values()] == [dict.fromkeys(BOTH, 1)] * 2
+    assert [essence(offset) for offset in offsets.values()] == [dict.fromkeys(BOTH, 1)] * 2
 
 
 def test_a_topic_that_may_not_be_read_is_told_of(server: SecureBroker) -> None:

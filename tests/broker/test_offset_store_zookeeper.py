@@ -99,11 +99,11 @@ def test_consumers_begin_with_what_was_written(live: Live, store: Zookeeper) -> 
     after = {("orders", partition): 5 for partition in range(3)}
     assert essence(store.read_offsets(["billing"]).offsets["billing"]) == after
     fetches = live.consumers.settled_fetches("billing-1")
-    assert {(each.partition, each.offset) for each in fetches} == {(0, 5), (1, 5), (2, 5)}
+    assert {(fetch.partition, fetch.offset) for fetch in fetches} == {(0, 5), (1, 5), (2, 5)}
 
     changes = changes_to({("orders", 0): 0}, after)
     for problems in (store.write_offsets({"billing": changes}), store.delete_groups(["billing"])):
-        assert [each.kind for each in problems] == [ProblemKind.ACTIVE]
+        assert [problem.kind for problem in problems] == [ProblemKind.ACTIVE]
         assert "1 consumer (nodes below /consumers/billing/ids)" in problems[0].reason
     live.consumers.leave("billing-1")
     assert store.write_offsets({"billing": changes}) == ()

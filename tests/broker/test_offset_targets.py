@@ -176,7 +176,7 @@ def test_a_consumer_of_librdkafka_goes_on_where_offsets_were_imported(
     with LiveCluster(server.bootstrap, of_silence=True) as store:
         changed(store, plan_transfer(OffsetFile(path), store, store))
         there = store.read_offsets(["rdkafka"]).offsets["rdkafka"]
-        assert [(each.leader_epoch, each.metadata) for each in there] == [
+        assert [(offset.leader_epoch, offset.metadata) for offset in there] == [
             (row.leader_epoch, row.metadata) for row in rows
         ]
     options = {"bootstrap.servers": server.bootstrap, "group.id": "rdkafka", "log_level": 0}
@@ -291,7 +291,7 @@ def test_groups_of_the_consumer_protocol_on_several_brokers(
             ("payments", Result.PLANNED),
         }
         report = carry_out(store, plan)
-        assert {each.kind for each in report.errors} == {ProblemKind.ACTIVE}
+        assert {error.kind for error in report.errors} == {ProblemKind.ACTIVE}
         assert report.exit_status is ExitStatus.PARTLY
         for group_id in GROUPS:
             assert offsets_of(store, group_id) == {("orders", 0): 3}

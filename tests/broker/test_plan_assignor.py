@@ -31,7 +31,7 @@ def server(
 
 
 def _listing(*strategies: str) -> dict[str, str]:
-    return {"partition_assignment_strategy": ",".join(CLASSES[each] for each in strategies)}
+    return {"partition_assignment_strategy": ",".join(CLASSES[strategy] for strategy in strategies)}
 
 
 def test_from_range_to_cooperative_sticky(server: Broker, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ class Tasks(MovedGroup):
 
     def _rests(self) -> bool:
         group = self.look()
-        owned = [len(each.assignment or ()) for each in group.members]
+        owned = [len(member.assignment or ()) for member in group.members]
         return group.state is GroupState.STABLE and owned == [PARTITIONS // TASKS] * TASKS
 
     def carry_out(self, path: Path, step: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ def _shows_empty(words: list[str]) -> bool:
 
 def _changed(config: dict[str, str], settings: list[dict[str, str | None]]) -> dict[str, str]:
     """Change settings; what becomes nothing is taken out."""
-    whole = {**config, **{str(each["name"]): each["after"] for each in settings}}
+    whole = {**config, **{str(setting["name"]): setting["after"] for setting in settings}}
     return {name: value for name, value in whole.items() if value is not None}
 
 

@@ -134,7 +134,7 @@ def _refused(group: Fleet, code: str) -> dict[str, Any]:
         0
     ]
     verdicts = _verdicts(plan)
-    assert [each for each in verdicts if verdicts[each] == "refuted"] == [code]
+    assert [verdict for verdict in verdicts if verdicts[verdict] == "refuted"] == [code]
     assert plan["steps"] == []
     (found,) = (each for each in plan["preconditions"] if each["code"] == code)
     assert "GROUP_ID_NOT_FOUND" in found["check"]
@@ -194,7 +194,7 @@ def test_librdkafka_with_cooperative_sticky_is_refused(server: Broker, tmp_path:
         with LiveCluster(server.bootstrap) as cluster:
             found = cluster.read(["rd"]).image.groups["rd"]
         is_stable = found.state is GroupState.STABLE
-        return is_stable and any(each.assignment_user_data for each in found.members)
+        return is_stable and any(member.assignment_user_data for member in found.members)
 
     until(has_data)
     (plan,) = kgroup("plan", "consumer-protocol", "rd", *where, status=5)

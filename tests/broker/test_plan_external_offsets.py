@@ -95,13 +95,13 @@ class Counters:
             return cluster.read([self.group], _WHO).image.groups.get(self.group)
 
     def _rests(self) -> bool:
-        ended = {name for name, each in self._members.items() if each.poll() is not None}
+        ended = {name for name, popen in self._members.items() if popen.poll() is not None}
         assert not ended, ended
         group = self._look()
         return (
             group is not None
             and group.state is GroupState.STABLE
-            and sorted(each.client_id or "" for each in group.members) == sorted(self._members)
+            and sorted(member.client_id or "" for member in group.members) == sorted(self._members)
         )
 
     def see(self) -> int:
@@ -140,9 +140,9 @@ class Counters:
         finally:
             self._is_over.set()
             thread.join()
-            for each in self._members.values():
-                each.kill()
-                each.wait()
+            for member in self._members.values():
+                member.kill()
+                member.wait()
 
     def plan(self, path: Path, *options: str) -> Any:
         """Make a plan for the group, and save it."""

@@ -100,12 +100,12 @@ def test_without_the_plan_records_are_skipped(
         group.start(NAMES, **_reading(protocol, "latest"))
         plan = _plan(group, path, f"{name}=8")
         forecast = plan["naive"]["forecast"]
-        found = _grow(group, path, plan["steps"][1])
+        happened = _grow(group, path, plan["steps"][1])
         print(forecast)
-        assert (found.rebalances, found.moved) == (forecast["rebalances"], forecast["moved"])
-        assert found.skipped <= forecast["skipped"] + 2 * RATE
+        assert (happened.rebalances, happened.moved) == (forecast["rebalances"], forecast["moved"])
+        assert happened.skipped <= forecast["skipped"] + 2 * RATE
         # A heartbeat of the consumer protocol may come at once.
-        assert found.skipped > 0 or protocol == "consumer"
+        assert happened.skipped > 0 or protocol == "consumer"
 
 
 @pytest.mark.parametrize(("version", "protocol"), PROTOCOLS)
@@ -117,10 +117,10 @@ def test_members_that_begin_at_the_first_record_skip_nothing(
         group.start(NAMES, **_reading(protocol, "earliest"))
         plan = _plan(group, path, f"{name}=8", "--auto-offset-reset", "earliest")
         (step,) = plan["steps"]
-        found = _grow(group, path, step)
+        happened = _grow(group, path, step)
         forecast = step["forecast"]
-        assert (found.rebalances, found.moved) == (forecast["rebalances"], forecast["moved"])
-        assert found.skipped == 0 == forecast["skipped"]
+        assert (happened.rebalances, happened.moved) == (forecast["rebalances"], forecast["moved"])
+        assert happened.skipped == 0 == forecast["skipped"]
 
 
 def test_what_cannot_be_done_is_refused(servers: dict[str, Broker], tmp_path: Path) -> None:

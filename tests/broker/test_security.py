@@ -263,7 +263,7 @@ def test_a_snapshot_holds_no_secret(files: dict[str, Path], cli: Cli, tmp_path: 
 def test_wrong_settings_never_show_a_secret(
     server: SecureBroker, cli: Cli, caplog: pytest.LogCaptureFixture, overrides: tuple[str, ...]
 ) -> None:
-    options = [word for each in overrides for word in ("-X", each)]
+    options = [word for override in overrides for word in ("-X", override)]
     with caplog.at_level(logging.DEBUG):
         result = cli("list", "-b", server.bootstrap, "-X", "security.protocol=SASL_SSL", *options)
     assert (result.status, result.out) == (2, "")
@@ -441,7 +441,9 @@ def test_what_cannot_be_saved_is_not_deleted_unless_told_to(
     assert "choose --delete-hidden" in refused.err
     with LiveCluster(server.bootstrap) as cluster:
         (left,) = cluster.read_offsets(["doomed"]).offsets.values()
-        assert {(each.topic, each.partition): each.committed_offset for each in left} == there
+        assert {
+            (offset.topic, offset.partition): offset.committed_offset for offset in left
+        } == there
         assert not (tmp_path / "b.json").exists()
         done = ask("deleter", *line, "--delete-hidden")
         assert "1 done" in done.err

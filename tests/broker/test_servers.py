@@ -114,7 +114,7 @@ def test_one_data_directory_is_upgraded(tmp_path: Path) -> None:
                 commit(server, "readers", "kept", number + 1)
                 if number + 1 == len(magics):
                     assert consume(server, "kept", len(magics)) == [
-                        each.encode() for each in magics
+                        magic.encode() for magic in magics
                     ]
     (segment,) = (tmp_path / "kafka-1" / "data" / "kept-0").glob("*.log")
     data = segment.read_bytes()
@@ -315,10 +315,10 @@ def test_cache_folder_is_made_once_by_parallel_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maven, "CACHE", tmp_path)
-    made: list[Path] = []
+    paths: list[Path] = []
 
     def make(folder: Path) -> None:
-        made.append(folder)
+        paths.append(folder)
         time.sleep(0.3)
         (folder / "jar").touch()
 
@@ -327,7 +327,7 @@ def test_cache_folder_is_made_once_by_parallel_workers(
 
     with ThreadPoolExecutor(4) as workers:
         assert list(workers.map(complete, range(4))) == [True] * 4
-    assert len(made) == 1
+    assert len(paths) == 1
 
     def fail(folder: Path) -> None:
         (folder / "half").touch()

@@ -196,7 +196,7 @@ class Real:
     def _are_at_one(self, members: Iterable[str]) -> bool:
         """Tell whether all have said that they are in the same epoch."""
         last = {member: beat.epoch for member, beat in self.beats}
-        return len({last[each] for each in members}) == 1
+        return len({last[member] for member in members}) == 1
 
     def _requests(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Give all requests by members of the group."""

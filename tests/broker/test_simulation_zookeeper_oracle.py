@@ -175,8 +175,8 @@ class Group:
         self.compare_nodes()
         for name, member in self.members.items():
             assert member.fetchers.fetches == {
-                (each.topic, each.partition): (each.broker, _fetcher_id(each.thread))
-                for each in self.real.settled_fetches(name)
+                (fetch.topic, fetch.partition): (fetch.broker, _fetcher_id(fetch.thread))
+                for fetch in self.real.settled_fetches(name)
             }
 
     def compare_nodes(self) -> None:
@@ -309,7 +309,7 @@ def test_the_same_happens(servers: tuple[OldConsumers, Broker], name: str) -> No
         else:
             group.add_topic(f"{name}.t.new{number}", [1, 2])
         group.compare()
-    for host in {real.alive[each].host for each in group.members}:
+    for host in {real.alive[member].host for member in group.members}:
         group.crash(host)
     print(f"{name}: {group.steps} steps, no difference")
 
@@ -345,7 +345,9 @@ def test_offsets(servers: tuple[OldConsumers, Broker]) -> None:
     group.compare()
     assert sorted(group.real_nodes("offsets").values()) == ["5", "5", "8", "8"]
     real.read(20 + 6 + 6, "1-a")
-    again = [each.read_again for each in group.simulated.timeline.end(None, None, 0).partitions]
+    again = [
+        partition.read_again for partition in group.simulated.timeline.end(None, None, 0).partitions
+    ]
     assert again == [0, 0, 3, 3]
     group.leave("1-a")
     group.simulated.clock.run(group.simulated.clock.now_ms + SETTLED_MS)

@@ -28,8 +28,8 @@ def test_recorded_logs(spark: SparkSession, tmp_path: Path) -> None:
     for directory in RECORDED:
         build(tmp_path / "here", directory, cluster=directory.name)
         build(tmp_path / "spark", directory, cluster=directory.name, run=partial(run_on, spark))
-        found = read_tables(tmp_path / "spark", directory.name)
-        assert found == read_tables(tmp_path / "here", directory.name), directory.name
+        tables = read_tables(tmp_path / "spark", directory.name)
+        assert tables == read_tables(tmp_path / "here", directory.name), directory.name
     assert read_tables(tmp_path / "spark", SAMPLE.name)["assignments"]
 
 
@@ -38,9 +38,9 @@ def test_random_histories(spark: SparkSession, tmp_path: Path, seed: int) -> Non
     RandomHistory(seed).write(tmp_path / "log")
     build(tmp_path / "here", tmp_path / "log")
     build(tmp_path / "spark", tmp_path / "log", run=partial(run_on, spark))
-    found = read_tables(tmp_path / "spark", "c")
-    assert found == read_tables(tmp_path / "here", "c")
-    assert found["offset_commits"]
+    tables = read_tables(tmp_path / "spark", "c")
+    assert tables == read_tables(tmp_path / "here", "c")
+    assert tables["offset_commits"]
 
 
 def test_workers_do_without_pandas(spark: SparkSession) -> None:

@@ -112,8 +112,8 @@ def test_executors_that_are_killed(cluster: SparkCluster, expected: Path, tmp_pa
                 build(root, place, cluster=place.name, run=run)
             assert marker.exists()
             for place in PLACES:
-                found = read_tables(root, place.name)
-                assert found == read_tables(expected, place.name)
+                tables = read_tables(root, place.name)
+                assert tables == read_tables(expected, place.name)
             assert files_on_disk(root) == files_that_count(root)
         again = build(root, *PLACES[:1], cluster=PLACES[0].name, run=partial(run_on, session))
         assert again.data[0].segments_read == 0

@@ -98,24 +98,29 @@ def lines_of(name: str, folder: Path) -> Lines:
         "partition": lambda group: "0",
     }
     command = history.command.commands[name]
-    arguments = [each for each in command.params if isinstance(each, click.Argument)]
-    options = {option: each for each in command.params for option in each.opts}
+    arguments = [param for param in command.params if isinstance(param, click.Argument)]
+    options = {option: param for param in command.params for option in param.opts}
     extra: list[tuple[str, ...]] = [("--at", END)] if "--at" in options else [()]
     if "--between" in options:
         extra.append(("--between", "2000-01-01T00:00:00Z", END))
     if "--html" in options:
         extra = [("--html", str(folder / "page.html"))]
     groups = [("--cluster", cluster) for cluster, _ in GROUPS]
-    if any(each.name == "group_id" and each.required for each in arguments):
+    if any(argument.name == "group_id" and argument.required for argument in arguments):
         asked = in_depth(GROUPS, GROUPS[QUESTIONS.index(name) % 2 :: 2])
         chosen = [(group, extra[at % len(extra)]) for at, group in enumerate(asked)]
         chosen += [(asked[0], line) for line in extra[1:]]
-    elif any(each.name == "topic" and each.required for each in arguments):
+    elif any(argument.name == "topic" and argument.required for argument in arguments):
         chosen = [(("log-dir", ""), line) for line in extra]
     else:
         return extra + [(*groups[0], *line) for line in extra]
     return [
-        (*(values[each.name or ""](group) for each in arguments), "--cluster", cluster, *line)
+        (
+            *(values[argument.name or ""](group) for argument in arguments),
+            "--cluster",
+            cluster,
+            *line,
+        )
         for (cluster, group), line in chosen
     ]
 

@@ -273,9 +273,9 @@ def test_every_kind_of_statement_has_a_text(spark: SparkSession) -> None:
     java: Any = spark.sparkContext._jvm
     parser = "org.apache.spark.sql.catalyst.parser.SqlBaseParser"
     kinds = {
-        each.getSimpleName().removesuffix("Context")
-        for each in java.java.lang.Class.forName(parser).getClasses()
-        if each.getSuperclass().getSimpleName() == "StatementContext"
+        getClass.getSimpleName().removesuffix("Context")
+        for getClass in java.java.lang.Class.forName(parser).getClasses()
+        if getClass.getSuperclass().getSimpleName() == "StatementContext"
     }
     assert kinds == STATEMENTS.keys() | QUERIES
     assert {kind: kind_of(spark, text) for kind, text in STATEMENTS.items()} == {

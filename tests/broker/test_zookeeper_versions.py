@@ -48,14 +48,14 @@ def test_brokers_topics_and_commits(every_broker: Broker) -> None:
         LiveCluster(server.bootstrap, of_silence=True) as cluster,
         Zookeeper(parse_address(server.zookeeper.connect), of_silence=True) as zookeeper,
     ):
-        told, read = cluster.view([TOPIC]), zookeeper.view([TOPIC])
+        view, read = cluster.view([TOPIC]), zookeeper.view([TOPIC])
         reading = zookeeper.read(["by-request"], Question(nodes=True))
         ends = zookeeper.log_ranges([(TOPIC, 0), (TOPIC, 1)])
-    assert read.brokers == told.brokers
-    assert read.topics == told.topics
+    assert read.brokers == view.brokers
+    assert read.topics == view.topics
     assert read.controller == server.broker_id
-    assert told.controller in (None, read.controller)
-    assert read.cluster_id == told.cluster_id
+    assert view.controller in (None, read.controller)
+    assert read.cluster_id == view.cluster_id
     assert (read.cluster_id is None) == (version_tuple(server.version) < (0, 10, 1))
     assert {at: (log.start, log.end) for at, log in ends.ranges.items()} == {
         (TOPIC, 0): (0, 0),
@@ -66,5 +66,8 @@ def test_brokers_topics_and_commits(every_broker: Broker) -> None:
         assert not reading.image.groups
         return
     group = reading.image.groups["by-request"]
-    assert [(each.partition, each.committed_offset) for each in group.offsets] == [(0, 0), (2, 0)]
+    assert [(offset.partition, offset.committed_offset) for offset in group.offsets] == [
+        (0, 0),
+        (2, 0),
+    ]
     assert group.members == ()

@@ -11,17 +11,17 @@ from kgroup.cli.main import kgroup
 
 
 def _below(group: CommandGroup, words: tuple[str, ...] = ()) -> dict[str, click.Command]:
-    found: dict[str, click.Command] = {}
+    commands: dict[str, click.Command] = {}
     for name in group.help_lines():
         command = group.get_command(click.Context(group), name)
         assert command is not None
         if isinstance(command, CommandGroup):
             if isinstance(command, DefaultGroup):
-                found[" ".join((*words, name))] = command.default
-            found |= _below(command, (*words, name))
+                commands[" ".join((*words, name))] = command.default
+            commands |= _below(command, (*words, name))
         else:
-            found[" ".join((*words, name))] = command
-    return found
+            commands[" ".join((*words, name))] = command
+    return commands
 
 
 assert isinstance(kgroup, CommandGroup)

@@ -71,8 +71,8 @@ def test_the_page_tells_from_which_version_on_each_that_was_compared_stands() ->
     rows = re.findall(r"^\| ([a-z-]+) \| (\d[^|]*) \|", PAGE, re.MULTILINE)
     told = {name: re.findall(r"([\d.]+)(?: \(([\d.]+)\))?", versions) for name, versions in rows}
     assert told == {
-        each.name: [(version, each.since.get(version, "")) for version in each.versions]
-        for each in CLIENTS.values()
+        library.name: [(version, library.since.get(version, "")) for version in library.versions]
+        for library in CLIENTS.values()
     }
 
 

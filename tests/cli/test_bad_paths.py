@@ -182,7 +182,10 @@ def check(run: Cli, line: Sequence[str], *, names_path: bool = True) -> None:
 
 @pytest.mark.parametrize(
     ("command", "param"),
-    [pytest.param(*each, id=f"{each[0]} {option_of(each[1])}") for each in parameters()],
+    [
+        pytest.param(*parameter, id=f"{parameter[0]} {option_of(parameter[1])}")
+        for parameter in parameters()
+    ],
 )
 @pytest.mark.slow
 def test_a_path_that_is_bad(run: Cli, command: str, param: click.Parameter, tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ def test_a_table_of_what_was_done(cli: Cli, tmp_path: Path) -> None:
     assert result.status == 0, result.err
     head, *rows = [line.split() for line in result.out.splitlines()]
     assert head == ["cluster", "table", "new_row_count", "row_count", "file_count", "file_bytes"]
-    found = read_tables(tmp_path / "w", SAMPLE_ID)
+    tables = read_tables(tmp_path / "w", SAMPLE_ID)
     assert {(row[0], row[1], int(row[3])) for row in rows} == {
-        (SAMPLE_ID, name, len(rows)) for name, rows in found.items()
+        (SAMPLE_ID, name, len(rows)) for name, rows in tables.items()
     }
     assert "7 segments read, 1 had nothing new" in result.err
     shown = cli("history", "show", "--warehouse", tmp_path / "w", "-o", "jsonl")

@@ -32,8 +32,8 @@ def test_when(tmp_path: Path) -> None:
     for times, storms in CASES:
         assert len(found[str(times)]) == len(times)
         assert [
-            ((each.from_ms - T) // 1000, (each.to_ms - T) // 1000, each.rebalance_count)
-            for each in storms_of(found[str(times)], 3, 10_000)
+            ((storm.from_ms - T) // 1000, (storm.to_ms - T) // 1000, storm.rebalance_count)
+            for storm in storms_of(found[str(times)], 3, 10_000)
         ] == storms
 
 

@@ -107,7 +107,7 @@ def test_times_are_asked_of_each_cluster(cli: Cli, monkeypatch: pytest.MonkeyPat
         def next_records(
             self, positions: Collection[Position], *, committed: bool = False
         ) -> NextReading:
-            asked.extend((self.name, each) for each in positions)
+            asked.extend((self.name, position) for position in positions)
             return super().next_records(positions)
 
     monkeypatch.setattr("kgroup.source.broker.source.LiveCluster", Named)
@@ -605,7 +605,7 @@ def test_many_groups_at_once(cli: Cli, database: str) -> None:
     like_another = cli(*line, "--all", "--to-group", "shipping")
     assert {row["group_id"] for row in rows(like_another)} == names
     gone = cli("offsets", "delete", "--sql", database, "--regex", "s.*", "-o", "json")
-    assert {row["group_id"] for row in rows(gone)} == {each for each in names if each[0] == "s"}
+    assert {row["group_id"] for row in rows(gone)} == {name for name in names if name[0] == "s"}
 
 
 def test_a_copy_has_no_differences(cli: Cli, database: str) -> None:
@@ -638,7 +638,7 @@ def test_a_change_is_carried_out_and_undone(cli: Cli, database: str, tmp_path: P
 
 def undo(result: Result) -> list[str]:
     """Take what undoes a change from what is said of it, as a shell would."""
-    (line,) = (each for each in result.err.splitlines() if "to undo this" in each)
+    (line,) = (splitline for splitline in result.err.splitlines() if "to undo this" in splitline)
     _, *words = shlex.split(line[line.index(": kgroup ") + 2 :])
     return words
 

@@ -108,7 +108,7 @@ def test_all_backups_are_made_by_one_option() -> None:
     @execution_options()
     def command() -> None: ...
 
-    (own,) = (each for each in command.__click_params__ if "--backup" in each.opts)  # type: ignore[attr-defined]
+    (own,) = (param for param in command.__click_params__ if "--backup" in param.opts)  # type: ignore[attr-defined]
     of_commands = {
         (name, param.type, param.callback)
         for name, option, param in parameters()
@@ -415,8 +415,11 @@ def maker(call: ast.Call) -> str | None:
     if name in MAKING or last in MAKING:
         return name
     if last == "open":
-        modes = [*call.args[:2], *(each.value for each in call.keywords if each.arg == "mode")]
-        texts = [each.value for each in modes if isinstance(each, ast.Constant)]
+        modes = [
+            *call.args[:2],
+            *(keyword.value for keyword in call.keywords if keyword.arg == "mode"),
+        ]
+        texts = [mode.value for mode in modes if isinstance(mode, ast.Constant)]
         is_any = name == "open" and len(call.args) > 1 and len(texts) < 1
         if is_any or any(str(text)[:1] in "wax" or "+" in str(text) for text in texts):
             return name

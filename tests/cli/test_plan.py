@@ -82,7 +82,7 @@ def test_rows_are_steps(cli: Cli) -> None:
     ]
     (plan,) = rows(cli(*STICKY, "-o", "json").out)
     forecasts = [step["forecast"] for step in plan["steps"]]
-    assert [int(each["moved"]) for each in found] == [each["moved"] for each in forecasts]
+    assert [int(each["moved"]) for each in found] == [forecast["moved"] for forecast in forecasts]
 
 
 def test_a_runbook_in_markdown(cli: Cli) -> None:
@@ -100,7 +100,7 @@ def test_a_diagram(cli: Cli) -> None:
 
 def test_a_group_that_is_not_there(cli: Cli) -> None:
     found = ended(cli, 4, *STICKY[:-1], "nosuch", "--sample", "-o", "json")
-    assert [each["group_id"] for each in rows(found.out)] == ["payment-service"]
+    assert [row["group_id"] for row in rows(found.out)] == ["payment-service"]
     assert [each["kind"] for each in json.loads(found.out)["errors"]] == ["not-found"]
     ended(cli, 3, "plan", "assignor", "sticky", "nosuch", "--sample")
 
@@ -165,7 +165,7 @@ def test_a_step_that_is_not_done(cli: Cli, saved: Path) -> None:
     before = saved.read_bytes()
     found = ended(cli, 5, "plan", "verify", str(saved), "--step", "1", "--sample", "-o", "json")
     # What order-service is to become it is already; payment-service has not begun.
-    assert [(each["group_id"], each["progress"]) for each in rows(found.out)] == [
+    assert [(row["group_id"], row["progress"]) for row in rows(found.out)] == [
         ("payment-service", "not-begun")
     ]
     assert saved.read_bytes() == before
@@ -272,8 +272,8 @@ def test_commands_say_whom_they_ask(
     told += [text for each in plan["preconditions"] for text in _texts(each["check"])]
     commands = [found for text in told for found in _ASKING.split(text)[1:]]
     assert commands
-    for each in commands:
-        assert _WHOM.search(each), each
+    for command in commands:
+        assert _WHOM.search(command), command
 
 
 def _texts(value: Any) -> list[str]:
@@ -299,7 +299,7 @@ def test_groups_of_both_kinds_are_looked_for_where_they_are(
     monkeypatch.chdir(tmp_path)
     line = ["plan", *target, "stock-sync", "order-service", "--sample"]
     found = ended(cli, 4, *line, "-o", "json")
-    assert [each["group_id"] for each in rows(found.out)] == ["order-service"]
+    assert [row["group_id"] for row in rows(found.out)] == ["order-service"]
     (error,) = json.loads(found.out)["errors"]
     assert (error["group_id"], error["kind"]) == ("stock-sync", "unfit")
     assert error["reason"].endswith("found one of type zookeeper")
@@ -308,7 +308,7 @@ def test_groups_of_both_kinds_are_looked_for_where_they_are(
 
 def test_groups_of_both_kinds_are_advised(cli: Cli) -> None:
     found = ended(cli, 0, "plan", "stock-sync", "order-service", "--sample", "-o", "json")
-    assert {each["group_id"] for each in rows(found.out)} == {"stock-sync", "order-service"}
+    assert {row["group_id"] for row in rows(found.out)} == {"stock-sync", "order-service"}
 
 
 @pytest.mark.parametrize("group_id", ["notifications", "order-totals"])
@@ -383,7 +383,7 @@ def test_a_group_that_cannot_be_simulated_is_told_and_the_others_are_planned(
     document = json.loads(found.out)
     assert [each["group_id"] for each in document["data"]] == ["payment-service"]
     problems = [each for each in document["errors"] if each["group_id"] == "g2-kafkajs"]
-    assert [(each["kind"], each["reason"]) for each in problems] == [("unfit", UNPLAYED)]
+    assert [(problem["kind"], problem["reason"]) for problem in problems] == [("unfit", UNPLAYED)]
     assert found.status == 4
 
 
@@ -391,7 +391,7 @@ def test_advice_for_all_groups_tells_the_one_that_cannot_be_simulated(
     cli: Cli, with_kafkajs: Path
 ) -> None:
     found = ended(cli, 0, "plan", "--all", "--snapshot", with_kafkajs, "-o", "json")
-    summaries = {each["group_id"]: each["summary"] for each in rows(found.out)}
+    summaries = {row["group_id"]: row["summary"] for row in rows(found.out)}
     assert summaries["g2-kafkajs"] == f"Nothing can be planned: {UNPLAYED}."
     assert "Nothing can be planned" not in summaries["payment-service"]
 

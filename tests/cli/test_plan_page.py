@@ -17,7 +17,7 @@ TEXT = PAGE.read_text("utf-8")
 EXAMPLES = [*EXAMPLE.finditer(TEXT)]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[each[1] for each in EXAMPLES])
+@pytest.mark.parametrize("example", EXAMPLES, ids=[match[1] for match in EXAMPLES])
 def test_an_example_writes_what_stands_below_it(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, example: re.Match[str]
 ) -> None:
@@ -30,5 +30,5 @@ def test_an_example_writes_what_stands_below_it(
 
 
 def test_each_target_has_an_example() -> None:
-    words = [shlex.split(each[1]) for each in EXAMPLES]
-    assert {each[1] for each in words} >= {str(target) for target in MigrationTarget}
+    words = [shlex.split(match[1]) for match in EXAMPLES]
+    assert {word[1] for word in words} >= {str(target) for target in MigrationTarget}

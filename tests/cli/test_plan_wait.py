@@ -38,10 +38,10 @@ class Rounds(FakeSource):
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        found = self._rounds.pop(0)
-        if isinstance(found, BrokerError):
-            raise found
-        return found.read(group_ids, question)
+        broker_error = self._rounds.pop(0)
+        if isinstance(broker_error, BrokerError):
+            raise broker_error
+        return broker_error.read(group_ids, question)
 
     def renew(self, *, anew: bool = False) -> None:
         self.renewed.append(anew)
@@ -77,7 +77,7 @@ def test_who_does_not_answer(rounds: tuple[FakeSource | BrokerError, ...], wait_
 def test_several_may_wait_for_groups_of_a_plan(tmp_path: Path) -> None:
     """Each has read the file before the other one has noted something in it."""
     groups = [replace(BEFORE, group_id=name) for name in "xy"]
-    plans = [plan_assignor(running(each), "sticky", {}, ProgramBehavior()) for each in groups]
+    plans = [plan_assignor(running(group), "sticky", {}, ProgramBehavior()) for group in groups]
     path = tmp_path / "plan.json"
     path.write_bytes(b"".join(document("plan assignor", json_rows(plans), [])))
     files = [read_plan_file(path) for _ in "xy"]

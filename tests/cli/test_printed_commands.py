@@ -113,7 +113,7 @@ def test_secrets_are_left_out_of_commands(
         "sasl.mechanism=PLAIN",
         f'sasl.jaas.config={login} username="me" password="hunter2";',
     )
-    options = [word for each in settings for word in ("-X", each)]
+    options = [word for setting in settings for word in ("-X", setting)]
     result = cli(*plan, "-b", "k1:9092", *options, "-o", "json")
     assert made, result.err
     assert "hunter2" not in result.out + result.err
@@ -183,7 +183,7 @@ def test_every_command_of_a_finding_is_understood(given: str, group_id: str) -> 
         if words[1:3] != ["history", "build"]:
             (names,) = (params[key] for key in ("groups", "group", "group_id") if key in params)
             assert names in (group_id, (group_id,)), (rule, words)
-        assert not any("GROUP" in each or "TOPIC" in each for each in words), words
+        assert not any("GROUP" in word or "TOPIC" in word for word in words), words
         line = " ".join(words)
         if words[1] == "history" and words[2] != "build":
             folder = options.get("warehouse", ("--warehouse", "warehouse"))
@@ -199,7 +199,7 @@ def test_every_command_of_a_finding_is_understood(given: str, group_id: str) -> 
             )
 
 
-@pytest.mark.parametrize("rule", [each for each in Rule if each.commands], ids=str)
+@pytest.mark.parametrize("rule", [rule for rule in Rule if rule.commands], ids=str)
 def test_a_command_that_changes_something_asks_the_cluster(rule: Rule) -> None:
     """A copy of the log, or a snapshot, has nothing to change and does not change by itself."""
     for command in rule.commands:
@@ -226,6 +226,6 @@ def test_commands_of_a_check_carry_its_options(
         else:
             assert f".sh --bootstrap-server {source[-1]} " in command
     page = cli("check", *source).out
-    assert [f"run  {each}" for each in dict.fromkeys(commands)] == [
+    assert [f"run  {fromkey}" for fromkey in dict.fromkeys(commands)] == [
         line for line in page.splitlines() if line.startswith("run ")
     ]

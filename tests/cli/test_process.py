@@ -98,7 +98,7 @@ def test_no_room_for_a_parquet_file_leaves_what_was_there(tmp_path: Path) -> Non
     )
     told = f"kgroup: error: {file}: File too large\n"
     assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", told)
-    assert [(found, found.read_bytes()) for found in tmp_path.iterdir()] == [(file, b"old")]
+    assert [(path, path.read_bytes()) for path in tmp_path.iterdir()] == [(file, b"old")]
 
 
 def test_no_room_for_a_copy_of_standard_input_is_an_error(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def test_standard_input_and_csv(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_runs_are_spread(cli: Cli) -> None:
     found = cli("simulate", "two-members", "--runs", "20")
-    (line,) = [each for each in found.out.splitlines() if each.startswith("rebalance 2")]
+    (line,) = [
+        splitline for splitline in found.out.splitlines() if splitline.startswith("rebalance 2")
+    ]
     assert "member joined" in line
     rows = json.loads(cli("simulate", "two-members", "--runs", "3", "-o", "json").out)["data"]
     assert [row["seed"] for row in rows] == [0, 1, 2]
@@ -139,9 +141,9 @@ def test_a_group_as_it_is(cli: Cli, group: str, generation_id: int) -> None:
     plan = json.loads(cli(*dry, "--remove-member", crash).out)["data"][-1]
     clients = {each["member_id"]: each["client_id"] for each in plan["members"]}
     expected = {
-        tuple(each): clients[member_id]
+        tuple(partition): clients[member_id]
         for member_id, partitions in plan["assignment"].items()
-        for each in partitions
+        for partition in partitions
     }
     assert owners == expected
 
@@ -373,7 +375,7 @@ def test_consumers_on_zookeeper_are_where_they_are(cli: Cli, group: str) -> None
     (expired,) = [each for each in run["events"] if each["event"] == "session expired"]
     assert 1_000 + 4_000 <= expired["time_ms"] <= 1_000 + 8_000
     left = {each["owner"] for each in run["ownerships"] if each["end_ms"] is None}
-    assert left == {each.removeprefix(f"{group}_") for each in owners.values()} - {
+    assert left == {owner.removeprefix(f"{group}_") for owner in owners.values()} - {
         first.removeprefix(f"{group}_")
     }
 

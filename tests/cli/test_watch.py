@@ -138,7 +138,7 @@ def test_names_are_asked_for_once_for_a_group_that_is_not_there(
     watch = cli("describe", "--bootstrap-server", "kafka:9092", "life", "--watch", "0.001")
     assert watch.status == 130
     assert "The group does not exist; did you mean 'live'?" in watch.err
-    questions = [asked for asked in cluster.asked if isinstance(asked, Question)]
+    questions = [question for question in cluster.asked if isinstance(question, Question)]
     assert [question.members for question in questions] == [True, False, True, True, True]
 
 

@@ -306,4 +306,7 @@ def test_completion(cli: Cli, file: Path, monkeypatch: pytest.MonkeyPatch) -> No
     sample = recorded("sample-zookeeper")["checked"]
     assert suggested(cli, "kgroup zk owners --sample ")[1] == sorted(sample)
     assert suggested(cli, f"{line} --reset ")[1] == ["largest", "smallest"]
-    assert suggested(cli, f"{line} --columns ") == ("part", [each.name for each in FETCH_COLUMNS])
+    assert suggested(cli, f"{line} --columns ") == (
+        "part",
+        [column.name for column in FETCH_COLUMNS],
+    )

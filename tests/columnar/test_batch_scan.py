@@ -29,13 +29,13 @@ FILES = sorted(
 def test_recorded_and_damaged_files() -> None:
     markers = 0
     for path in some_of(FILES, 3):
-        found = scanned(path, compiled=True)
-        assert found == scanned(path, compiled=False), path
+        scan = scanned(path, compiled=True)
+        assert scan == scanned(path, compiled=False), path
         batches = [b for b in read_batches(path.read_bytes()) if isinstance(b, RecordBatch)]
-        assert sum(found.batches.values()) == len(batches)
-        assert sum(found.bytes.values()) == sum(b.size for b in batches)
-        assert len(found.markers) == sum(b.is_control and b.record_count == 1 for b in batches)
-        markers += len(found.markers)
+        assert sum(scan.batches.values()) == len(batches)
+        assert sum(scan.bytes.values()) == sum(b.size for b in batches)
+        assert len(scan.markers) == sum(b.is_control and b.record_count == 1 for b in batches)
+        markers += len(scan.markers)
     assert markers > 20
 
 
@@ -56,10 +56,10 @@ def test_kinds_and_markers(compiled: bool, tmp_path: Path) -> None:
     plain, packed = batch([commit(0, "g")]), batch([commit(1, "g")], codec="zstd")
     inside = transaction([commit(2, "g")], 7)
     path.write_bytes(plain + packed + inside + end(3, 7, commits=True) + end(4, 8, commits=False))
-    found = scanned(path, compiled=compiled)
-    assert found.batches == {("none", 2): 4, ("zstd", 2): 1}
-    assert found.bytes[BatchKind("zstd", 2)] == len(packed)
-    assert found.markers == [Marker(7, 3, True, 3, 1000), Marker(8, 4, False, 4, 1000)]
+    scan = scanned(path, compiled=compiled)
+    assert scan.batches == {("none", 2): 4, ("zstd", 2): 1}
+    assert scan.bytes[BatchKind("zstd", 2)] == len(packed)
+    assert scan.markers == [Marker(7, 3, True, 3, 1000), Marker(8, 4, False, 4, 1000)]
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -252,12 +252,12 @@ def sample_log(rng: random.Random) -> bytes:
 def read_all(data: bytes) -> None:
     for item in walk(data):
         if isinstance(item, RecordBatch):
-            for found in read_records(item, max_uncompressed=100_000):
-                if isinstance(found, Damage):
-                    assert item.position <= found.position
-                    assert found.position + found.size <= item.position + item.size
+            for record in read_records(item, max_uncompressed=100_000):
+                if isinstance(record, Damage):
+                    assert item.position <= record.position
+                    assert record.position + record.size <= item.position + item.size
                 else:
-                    assert isinstance(found, Record)
+                    assert isinstance(record, Record)
 
 
 @given(st.binary(max_size=400))

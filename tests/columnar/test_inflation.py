@@ -40,7 +40,7 @@ def test_records_that_grow_beyond_measure_are_read_up_to_a_sum(
                 ("too-large", number * len(few)) for number in (2, 3, 4)
             ]
             rows = [part["offset"].to_pylist() for part in parts if not isinstance(part, Damage)]
-            offsets = [offset for found in rows for offset in found]
+            offsets = [offset for row in rows for offset in row]
             assert offsets == [0, *[1] * between] * 2 + [1] * 3 * between
 
 

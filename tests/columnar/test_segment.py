@@ -333,16 +333,16 @@ def test_transactions_of_other_segments_count(tmp_path: Path) -> None:
     )
     second.write_bytes(marker(3, 1, 1) + marker(4, 2, 0))
     for by_kernel in (False, True):
-        asked: list[TransactionIndex] = []
+        indexes: list[TransactionIndex] = []
 
-        def markers(asked: list[TransactionIndex] = asked) -> TransactionIndex:
+        def markers(asked: list[TransactionIndex] = indexes) -> TransactionIndex:
             asked.append(scan_transactions([first, second]))
             return asked[0]
 
         rows = rows_of(decode_chunks(first, transactions=markers, compiled=by_kernel))
         statuses = [row["transaction"] for row in rows]
         assert statuses == ["committed", "aborted", "open"]
-        assert len(asked) == 1
+        assert len(indexes) == 1
 
 
 def rows_of(parts: Iterator[pa.RecordBatch | Damage]) -> list[dict[str, object]]:

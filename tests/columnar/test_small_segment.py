@@ -49,7 +49,7 @@ def read(segments: list[Segment], *, compiled: bool | None, last_only: bool = Fa
     )
     rows = [row for rows in log.map(pa.RecordBatch.to_pylist) for row in rows]
     assert log.files_read == len(segments)
-    problems = sorted(log.problems, key=lambda each: (each.path or "", each.position or 0))
+    problems = sorted(log.problems, key=lambda problem: (problem.path or "", problem.position or 0))
     return rows, tuple(problems), log.batch_counts()
 
 
@@ -132,7 +132,7 @@ def test_a_batch_in_two_files_is_damage_in_both(tmp_path: Path) -> None:
     data = b"".join(SOUND)
     segments = segments_of(tmp_path, [data[:1000], data[1000:]])
     _, problems, _ = read(segments, compiled=True)
-    assert {problem.path for problem in problems} == {str(each.path) for each in segments}
+    assert {problem.path for problem in problems} == {str(segment.path) for segment in segments}
     assert_same(segments)
 
 
@@ -154,7 +154,7 @@ def test_records_without_a_key_are_counted_for_each_file(tmp_path: Path) -> None
     segments = segments_of(tmp_path, [SOUND[0], keyless, SOUND[1], keyless])
     _, problems, _ = read(segments, compiled=True, last_only=True)
     expected = [(str(segments[n].path), "2 records without a key left out.") for n in (1, 3)]
-    assert [(each.path, each.reason) for each in problems] == expected
+    assert [(problem.path, problem.reason) for problem in problems] == expected
     assert_same(segments)
 
 
@@ -187,9 +187,9 @@ def test_any_segments(tmp_path_factory: pytest.TempPathFactory, data: st.DataObj
 def test_recorded_logs_batch_by_batch(tmp_path: Path, name: str) -> None:
     """Each batch becomes a segment."""
     data = max((p.read_bytes() for p in scenario(name).log_dir.glob("__cons*/*.log")), key=len)
-    found = [item for item in read_batches(data) if isinstance(item, RecordBatch)]
-    assert found
-    assert_same(segments_of(tmp_path, [bytes(item.data) for item in found]))
+    batches = [item for item in read_batches(data) if isinstance(item, RecordBatch)]
+    assert batches
+    assert_same(segments_of(tmp_path, [bytes(item.data) for item in batches]))
 
 
 def test_a_folder_is_listed_once_for_all_zeros(

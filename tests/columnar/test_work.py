@@ -208,13 +208,13 @@ def test_wrong_checksums_cost_a_log_so_much_and_no_more(tmp_path: Path) -> None:
     sound = batch([commit(1, "g")]) * 700
     path = tmp_path / "log"
     path.write_bytes((bytes(header) * 100 + bytes(99) + sound) * 5 + b"\xff" * size)
-    found = []
+    damages = []
     for compiled in (True, False):
         parts = list(decode_chunks(path, compiled=compiled))
         assert sum(part.num_rows for part in parts if not isinstance(part, Damage)) == 5 * 700
-        found.append([part for part in parts if isinstance(part, Damage)])
-    assert found[0] == found[1]
-    passed = ["passed over" in damage.reason for damage in found[0]]
+        damages.append([part for part in parts if isinstance(part, Damage)])
+    assert damages[0] == damages[1]
+    passed = ["passed over" in damage.reason for damage in damages[0]]
     assert passed == [False, False, True, True, True, False]
 
 

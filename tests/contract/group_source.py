@@ -69,7 +69,7 @@ class GroupSourceContract:
                     member.target_assignment,
                     member.pending_revocation,
                 ):
-                    keys = [each.sort_key for each in partitions or ()]
+                    keys = [partition.sort_key for partition in partitions or ()]
                     assert sorted(keys) == sorted(set(keys))
                 for tasks in (member.tasks, member.target_tasks):
                     for each in (tasks.active, tasks.standby, tasks.warmup) if tasks else ():
@@ -173,10 +173,10 @@ class GroupSourceContract:
             ),
             Capability.COORDINATOR: any(g.coordinator is not None for g in groups.values()),
             Capability.TOPIC_IDS: any(
-                each.topic_id is not None
+                partition.topic_id is not None
                 for g in classic
                 for member in g.members
-                for each in member.assignment or ()
+                for partition in member.assignment or ()
             ),
             Capability.LOG_END_OFFSETS: {at for at in ranges if ranges[at].end is not None}
             == {("orders", 0)},

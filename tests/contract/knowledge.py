@@ -18,7 +18,7 @@ def known_of(group: Group, capabilities: Collection[Capability]) -> Group:
     is_classic = group.type is GroupType.CLASSIC
     if Capability.COORDINATOR not in capabilities:
         group = replace(group, coordinator=None)
-        shared = shared and tuple(replace(each, lag=None) for each in shared)
+        shared = shared and tuple(replace(offset, lag=None) for offset in shared)
     if Capability.GENERATION not in capabilities and is_classic:
         libraries = {member.member_id: member.client_library for member in group.members}
         group = replace(
@@ -38,23 +38,23 @@ def known_of(group: Group, capabilities: Collection[Capability]) -> Group:
         group = replace(group, pending_offsets=())
     if Capability.COMMIT_TIMESTAMPS not in capabilities:
         offsets = tuple(
-            replace(each, commit_timestamp_ms=None, expire_timestamp_ms=None, topic_id=None)
-            for each in offsets
+            replace(offset, commit_timestamp_ms=None, expire_timestamp_ms=None, topic_id=None)
+            for offset in offsets
         )
     if Capability.SHARE_START_OFFSETS not in capabilities:
         shared = shared and tuple(
-            replace(each, start_offset=None, leader_epoch=None) for each in shared
+            replace(offset, start_offset=None, leader_epoch=None) for offset in shared
         )
     if Capability.RECORDS not in capabilities:
         members = group.members if is_classic else tuple(map(_asked, group.members))
         group = replace(group, resolved_regexes=None, members=members)
-        offsets = tuple(replace(each, log_offset=None) for each in offsets)
+        offsets = tuple(replace(offset, log_offset=None) for offset in offsets)
         shared = shared and tuple(
-            replace(each, state=None, state_epoch=None, delivery_complete_count=None)
-            for each in shared
+            replace(offset, state=None, state_epoch=None, delivery_complete_count=None)
+            for offset in shared
         )
         if group.type is GroupType.SHARE:
-            members = tuple(replace(each, target_assignment=None) for each in members)
+            members = tuple(replace(member, target_assignment=None) for member in members)
             group = replace(group, members=members)
     return replace(group, offsets=offsets, share_offsets=shared)
 
@@ -82,12 +82,12 @@ def _asked(member: Member) -> Member:
 
 
 def _parts(parts: tuple[AssignedPartition, ...] | None) -> tuple[AssignedPartition, ...] | None:
-    return parts and tuple(replace(each, since_epoch=None) for each in parts)
+    return parts and tuple(replace(part, since_epoch=None) for part in parts)
 
 
 def _tasks(tasks: TaskAssignment | None) -> TaskAssignment | None:
     def timeless(some: tuple[Task, ...]) -> tuple[Task, ...]:
-        return tuple(replace(each, since_epoch=None) for each in some)
+        return tuple(replace(task, since_epoch=None) for task in some)
 
     return tasks and TaskAssignment(
         timeless(tasks.active), timeless(tasks.standby), timeless(tasks.warmup)

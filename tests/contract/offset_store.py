@@ -39,7 +39,7 @@ def changes_to(
 
 def essence(offsets: Sequence[CommittedOffset]) -> dict[At, int]:
     """What was committed, without all that a store may add to it."""
-    return {(each.topic, each.partition): each.committed_offset for each in offsets}
+    return {(offset.topic, offset.partition): offset.committed_offset for offset in offsets}
 
 
 class OffsetStoreContract:
@@ -112,7 +112,7 @@ class OffsetStoreContract:
             return
         assert store.write_offsets({name: changes_to({("orders", 0): 5})}) == ()
         reading = store.read_offsets([name])
-        assert {key: essence(found) for key, found in reading.offsets.items()} == {
+        assert {key: essence(offsets) for key, offsets in reading.offsets.items()} == {
             name: {("orders", 0): 5}
         }
         assert name in store.read_offsets().offsets
@@ -177,7 +177,7 @@ class OffsetStoreContract:
             {group_id: changes_to(wanted, before), other: changes_to(wanted)}, done.append
         )
         assert done == [other]
-        assert [(each.kind, each.group_id) for each in problems] == [
+        assert [(problem.kind, problem.group_id) for problem in problems] == [
             (ProblemKind.CHANGED, group_id)
         ]
         assert problems[0].topic is None, "it is of the whole group"
@@ -221,7 +221,7 @@ class OffsetStoreContract:
             assert store.write_offsets({group_id: rest}) == ()
             assert store.read_offsets([group_id]).offsets == {}
         else:
-            assert {each.kind for each in problems} == {ProblemKind.UNSUPPORTED}
+            assert {problem.kind for problem in problems} == {ProblemKind.UNSUPPORTED}
             assert found == before
 
     def test_removes_nothing_that_others_have_changed(
@@ -246,9 +246,9 @@ class OffsetStoreContract:
             for number in range(250)
         }
         assert store.write_offsets({key: changes_to(each) for key, each in wanted.items()}) == ()
-        found = store.read_offsets(regex=re.compile(rf"{group_id}-\d+")).offsets
-        assert {key: essence(each) for key, each in found.items()} == wanted
-        assert list(found) == sorted(wanted)
+        offsets = store.read_offsets(regex=re.compile(rf"{group_id}-\d+")).offsets
+        assert {key: essence(offsets) for key, offsets in offsets.items()} == wanted
+        assert list(offsets) == sorted(wanted)
 
     def test_deletes_groups(self, store: GroupSource, group_id: str) -> None:
         assert store.can(GroupSource.delete_groups) >= self.deletes_groups

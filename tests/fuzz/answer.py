@@ -119,7 +119,7 @@ def _describe(cluster: LiveCluster, folder: Path) -> Sequence[Problem]:
 def _read_log(cluster: LiveCluster, folder: Path) -> Sequence[Problem]:
     log = cluster.offsets_log(folder)
     logs = LiveLogs(log, [*log.leaders], StartPosition())
-    return [each for each in logs if isinstance(each, Problem)]
+    return [problem for problem in logs if isinstance(problem, Problem)]
 
 
 _QUESTIONS: Sequence[Callable[[LiveCluster, Path], Sequence[Problem]]] = (

@@ -137,10 +137,10 @@ def check_batches(data: bytes, folder: Path, random: Random) -> None:
             return error
         return None
 
-    if (found := fault([data])) is not None:
+    if (exception := fault([data])) is not None:
         items = [bytes(data[item.position :][: item.size]) for item in read_batches(data)]
-        least = _least(items, lambda part: type(fault(part)) is type(found))
-        error, shown = fault(least) or found, b"".join(least)
+        least = _least(items, lambda part: type(fault(part)) is type(exception))
+        error, shown = fault(least) or exception, b"".join(least)
         error.add_note(f"in these {len(shown)} bytes:")
         error.add_note("\n".join(wrap(shown[:_MOST_SHOWN].hex(), _WIDTH)))
         raise error
@@ -258,19 +258,19 @@ _PLAIN = pa.schema(
 
 
 def _decoded(path: Path, index: TransactionIndex, *, compiled: bool) -> _Decoded:
-    found = _Decoded([], [])
+    decoded = _Decoded([], [])
     count = 0
     parts = decode_chunks(path, partition=3, transactions=lambda: index, compiled=compiled)
     for part in parts:
         if isinstance(part, Gap):
-            found.damages.append((count, part))
+            decoded.damages.append((count, part))
             continue
         part.validate(full=True)
         if part.schema != DECODED:
             raise DifferentError(f"another schema: {part.schema}")
         count += part.num_rows
-        found.rows.append(part)
-    return found
+        decoded.rows.append(part)
+    return decoded
 
 
 def _same_rows(found: _Decoded, expected: _Decoded) -> None:

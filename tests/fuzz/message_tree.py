@@ -229,7 +229,7 @@ class _Reader:
 
     def _tagged(self, members: Sequence[Field]) -> Node:
         known = {field.tag: field for field in members if field.tag is not None}
-        found = []
+        nodes = []
         for _ in range(self._unsigned()):
             tag, size = self._unsigned(), self._unsigned()
             start = self._position
@@ -237,8 +237,8 @@ class _Reader:
             content = number(self._take(size)) if field is None else self._field(field)
             if self._position != start + size:
                 raise ValueError
-            found.append(group([number(PREFIXES["unsigned"](tag)), group([content], "unsigned")]))
-        return listed("unsigned", found)
+            nodes.append(group([number(PREFIXES["unsigned"](tag)), group([content], "unsigned")]))
+        return listed("unsigned", nodes)
 
     def _field(self, field: Field) -> Node:
         if field.array:

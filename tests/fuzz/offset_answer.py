@@ -105,7 +105,7 @@ class _State:
         return self._committed(request.group_id)
 
     def fetch_groups(self, request: Any) -> dict[str, Any]:
-        ids = [each.group_id for each in request.groups]
+        ids = [group.group_id for group in request.groups]
         return {"groups": [{"group_id": id_, **self._committed(id_)} for id_ in ids]}
 
     def _committed(self, group_id: str) -> dict[str, Any]:
@@ -236,8 +236,8 @@ def _prepare(broker: FakeBroker, state: _State) -> None:
         },
         "DescribeGroups": lambda request: {
             "groups": [
-                described(each, "Dead" if each in state.deleted else "Empty")
-                for each in request.groups
+                described(group, "Dead" if group in state.deleted else "Empty")
+                for group in request.groups
             ]
         },
         "OffsetFetch": state.fetch,
@@ -254,7 +254,7 @@ def _modernize(broker: FakeBroker, state: _State) -> None:
     broker.handlers |= {
         "FindCoordinator": lambda request: {
             "coordinators": [
-                {"key": each, **coordinator(broker)} for each in request.coordinator_keys
+                {"key": key, **coordinator(broker)} for key in request.coordinator_keys
             ]
         },
         "ListGroups": lambda _: {
@@ -271,8 +271,8 @@ def _modernize(broker: FakeBroker, state: _State) -> None:
         },
         "DescribeGroups": lambda request: {
             "groups": [
-                described(each, "Empty" if state.has(each, "classic") else "Dead")
-                for each in request.groups
+                described(group, "Empty" if state.has(group, "classic") else "Dead")
+                for group in request.groups
             ]
         },
         "ConsumerGroupDescribe": partial(_described, state, "consumer"),
@@ -334,12 +334,12 @@ def _log_dirs(request: Any) -> dict[str, Any]:
             "name": name,
             "partitions": [
                 {
-                    "partition_index": each,
+                    "partition_index": partition,
                     "partition_size": 90,
                     "offset_lag": 0,
                     "is_future_key": False,
                 }
-                for each in partitions
+                for partition in partitions
             ],
         }
         for name, partitions in topics.items()

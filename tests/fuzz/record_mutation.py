@@ -154,7 +154,9 @@ def _field(window: list[Unit], random: Random) -> bytes:
 
 
 def _with_fields(unit: Unit, random: Random) -> bytes:
-    plains = [_fields_of(each, random) if random.random() < 0.7 else each for each in unit.plains]
+    plains = [
+        _fields_of(plain, random) if random.random() < 0.7 else plain for plain in unit.plains
+    ]
     return _packed(unit, unit.body(plains), len(plains), random)
 
 

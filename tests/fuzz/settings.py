@@ -235,9 +235,9 @@ def _read_profile(data: bytes, folder: Path) -> None:
     file.write_bytes(data)
     environment = {"KGROUP_CONFIG": str(file), "DATABASE": "sqlite:///a.db"}
     client_config(environment=environment, profile="p", needs_server=False).kafka_options()
-    said = read_sql_profile("p", file)
-    if said is not None:
-        parse_sql_profile(*said, folder, environment)
+    profile = read_sql_profile("p", file)
+    if profile is not None:
+        parse_sql_profile(*profile, folder, environment)
 
 
 def _overrides() -> Sequence[bytes]:
@@ -324,8 +324,8 @@ def _read_scenario(data: bytes, folder: Path) -> None:
     scenario = read_scenario(data.decode("utf-8", "replace"), "scenario.toml")
     count = sum(scenario.topics.values()) + sum(step.count for step in scenario.steps)
     count += len(scenario.members) + len(scenario.connectors) + len(scenario.steps)
-    rate = sum(1000 / each.processing_ms for each in scenario.members.values())
-    for config in (each.config for each in scenario.connectors.values()):
+    rate = sum(1000 / member.processing_ms for member in scenario.members.values())
+    for config in (connector.config for connector in scenario.connectors.values()):
         count += sum(config.registration.subscription.values())
         fetches = min(max(scenario.rate, 1000 / config.fetch_wait_max_ms), 1000)
         rate += fetches * config.fetchers * scenario.brokers
@@ -406,7 +406,7 @@ def _some_offsets() -> Sequence[StoredOffset]:
 def _offset_documents() -> Sequence[bytes]:
     some = _some_offsets()
     name = StoreName("the cluster kafka-1:9092", "5L6g3nShT-eMCtK--X86sw")
-    return [b"".join(file_lines(each, "json", store=name)) for each in (some[:1], some)]
+    return [b"".join(file_lines(offsets, "json", store=name)) for offsets in (some[:1], some)]
 
 
 def _offset_files() -> Sequence[bytes]:
@@ -414,8 +414,8 @@ def _offset_files() -> Sequence[bytes]:
     some = _some_offsets()
     table = b"\nGROUP  TOPIC  PARTITION  NEW-OFFSET\norder-service  orders  0  3\n"
     return [table, table.decode().encode("utf-16")] + [
-        b"".join(file_lines(each, form, with_group=with_group))
-        for each in (some[:1], some)
+        b"".join(file_lines(offsets, form, with_group=with_group))
+        for offsets in (some[:1], some)
         for form, with_group in (
             ("json", True),
             ("jsonl", True),

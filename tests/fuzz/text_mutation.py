@@ -128,21 +128,21 @@ def _splice(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
 
 
 def _number(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
-    found = list(re.finditer(rb"\d+", data))
-    if not found:
+    matches = list(re.finditer(rb"\d+", data))
+    if not matches:
         return data
-    match = random.choice(found)
+    match = random.choice(matches)
     number = random.choice((b"0", b"-1", b"65536", b"2147483648", b"9" * 19, b"9" * 5000, b"1.5"))
     return data[: match.start()] + number + data[match.end() :]
 
 
 def _word(data: bytes, others: Sequence[bytes], random: Random) -> bytes:
     """Put a word in the place of another: what stands between blanks and signs."""
-    found = list(re.finditer(rb"[^\s=:;,\"'\[\]{}]+", data))
-    if not found:
+    matches = list(re.finditer(rb"[^\s=:;,\"'\[\]{}]+", data))
+    if not matches:
         return data
-    match = random.choice(found)
-    word = random.choice((*_WORDS, random.choice(found)[0]))
+    match = random.choice(matches)
+    word = random.choice((*_WORDS, random.choice(matches)[0]))
     return data[: match.start()] + word + data[match.end() :]
 
 

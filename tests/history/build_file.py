@@ -21,9 +21,9 @@ def files_on_disk(root: Path) -> set[str]:
 
 
 def files_that_count(root: Path) -> set[str]:
-    with read_warehouse(root) as found:
-        tables = {path for paths in found.files().values() for path in paths}
-        states = [found.state(name) for name in found.clusters]
-    members = {each.members for state in states for each in state.partitions.values()}
+    with read_warehouse(root) as warehouse:
+        tables = {path for paths in warehouse.files().values() for path in paths}
+        states = [warehouse.state(name) for name in warehouse.clusters]
+    members = {partition.members for state in states for partition in state.partitions.values()}
     paths = tables | {root / path for path in members if path}
     return {path.relative_to(root).as_posix() for path in paths}

@@ -35,7 +35,7 @@ def tables(batches: Iterable[pa.RecordBatch]) -> dict[str, pa.Table]:
         name: pa.concat_tables(
             [
                 TABLES[name].schema.empty_table(),
-                *(each[name].cast(TABLES[name].schema) for each in facts if name in each),
+                *(fact[name].cast(TABLES[name].schema) for fact in facts if name in fact),
             ]
         )
         for name in NEEDED
@@ -58,7 +58,7 @@ def derived(
     for part in parts:
         found = derive(partition, owned, part, topic_names)
         rows += found.closed.to_pylist()
-        before, now = (in_order(each.open.to_pylist()) for each in (owned, found.now))
+        before, now = (in_order(state.open.to_pylist()) for state in (owned, found.now))
         assert found.is_changed == (now != before)
         owned = found.now
     rows += owned.open.to_pylist()

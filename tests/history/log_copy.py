@@ -19,8 +19,8 @@ def read_log(directory: Path) -> dict[int, list[RecordBatch]]:
     log: dict[int, list[RecordBatch]] = {}
     for path in sorted(directory.glob("__consumer_offsets-*/*.log")):
         with path.open("rb") as file:
-            found = [item for item in read_file_batches(file) if isinstance(item, RecordBatch)]
-        log.setdefault(int(path.parent.name.rpartition("-")[2]), []).extend(found)
+            batches = [item for item in read_file_batches(file) if isinstance(item, RecordBatch)]
+        log.setdefault(int(path.parent.name.rpartition("-")[2]), []).extend(batches)
     return log
 
 

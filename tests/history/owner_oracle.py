@@ -64,7 +64,7 @@ def assignments(
 def _replay(log: _Log, record: DecodedRecord, topic_names: Mapping[str, str]) -> None:
     known = len(log.delta.problems())
     log.delta.replay(record)
-    if any(each.kind != "inconsistent" for each in log.delta.problems()[known:]):
+    if any(problem.kind != "inconsistent" for problem in log.delta.problems()[known:]):
         return  # not a record that can be read
     group = log.delta.groups(topic_names).get(log.group_id)
     log.records.append(record)
@@ -90,12 +90,12 @@ def _replay(log: _Log, record: DecodedRecord, topic_names: Mapping[str, str]) ->
 
 
 def _owned(member: Member) -> list[Owned]:
-    found: list[Owned] = [(None, each) for each in member.assignment or ()]
+    found: list[Owned] = [(None, partition) for partition in member.assignment or ()]
     for tasks in (member.tasks, member.pending_revocation_tasks):
         if tasks is not None:
-            found += [("active", each) for each in tasks.active]
-            found += [("standby", each) for each in tasks.standby]
-            found += [("warmup", each) for each in tasks.warmup]
+            found += [("active", task) for task in tasks.active]
+            found += [("standby", task) for task in tasks.standby]
+            found += [("warmup", task) for task in tasks.warmup]
     return found
 
 
@@ -133,12 +133,12 @@ def _same(owned: Owned) -> Any:
 
 def _rows(log: _Log) -> list[Row]:
     _join_conversions(log)
-    return [_row(log, each) for each in log.stretches]
+    return [_row(log, stretch) for stretch in log.stretches]
 
 
 def _join_conversions(log: _Log) -> None:
     """What a member has before and behind a conversion, it has had all the time."""
-    for later in sorted(log.stretches, key=lambda each: each.begin):
+    for later in sorted(log.stretches, key=lambda stretch: stretch.begin):
         for earlier in log.stretches:
             if (
                 earlier is not later

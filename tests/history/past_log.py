@@ -32,7 +32,7 @@ LOGS = [
 def expected_groups(
     log: dict[int, list[DecodedRecord]], at_ms: int, names: dict[str, str]
 ) -> dict[str, Group]:
-    found: dict[str, Group] = {}
+    groups: dict[str, Group] = {}
     for partition, records in log.items():
         in_time = {
             each.offset
@@ -46,11 +46,11 @@ def expected_groups(
                 time_ms is None and record.offset <= max(in_time, default=-1)
             ):
                 delta.replay(record)
-        found |= delta.groups(names)
+        groups |= delta.groups(names)
     # The tables do not have the keys of resolved expressions, and no description shows them.
     return {
         name: replace(group, resolved_regexes={}) if group.resolved_regexes else group
-        for name, group in found.items()
+        for name, group in groups.items()
     }
 
 

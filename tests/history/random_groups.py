@@ -59,26 +59,26 @@ class World:
 
     def by_topic(self, owned: Iterable[Partition]) -> list[dict[str, Any]]:
         return [
-            {"topic": topic, "partitions": [number for name, number in each]}
-            for topic, each in _grouped(owned)
+            {"topic": topic, "partitions": [number for name, number in partitions]}
+            for topic, partitions in _grouped(owned)
         ]
 
     def by_id(self, owned: Iterable[Partition]) -> list[dict[str, Any]]:
         return [
             {
                 "topicId": self.topic_ids[topic],
-                "partitions": [number for name, number in each],
+                "partitions": [number for name, number in partitions],
                 "assignmentEpochs": None,
             }
-            for topic, each in _grouped(owned)
+            for topic, partitions in _grouped(owned)
         ]
 
 
 def _grouped(owned: Iterable[Partition]) -> list[tuple[str, list[Partition]]]:
-    found: dict[str, list[Partition]] = {}
-    for each in owned:
-        found.setdefault(each[0], []).append(each)
-    return list(found.items())
+    partitions: dict[str, list[Partition]] = {}
+    for partition in owned:
+        partitions.setdefault(partition[0], []).append(partition)
+    return list(partitions.items())
 
 
 @dataclass
@@ -131,7 +131,7 @@ class Group:
         draw = self.world.random
         client = f"{self.group_id}-{draw.randint(0, 3)}"
         instance = client if draw.random() < 0.3 else None
-        if any(each.instance_id == instance for each in self.members.values() if instance):
+        if any(member.instance_id == instance for member in self.members.values() if instance):
             instance = None
         return self.add(self.new_member(client, instance))
 
@@ -199,8 +199,10 @@ class ClassicGroup(Group):
         members = list(self.members.values())
         if members:
             specs = [each.spec(each.epoch or None) for each in members]
-            for member_id, got in assign(self.world.spec("classic", self.strategy, specs)).items():
-                self.members[member_id].owned = set(got)
+            for member_id, partitions in assign(
+                self.world.spec("classic", self.strategy, specs)
+            ).items():
+                self.members[member_id].owned = set(partitions)
                 self.members[member_id].epoch = self.epoch
         return [self.record(members)]
 
@@ -352,15 +354,15 @@ class EpochGroup(Group):
 
     def retarget(self) -> list[Entry]:
         self.epoch += 1
-        before = {each.member_id: each.target for each in self.members.values()}
+        before = {member.member_id: member.target for member in self.members.values()}
         if self.members:
             self.assign()
         return [
             self.of_group("Metadata", {"epoch": self.epoch, "metadataHash": 0}),
             *(
-                self.of_member("TargetAssignmentMember", each.member_id, self.target(each))
-                for each in self.members.values()
-                if each.target != before[each.member_id] or not each.epoch
+                self.of_member("TargetAssignmentMember", member.member_id, self.target(member))
+                for member in self.members.values()
+                if member.target != before[member.member_id] or not member.epoch
             ),
             self.of_group("TargetAssignmentMetadata", {"assignmentEpoch": self.epoch}),
         ]
@@ -398,11 +400,13 @@ class ConsumerGroup(EpochGroup):
 
     def assign(self) -> None:
         specs = [
-            MemberSpec(each.member_id, each.topics, owned=tuple(sorted(each.target)))
-            for each in self.members.values()
+            MemberSpec(member.member_id, member.topics, owned=tuple(sorted(member.target)))
+            for member in self.members.values()
         ]
-        for member_id, got in assign(self.world.spec("consumer", self.strategy, specs)).items():
-            self.members[member_id].target = set(got)
+        for member_id, partitions in assign(
+            self.world.spec("consumer", self.strategy, specs)
+        ).items():
+            self.members[member_id].target = set(partitions)
 
     def change(self) -> list[Entry]:
         """A member subscribes to other topics, from another address."""
@@ -499,10 +503,10 @@ class StreamsGroup(EpochGroup):
             f"{role}Tasks{ending}": [
                 {
                     "subtopologyId": subtopology,
-                    "partitions": [number for _, number in each],
+                    "partitions": [number for _, number in partitions],
                     "assignmentEpochs": None,
                 }
-                for subtopology, each in _grouped(
+                for subtopology, partitions in _grouped(
                     sorted(task[1:] for task in owned if task[0] == role)
                 )
             ]
@@ -550,9 +554,9 @@ class ConvertedGroup(Group):
     def step(self) -> list[Entry]:
         if self.now.members and self.world.random.random() < 0.15:
             return self.upgrade() if self.now is self.classic else self.downgrade()
-        found = self.now.step()
+        entries = self.now.step()
         self.did, self.members = self.now.did, self.now.members
-        return found
+        return entries
 
     def upgrade(self) -> list[Entry]:
         """Kafka: `convertToConsumerGroup`; then a member joins, in the same write."""

@@ -47,7 +47,9 @@ def log_of(directory: Path) -> dict[int, list[DecodedRecord]]:
             continue  # what the log cleaner left, in copies of the folder too
         records = read_segment(segment, ProblemLog())
         log.setdefault(segment.partition, []).extend(records)
-    return {partition: sorted(log[partition], key=lambda each: each.offset) for partition in log}
+    return {
+        partition: sorted(log[partition], key=lambda record: record.offset) for partition in log
+    }
 
 
 def time_of(record: DecodedRecord) -> int | None:

@@ -55,8 +55,8 @@ def expected_tables(log: Log, topic_names: dict[str, str]) -> Tables:
 def read_tables(root: Path, cluster: str) -> Tables:
     """Read the tables of a cluster from a warehouse, but for the damage."""
     tables: Tables = {}
-    with read_warehouse(root) as found:
-        files = found.files(cluster)
+    with read_warehouse(root) as warehouse:
+        files = warehouse.files(cluster)
         for name, paths in files.items():
             for path in paths:
                 rows = pq.ParquetFile(path).read().to_pylist()

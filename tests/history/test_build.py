@@ -39,11 +39,11 @@ from tests.history.table_oracle import Tables, differences, expected_tables, rea
 
 def assert_same(root: Path, directory: Path, cluster: str = "c") -> Tables:
     """Compare the tables of a warehouse with what is in a log directory, and return them."""
-    found = read_tables(root, cluster)
+    tables = read_tables(root, cluster)
     expected = expected_tables(read_log(directory), read_topic_names([directory]))
-    assert differences(found, expected) == []
-    assert found == expected
-    return found
+    assert differences(tables, expected) == []
+    assert tables == expected
+    return tables
 
 
 def test_a_system_that_does_not_tell_which_processors_are_ours(

@@ -49,7 +49,7 @@ def evidence(
 ) -> Evidence:
     ranges = {} if end is None else {("orders", 0): LogRange(0, end)}
     report = describe(FakeSource(group(committed), ranges=ranges), [])
-    groups = {each.group_id: each for each in report.data}
+    groups = {description.group_id: description for description in report.data}
     return Evidence(Look(now_ms, groups), limits=Thresholds(**limits))
 
 
@@ -146,7 +146,7 @@ def test_a_static_member_that_is_restarted(
     tmp_path: Path, generations: list[tuple[Any, Sequence[Any]]], limits: dict[str, Any]
 ) -> None:
     report = found(tmp_path, of_generations(*generations), evidence(**limits))
-    assert Rule.SHARED_INSTANCE_ID not in {each.code for each in report.data}
+    assert Rule.SHARED_INSTANCE_ID not in {finding.code for finding in report.data}
 
 
 def restart() -> list[tuple[Any, Sequence[Any]]]:
@@ -181,7 +181,7 @@ def test_how_often_groups_rebalance(
     codes: Sequence[Rule],
 ) -> None:
     report = found(tmp_path, of_generations(*generations), evidence(**limits))
-    assert [each.code for each in report.data] == codes
+    assert [finding.code for finding in report.data] == codes
 
 
 def test_churn_says_how_much_of_it_is_recorded(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_a_commit_that_went_back(tmp_path: Path) -> None:
         ],
     }
     data = found(tmp_path, rows).data
-    told = [(each.partition, each.severity, each.reason) for each in data]
+    told = [(finding.partition, finding.severity, finding.reason) for finding in data]
     assert told == [
         (
             0,
@@ -229,7 +229,7 @@ def test_a_commit_that_went_back(tmp_path: Path) -> None:
             "at 2023-11-14T22:13:20.041Z.",
         ),
     ]
-    assert {each.code for each in data} == {Rule.BACKWARD_COMMIT}
+    assert {finding.code for finding in data} == {Rule.BACKWARD_COMMIT}
 
 
 def paused(*ends: tuple[int, int]) -> Rows:
@@ -375,7 +375,7 @@ def test_the_recorded_groups_did_nothing_wrong(recorded_engine: Ask) -> None:
     """Their members started one after another, which are many rebalances at once."""
     engine = recorded_engine(sample_log_dir())
     report = describe(LogDir([sample_log_dir()]), [])
-    groups = {each.group_id: each for each in report.data}
-    times = [o.commit_timestamp_ms or 0 for each in report.data for o in each.offsets]
+    groups = {description.group_id: description for description in report.data}
+    times = [o.commit_timestamp_ms or 0 for description in report.data for o in description.offsets]
     seen = Evidence(Look(max(times), groups))
     assert look_back(engine, seen).data == ()

@@ -43,8 +43,8 @@ def segment(root: Path, data: bytes, index: bytes | None = None) -> SegmentSourc
     path = Log(root).add(BASE, data)
     if index is not None:
         path.with_suffix(".index").write_bytes(index)
-    (found,) = find_sources([str(root)], "c").segments
-    return found
+    (source,) = find_sources([str(root)], "c").segments
+    return source
 
 
 def begins(source: SegmentSource, split_size: int, start: int = 0) -> list[int]:

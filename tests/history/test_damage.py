@@ -167,12 +167,12 @@ def test_damage_that_stays_changes_nothing_and_what_is_repaired_is_not_counted(
     path.write_bytes(sound[:-10])
     for count in (1, 0):  # the end is looked at again by each build
         (report,) = build(tmp_path / "w", tmp_path / "log").data
-        damage = next(each for each in report.tables if each.table == "damage")
+        damage = next(table for table in report.tables if table.table == "damage")
         assert (report.damage_count, damage.new_row_count, damage.row_count) == (1, count, 1)
         with read_warehouse(tmp_path / "w") as warehouse:
             assert warehouse.build == 1
     path.write_bytes(sound)
     (report,) = build(tmp_path / "w", tmp_path / "log").data
-    damage = next(each for each in report.tables if each.table == "damage")
+    damage = next(table for table in report.tables if table.table == "damage")
     assert (report.damage_count, damage.new_row_count, damage.row_count) == (0, 0, 0)
-    assert sum(each.new_row_count for each in report.tables) > 0  # of the record that was cut off
+    assert sum(table.new_row_count for table in report.tables) > 0  # of the record that was cut off

@@ -53,9 +53,9 @@ def test_a_file_that_is_too_large_is_not_read(
     for file in files:
         with file.open("r+b") as opened:
             opened.truncate(LARGEST + 1)
-    with pytest.raises(InputError, match=f"at most {LARGEST:,} bytes, found") as told:
+    with pytest.raises(InputError, match=f"at most {LARGEST:,} bytes, found") as exception_info:
         _read_all(root)
-    assert any(str(file) in str(told.value) for file in files)
+    assert any(str(file) in str(exception_info.value) for file in files)
 
 
 def _read_all(root: Path) -> None:

@@ -186,7 +186,7 @@ def test_every_kind_of_statement_has_a_text() -> None:
     assert kinds == STATEMENTS.keys()
     with duckdb.connect() as connection:
         for kind, text in STATEMENTS.items():
-            found = [each.type.name for each in connection.extract_statements(text or "")]
+            found = [statement.type.name for statement in connection.extract_statements(text or "")]
             assert found == ([kind] if text else [])
 
 

@@ -35,8 +35,8 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 def decoded(path: Path, *, compiled: bool) -> list[pa.RecordBatch]:
-    found = decode_chunks(path, partition=3, compiled=compiled)
-    return [part for part in found if isinstance(part, pa.RecordBatch)]
+    chunks = decode_chunks(path, partition=3, compiled=compiled)
+    return [part for part in chunks if isinstance(part, pa.RecordBatch)]
 
 
 def rows_of(facts: Iterable[dict[str, pa.Table]]) -> Rows:

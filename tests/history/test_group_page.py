@@ -30,9 +30,9 @@ def page_of(
 
 
 def figure_of(html: str) -> Any:
-    found = re.search(r"const figure = (.*);\n", html)
-    assert found
-    return json.loads(found[1])
+    match = re.search(r"const figure = (.*);\n", html)
+    assert match
+    return json.loads(match[1])
 
 
 def test_page_of_a_recorded_group(recorded_engine: Ask) -> None:
@@ -40,7 +40,7 @@ def test_page_of_a_recorded_group(recorded_engine: Ask) -> None:
     page = page_of(engine, "order-service")
     rows = timeline(engine, "order-service").data
     assert page.stretches == rows
-    assert [each.generation_id for each in page.rebalances] == [1, 2, 3, 4, 5]
+    assert [rebalance.generation_id for rebalance in page.rebalances] == [1, 2, 3, 4, 5]
     # Three members came one after the other (see the manifest), and stayed.
     assert [life.who.client_id for life in page.lives] == [
         f"order-service-{number}" for number in (1, 2, 3)
@@ -64,9 +64,11 @@ def hovers_of(html: str) -> list[str]:
 def test_the_end_of_what_goes_on_is_that_of_the_records(recorded_engine: Ask) -> None:
     """Not now: nobody knows what came later. Nor is it where the picture ends."""
     engine = recorded_engine(sample_log_dir())
-    last_ms = max(time_of(each) or 0 for log in log_of(sample_log_dir()).values() for each in log)
+    last_ms = max(
+        time_of(record) or 0 for log in log_of(sample_log_dir()).values() for record in log
+    )
     stretches = timeline(engine, "order-service").data
-    begin_ms = {each.from_ms or 0 for each in stretches if each.to_ms is None}
+    begin_ms = {stretch.from_ms or 0 for stretch in stretches if stretch.to_ms is None}
     for until_ms in (None, last_ms - 1_000, last_ms + 10**9):
         html = "".join(group_html(page_of(engine, "order-service", until_ms=until_ms)))
         open_ones = [text.split("<br>") for text in hovers_of(html) if "not over" in text]
@@ -79,7 +81,7 @@ def test_the_end_of_what_goes_on_is_that_of_the_records(recorded_engine: Ask) ->
         assert [begin for begin, _ in lives] == [f"not over at {rfc3339(there)}"] * 3
         assert not [text for text in hovers_of(html) if "now" in text.split()]
     ended = [text for text in hovers_of(html) if "<br>to " in text]
-    assert len(ended) == sum(each.to_ms is not None for each in stretches)
+    assert len(ended) == sum(stretch.to_ms is not None for stretch in stretches)
     assert all(re.search(r"<br>to 2026-\S+Z \(released\)<br>[0-9.]+ s$", text) for text in ended)
 
 
@@ -145,7 +147,7 @@ def test_group_that_only_commits(recorded_engine: Ask) -> None:
     page = page_of(recorded_engine(sample_log_dir()), "search-index")
     html = "".join(group_html(page))
     assert (page.stretches, page.rebalances) == ((), ())
-    assert sum(each.commits for each in page.rates) > 0
+    assert sum(rate.commits for rate in page.rates) > 0
     assert [trace["type"] for trace in figure_of(html)["data"]] == ["bar"]
 
 
@@ -153,11 +155,11 @@ def test_group_that_only_commits(recorded_engine: Ask) -> None:
 def test_part_of_the_time(recorded_engine: Ask) -> None:
     engine = recorded_engine(sample_log_dir())
     whole = page_of(engine, "order-service")
-    times = [each.time_ms or 0 for each in whole.rebalances]
+    times = [rebalance.time_ms or 0 for rebalance in whole.rebalances]
     begin, end = times[2] + 1, times[3] + 1
     page = page_of(engine, "order-service", since_ms=begin, until_ms=end)
     assert (page.since_ms, page.until_ms) == (begin, end)
-    assert [each.generation_id for each in page.rebalances] == [4]
+    assert [rebalance.generation_id for rebalance in page.rebalances] == [4]
     # The first two members were there before; the third one came.
     assert [(life.who.client_id, life.from_ms, life.to_ms) for life in page.lives] == [
         ("order-service-1", begin, None),
@@ -169,7 +171,7 @@ def test_part_of_the_time(recorded_engine: Ask) -> None:
     assert last.split("<br>")[2:] == [
         *(f"from {rfc3339(times[3])}", f"not over at {rfc3339(end)}", "1 ms by then")
     ]
-    assert {each.time_ms for each in page.rates} <= set(range(begin - page.rate_ms, end + 1))
+    assert {rate.time_ms for rate in page.rates} <= set(range(begin - page.rate_ms, end + 1))
 
 
 @pytest.mark.slow
@@ -183,7 +185,9 @@ def test_time_of_which_nothing_is_known(recorded_engine: Ask) -> None:
     assert (before.since_ms, before.until_ms, before.stretches) == (early, early, ())
     behind = page_of(engine, "order-service", since_ms=late)
     assert (behind.since_ms, behind.until_ms) == (late, late)
-    assert {each.to_ms for each in behind.stretches} == {None}  # as the last rebalance left it
+    assert {stretch.to_ms for stretch in behind.stretches} == {
+        None
+    }  # as the last rebalance left it
     assert "(0 ms): 0 rebalances" in "".join(group_html(behind))
 
 
@@ -199,9 +203,9 @@ def test_what_has_no_time_or_did_not_count_is_left_out(tmp_path: Path) -> None:
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         page = page_of(engine, "g")
-    assert [each.member_id for each in page.stretches] == ["a"]
+    assert [stretch.member_id for stretch in page.stretches] == ["a"]
     assert page.left_out == ("1 stretch without times",)
-    assert sum(each.commits for each in page.rates) == 2
+    assert sum(rate.commits for rate in page.rates) == 2
 
 
 @pytest.mark.slow
@@ -217,9 +221,9 @@ def test_lag_of_part_of_the_time(tmp_path: Path) -> None:
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         page = page_of(engine, "g")
         part = page_of(engine, "g", since_ms=T + 6, until_ms=T + 25)
-    assert [(each.time_ms - T, each.lag, each.partitions) for each in page.lags] == [
+    assert [(lag.time_ms - T, lag.lag, lag.partitions) for lag in page.lags] == [
         (5, 170, 2),
         (15, 170, 2),
         (25, 90, 1),
     ]
-    assert [each.time_ms - T for each in part.lags] == [15]
+    assert [lag.time_ms - T for lag in part.lags] == [15]

@@ -137,5 +137,5 @@ def test_recorded_topics(recorded_engine: Ask, ask: _Asked) -> None:
 
 def test_a_topic_whose_end_is_given_is_there(recorded_engine: Ask) -> None:
     engine = recorded_engine(sample_log_dir())
-    given = [LogEnd("fresh", 0, 0, 5, T)]
-    assert lags(engine, "order-service", topic="fresh", given=given).data == ()
+    ends = [LogEnd("fresh", 0, 0, 5, T)]
+    assert lags(engine, "order-service", topic="fresh", given=ends).data == ()

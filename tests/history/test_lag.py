@@ -95,8 +95,8 @@ def test_what_was_never_committed_wants_no_snapshot(engine: DuckEngine) -> None:
 
 
 def test_ends_may_be_given(engine: DuckEngine) -> None:
-    given = [LogEnd("unended", 0, 0, 21, T + 28), LogEnd("orders", 0, 0, 110, T + 12)]
-    report = lags(engine, "g", since_ms=T, given=given)
+    ends = [LogEnd("unended", 0, 0, 21, T + 28), LogEnd("orders", 0, 0, 110, T + 12)]
+    report = lags(engine, "g", since_ms=T, given=ends)
     assert [row.lag for row in report.data if row.topic == "unended"] == [20]
     assert [row.time_ms - T for row in report.data].count(12) == 1  # the warehouse has it too
     late = lags(engine, "g", given=[LogEnd("unended", 0, 0, 30, T + 1000)])

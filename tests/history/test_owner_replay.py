@@ -26,16 +26,16 @@ def replayed(directory: Path, at_ms: int, names: dict[str, str]) -> Owned:
     found: Owned = defaultdict(set)
     for group_id, group in expected_groups(log_of(directory), at_ms, names).items():
         for member in group.members:
-            for each in member.assignment or ():
-                topic = each.topic or each.topic_id
+            for partition in member.assignment or ():
+                topic = partition.topic or partition.topic_id
                 assert topic is not None
-                found[topic, each.partition].add((group_id, member.member_id))
+                found[topic, partition.partition].add((group_id, member.member_id))
     return found
 
 
 def check(engine: DuckEngine, directory: Path) -> None:
     log = log_of(directory)
-    times = sorted({time_of(each) or 0 for records in log.values() for each in records} - {0})
+    times = sorted({time_of(record) or 0 for records in log.values() for record in records} - {0})
     names = dict(PastGroups(engine, "c", times[-1]).read().image.topic_names)
     step = max(1, len(times) // examples(2, 24))
     partitions = sorted(replayed(directory, times[-1], names))[: examples(3, 6)]

@@ -35,7 +35,7 @@ def test_random_groups_at_any_time(seed: int, tmp_path: Path) -> None:
 
 def check_groups(engine: DuckEngine, directory: Path) -> None:
     log = log_of(directory)
-    times = sorted({time_of(each) or 0 for records in log.values() for each in records} - {0})
+    times = sorted({time_of(record) or 0 for records in log.values() for record in records} - {0})
     step = max(1, len(times) // examples(1, 32))
     for at_ms in [times[0] - 1, *times[step // 2 :: step], times[-1]]:
         reading = PastGroups(engine, "c", at_ms).read()
@@ -61,7 +61,7 @@ def test_at_its_end_a_group_is_as_in_the_log_directory(
         for group_id, group in LogDir([directory]).read().image.groups.items()
         if group.offsets_partition in timed
     }
-    end_ms = max(time_of(each) or 0 for records in log.values() for each in records)
+    end_ms = max(time_of(record) or 0 for records in log.values() for record in records)
     for group_id, group in list(groups.items())[: examples(2, 5)]:
         source = PastGroups(recorded_engine(directory), "c", end_ms)
         found = source.read([group_id]).image.groups
@@ -186,7 +186,9 @@ def test_a_transaction_is_open_in_each_log_until_its_marker_there(tmp_path: Path
     }
     with DuckEngine(write_rows(tmp_path, rows)) as engine:
         groups = PastGroups(engine, "test", T + 12).read().image.groups
-    found = {name: (len(each.offsets), len(each.pending_offsets)) for name, each in groups.items()}
+    found = {
+        name: (len(group.offsets), len(group.pending_offsets)) for name, group in groups.items()
+    }
     assert found == {"g": (0, 1), "h": (1, 0)}
 
 

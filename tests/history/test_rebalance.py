@@ -93,17 +93,17 @@ def test_recorded_groups(name: str, recorded_engine: Ask) -> None:
         ] == list(expected), group_id
     for group_id in some_of(list(by_group), 4):
         assert rebalances(engine, group_id).data == by_group[group_id]
-    for each in everything:
-        assert each.evidence
-        assert each.sync_ms is None or 0 <= each.sync_ms < 5000
+    for rebalance in everything:
+        assert rebalance.evidence
+        assert rebalance.sync_ms is None or 0 <= rebalance.sync_ms < 5000
 
 
 def test_what_recorded_rebalances_moved(recorded_engine: Ask) -> None:
     found = rebalances(recorded_engine(sample_log_dir()), "order-service").data
     second, third = found[1], found[2]
     # Cooperative: the first member gives three of six up, the second gets them one rebalance later.
-    assert [(len(each.got), len(each.lost)) for each in second.moved or ()] == [(0, 3)]
-    assert [(len(each.got), len(each.lost)) for each in third.moved or ()] == [(3, 0)]
+    assert [(len(change.got), len(change.lost)) for change in second.moved or ()] == [(0, 3)]
+    assert [(len(change.got), len(change.lost)) for change in third.moved or ()] == [(3, 0)]
     assert (second.moved or ())[0].lost == (third.moved or ())[0].got
     assert (second.moved_count, third.moved_count) == (3, 3)
     assert second.members_before == found[0].members
@@ -118,7 +118,10 @@ def test_how_many_groups_are_read_at_once_does_not_matter(
 ) -> None:
     engine = recorded_engine(sample_log_dir())
     found = rebalances(engine).data
-    places = [(each.group_id, each.offsets_partition, each.log_offset) for each in found]
+    places = [
+        (rebalance.group_id, rebalance.offsets_partition, rebalance.log_offset)
+        for rebalance in found
+    ]
     assert places == sorted(places)
     assert len({group for group, _, _ in places}) > 4
     for number in (1, 3):
@@ -133,8 +136,8 @@ def test_random_groups(seed: int, tmp_path: Path) -> None:
     history.write(tmp_path / "log")
     with engine_of_log(tmp_path / "log", tmp_path / "w") as engine:
         found = defaultdict[str, list[Rebalance]](list)
-        for each in rebalances(engine).data:
-            found[each.group_id].append(each)
+        for rebalance in rebalances(engine).data:
+            found[rebalance.group_id].append(rebalance)
     if not history.is_whole:
         return  # that nothing is raised is all that can be said
     by_group = defaultdict[str, list[Happening]](list)
@@ -161,14 +164,14 @@ def check(found: Sequence[Rebalance], story: Iterable[Happening]) -> None:
             last = generation
             if happening.did == "come_back":
                 continue
-            each = next(rest)
-            assert each.generation_id == generation
-            assert {member.member_id for member in each.members} == set(after)
-            came = {cause.member_id for cause in each.causes if cause.kind in CAME}
-            went = {cause.member_id for cause in each.causes if cause.kind in WENT}
+            rebalance = next(rest)
+            assert rebalance.generation_id == generation
+            assert {member.member_id for member in rebalance.members} == set(after)
+            came = {cause.member_id for cause in rebalance.causes if cause.kind in CAME}
+            went = {cause.member_id for cause in rebalance.causes if cause.kind in WENT}
             swaps = {
                 cause.member_id: cause.before_member_id
-                for cause in each.causes
+                for cause in rebalance.causes
                 if cause.kind is CauseKind.RESTARTED and cause.instance_id is not None
             }
             assert came == set(after) - set(before)
@@ -176,7 +179,7 @@ def check(found: Sequence[Rebalance], story: Iterable[Happening]) -> None:
             assert went == expected - set(swaps.values())
             changed = {
                 cause.member_id
-                for cause in each.causes
+                for cause in rebalance.causes
                 if cause.kind is CauseKind.SUBSCRIPTION_CHANGED
             }
             assert changed >= {
@@ -384,13 +387,15 @@ def test_timeouts_of_nothing_are_not_known(
     odd = {"session_timeout_ms": 0, "rebalance_timeout_ms": rebalance_timeout_ms}
     there, gone = member("a1", "01", **odd), member("b1", "23", **odd)
     found = ask(tmp_path, classic(1, 0, there, gone), classic(2, 100, member("a1", "0123", **odd)))
-    assert [(each.kind, each.timeout_ms) for each in found[-1].causes] == [(CauseKind.GONE, 45_000)]
+    assert [(cause.kind, cause.timeout_ms) for cause in found[-1].causes] == [
+        (CauseKind.GONE, 45_000)
+    ]
 
 
 def test_commits_around_it_bound_how_long_it_took(tmp_path: Path) -> None:
     rows = [*commits(0, 2, 8), *commits(2, 12, 30)]
     found = ask(tmp_path, FIRST, classic(2, 9, ALONE), offset_commits=rows)
-    assert [each.commit_gap_ms for each in found] == [None, 4000]
+    assert [rebalance.commit_gap_ms for rebalance in found] == [None, 4000]
 
 
 def test_a_clock_that_went_back_makes_no_gap_below_nothing(tmp_path: Path) -> None:
@@ -408,7 +413,7 @@ def test_a_clock_that_went_back_tells_not_how_long_a_member_was_away(
     place = {"log_offset": 110}
     back = classic(3, at_s, A | place, B | {"member_id": "b2"} | place, **place)
     found = ask(tmp_path, FIRST, classic(2, 10, ALONE), back)
-    assert [each.kind for each in found[-1].causes] == [CauseKind.RESTARTED]
+    assert [cause.kind for cause in found[-1].causes] == [CauseKind.RESTARTED]
     assert evidence in found[-1].evidence
 
 
@@ -422,11 +427,9 @@ def test_several_causes_are_all_told(tmp_path: Path) -> None:
         ("strategy_changed", None),
     ]
     assert last.evidence.count(";") == 3
-    assert [(each.member_id, len(each.got), len(each.lost)) for each in last.moved or ()] == [
-        ("b1", 0, 2),
-        ("c1", 1, 0),
-        ("d1", 1, 0),
-    ]
+    assert [
+        (change.member_id, len(change.got), len(change.lost)) for change in last.moved or ()
+    ] == [("b1", 0, 2), ("c1", 1, 0), ("d1", 1, 0)]
     assert last.moved_count == 2
 
 
@@ -443,13 +446,13 @@ def test_static_member_back_in_the_same_generation_is_no_rebalance(tmp_path: Pat
     found = ask(
         tmp_path, classic(1, 1, A, B | STATIC), classic(1, 5, A, back), classic(2, 9, A, back)
     )
-    assert [each.generation_id for each in found] == [1, 2]
+    assert [rebalance.generation_id for rebalance in found] == [1, 2]
     assert (found[1].causes, found[1].moved_count) == ((), 0)
 
 
 def test_a_record_older_than_the_end_of_the_join_phase_tells_no_length(tmp_path: Path) -> None:
     found = ask(tmp_path, FIRST, classic(2, 9, A, B, state_timestamp_ms=T + 9001))
-    assert [each.sync_ms for each in found] == [5, None]
+    assert [rebalance.sync_ms for rebalance in found] == [5, None]
 
 
 def test_an_assignment_that_cannot_be_read_moves_nobody_knows_what(tmp_path: Path) -> None:
@@ -466,7 +469,7 @@ def test_deleted_group_begins_anew(tmp_path: Path) -> None:
         "type": "GroupMetadata",
     }
     found = ask(tmp_path, FIRST, classic(1, 9, member("c1", "0123")), tombstones=[gone])
-    assert [(each.generation_before, each.cause.value) for each in found] == [
+    assert [(rebalance.generation_before, rebalance.cause.value) for rebalance in found] == [
         (None, "joined"),
         (None, "joined"),
     ]
@@ -483,7 +486,7 @@ def test_a_tombstone_of_another_group_type_deletes_nothing(tmp_path: Path) -> No
         "type": "ShareGroupMetadata",
     }
     found = ask(tmp_path, FIRST, classic(2, 9, ALONE), tombstones=[other])
-    assert [(each.generation_before, each.cause.value) for each in found] == [
+    assert [(rebalance.generation_before, rebalance.cause.value) for rebalance in found] == [
         (None, "joined"),
         (1, "left"),
     ]
@@ -546,13 +549,16 @@ def test_topics_of_a_consumer_group_change(tmp_path: Path) -> None:
         write_rows(tmp_path, {"consumer_group_epochs": rows, "members": [metadata]})
     ) as engine:
         found = rebalances(engine, "g").data
-    assert [(each.cause.value, each.certainty.value, each.moved_count) for each in found] == [
+    assert [
+        (rebalance.cause.value, rebalance.certainty.value, rebalance.moved_count)
+        for rebalance in found
+    ] == [
         ("joined", "certain", 2),
         ("partitions_added", "inferred", 1),
         ("partitions_added", "certain", None),
         ("topics_changed", "certain", None),
     ]
-    assert [each.reconcile_ms for each in found] == [0, 1500, None, None]
+    assert [rebalance.reconcile_ms for rebalance in found] == [0, 1500, None, None]
     assert "orders-2" in found[1].evidence
     assert "had 3 partitions, and has 4" in found[2].evidence
 
@@ -601,7 +607,7 @@ def test_an_epoch_is_reconciled_when_its_last_member_is(
     tmp_path: Path, at_s: float, reconcile_ms: int | None
 ) -> None:
     """How long that took is not known where the clock went back."""
-    (found,) = ask_epochs(
+    (rebalance,) = ask_epochs(
         tmp_path,
         comes("a", 1),
         comes("b", 1),
@@ -614,12 +620,16 @@ def test_an_epoch_is_reconciled_when_its_last_member_is(
         (at_s, "CurrentMemberAssignment", given_to("b", [1], 1)),
         (7, "CurrentMemberAssignment", given_to("b", [1], 1)),
     )
-    assert (found.reconcile_ms, found.generation_before) == (reconcile_ms, None)
+    assert (rebalance.reconcile_ms, rebalance.generation_before) == (reconcile_ms, None)
 
 
 def test_what_was_before_a_late_epoch_is_not_known(tmp_path: Path) -> None:
-    (found,) = ask_epochs(tmp_path, comes("a", 1), epoch_is(3, 1))
-    assert (found.members_before, found.causes, found.cause.value) == (None, (), "unknown")
+    (rebalance,) = ask_epochs(tmp_path, comes("a", 1), epoch_is(3, 1))
+    assert (rebalance.members_before, rebalance.causes, rebalance.cause.value) == (
+        None,
+        (),
+        "unknown",
+    )
 
 
 @pytest.mark.parametrize(
@@ -637,7 +647,7 @@ def test_members_of_epoch_groups_expire_by_what_is_known_of_timeouts(
     Who speaks the classic protocol has a session timeout of its own, which is stored (Kafka:
     `ConsumerGroupMember.classicProtocolSessionTimeout`).
     """
-    _, found = ask_epochs(
+    _, rebalance = ask_epochs(
         tmp_path,
         comes("a", 1),
         comes("b", 1, **timeouts),
@@ -647,13 +657,13 @@ def test_members_of_epoch_groups_expire_by_what_is_known_of_timeouts(
         epoch_is(3, 22),
         tombstones=removed(22, 4, "b"),
     )
-    (cause,) = found.causes
+    (cause,) = rebalance.causes
     assert (cause.kind.value, cause.member_id, cause.timeout_ms) == ("gone", "b", 10_000)
     assert (cause.last_seen_ms, cause.silent_ms) == (T + 2000, 20_000)
 
 
 def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) -> None:
-    _, found = ask_epochs(
+    _, rebalance = ask_epochs(
         tmp_path,
         comes("a", 1),
         comes("b", 1, **STATIC),
@@ -663,7 +673,7 @@ def test_a_static_member_that_said_it_would_be_back_and_was_not(tmp_path: Path) 
         epoch_is(3, 9),
         tombstones=removed(9, 4, "b"),
     )
-    (cause,) = found.causes
+    (cause,) = rebalance.causes
     assert (cause.kind.value, cause.certainty.value) == ("expired", "inferred")
     assert "had gone for a while (epoch -2) and was not back in time" in cause.evidence
 
@@ -677,7 +687,7 @@ def test_a_static_member_back_under_another_id_in_an_epoch_group(
     tmp_path: Path, topics: list[str], causes: list[tuple[str, str, str]]
 ) -> None:
     """No epoch tells of it where it subscribes to the same: it is no cause of the next one."""
-    _, found = ask_epochs(
+    _, rebalance = ask_epochs(
         tmp_path,
         comes("a", 1),
         comes("b", 1, **STATIC),
@@ -687,7 +697,8 @@ def test_a_static_member_back_under_another_id_in_an_epoch_group(
         tombstones=removed(5, 2, "b"),
     )
     assert [
-        (each.kind.value, each.certainty.value, each.before_member_id) for each in found.causes
+        (cause.kind.value, cause.certainty.value, cause.before_member_id)
+        for cause in rebalance.causes
     ] == causes
 
 
@@ -703,8 +714,8 @@ def test_times_and_groups_that_are_asked_for(tmp_path: Path) -> None:
         nothing = rebalances(engine, "g", since_ms=T + 50_000)
         with pytest.raises(NotFoundError):
             rebalances(engine, "h")
-    assert [each.generation_id for each in late.data] == [2]
-    assert [each.generation_id for each in early.data] == [1]
+    assert [rebalance.generation_id for rebalance in late.data] == [2]
+    assert [rebalance.generation_id for rebalance in early.data] == [1]
     assert (nothing.data, len(nothing.notes)) == ((), 1)
 
 
@@ -739,7 +750,11 @@ def test_groups_that_rebalanced_at_other_times_are_not_read(tmp_path: Path) -> N
             heard = Heard(engine)
             when = range(T + since_s * 1000, T + until_s * 1000)
             found = rebalances(heard, since_ms=when.start, until_ms=when.stop).data
-            then = [each for each in every if each.time_ms is None or each.time_ms in when]
+            then = [
+                rebalance
+                for rebalance in every
+                if rebalance.time_ms is None or rebalance.time_ms in when
+            ]
             assert found == tuple(then)
             read = {name for name, *_ in groups if name in heard.parameters}
-            assert read == {each.group_id for each in found}
+            assert read == {rebalance.group_id for rebalance in found}

@@ -110,8 +110,8 @@ def test_replicas_are_told_apart(tmp_path: Path) -> None:
         shutil.copytree(
             sample_log_dir() / "__consumer_offsets-1", tmp_path / broker / "__consumer_offsets-1"
         )
-    found = find_sources([str(tmp_path / name) for name in ("broker-1", "broker-2")], "shop")
-    assert [segment.replica for segment in found.segments] == [
+    sources = find_sources([str(tmp_path / name) for name in ("broker-1", "broker-2")], "shop")
+    assert [segment.replica for segment in sources.segments] == [
         str(tmp_path / broker / "__consumer_offsets-1") for broker in ("broker-1", "broker-2")
     ]
 
@@ -124,7 +124,7 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
     shutil.copy(segment, folder / "00000000000000000007.log.deleted")
     shutil.copy(segment, tmp_path / "lonely.log")
     sources = find_sources([str(folder), str(tmp_path / "lonely.log")], "shop")
-    assert [Path(found.path).name for found in sources.segments] == [segment.name]
+    assert [Path(source.path).name for source in sources.segments] == [segment.name]
     (note,) = sources.notes
     assert "00000000000000000007.log.deleted left out. Marked for deletion" in note
     (problem,) = sources.problems
@@ -167,8 +167,8 @@ def test_a_live_partition_is_cut_by_offsets() -> None:
     def cut(**options: object) -> list[tuple[int, int, int, int | None]]:
         splits = live.splits(most_offsets=10, **options)  # type: ignore[arg-type]
         return [
-            (each.offsets_partition, each.location.start, each.location.end, each.base_offset)
-            for each in splits
+            (split.offsets_partition, split.location.start, split.location.end, split.base_offset)
+            for split in splits
         ]
 
     parts = [(7, 5, 15, 5), (7, 15, 25, 15), (7, 25, 26, 25), (9, 0, 4, 0)]

@@ -146,8 +146,8 @@ def test_when_an_offset_expires(tmp_path: Path) -> None:
     for number, (known, _, _) in enumerate(CASES):
         for name, of_table in {"offset_commits": [commit(1, 10)], **known}.items():
             rows[name] += [row | {"group_id": f"g{number:02}"} for row in of_table]
-    found = ask(tmp_path, rows)
-    for number, (row, (known, by, expires)) in enumerate(zip(found, CASES, strict=True)):
+    offsets = ask(tmp_path, rows)
+    for number, (row, (known, by, expires)) in enumerate(zip(offsets, CASES, strict=True)):
         assert row.group_id == f"g{number:02}"
         assert (row.expires_by, row.expires_ms) == (by, expires), known
         assert (row.last_commit_ms, row.silent_ms) == (T + 1, 2 * HOUR - 1)
@@ -184,9 +184,9 @@ def test_which_are_told(tmp_path: Path) -> None:
         "type": "OffsetCommit",
     }
     rows = {"offset_commits": [old, young, soon, gone], "tombstones": [tombstone]}
-    told = ask(tmp_path, rows)
-    assert [row.partition for row in told] == [0, 2]
-    assert {row.group_last_commit_ms for row in told} == {T + 2 * HOUR - 60_000}
+    offsets = ask(tmp_path, rows)
+    assert [row.partition for row in offsets] == [0, 2]
+    assert {row.group_last_commit_ms for row in offsets} == {T + 2 * HOUR - 60_000}
     assert [row.partition for row in ask(tmp_path, rows, expiring_ms=0)] == [0]
     assert [row.partition for row in ask(tmp_path, rows, silent_ms=1)] == [0, 1, 2]
     assert [row.partition for row in ask(tmp_path, rows, silent_ms=3 * HOUR, expiring_ms=0)] == []

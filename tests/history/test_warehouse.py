@@ -65,14 +65,14 @@ def own_files(root: Path) -> list[str]:
 
 def test_what_was_committed_is_read_again(tmp_path: Path) -> None:
     state = build(tmp_path / "new", "1-a")
-    with read_warehouse(tmp_path / "new") as found:
-        assert found.build == 1
-        assert found.clusters == ("east",)
-        assert found.state("east") == state
-        assert found.state("east").partitions[7].seen == (SEEN,)
-        assert found.coverage("east", 7) == COVERAGE
-        assert found.coverage("east", 8) == Coverage()
-        files = found.files()
+    with read_warehouse(tmp_path / "new") as warehouse:
+        assert warehouse.build == 1
+        assert warehouse.clusters == ("east",)
+        assert warehouse.state("east") == state
+        assert warehouse.state("east").partitions[7].seen == (SEEN,)
+        assert warehouse.coverage("east", 7) == COVERAGE
+        assert warehouse.coverage("east", 8) == Coverage()
+        files = warehouse.files()
     assert files.keys() == TABLES.keys()
     assert [path.stem for path in files["tombstones"]] == ["1-a"]
     assert not files["members"]
@@ -81,11 +81,11 @@ def test_what_was_committed_is_read_again(tmp_path: Path) -> None:
 def test_clusters_lie_side_by_side(tmp_path: Path) -> None:
     build(tmp_path, "1-a", cluster="east")
     build(tmp_path, "2-a", cluster="west")
-    with read_warehouse(tmp_path) as found:
-        assert found.clusters == ("east", "west")
-        assert [path.stem for path in found.files()["tombstones"]] == ["1-a", "2-a"]
-        assert [path.stem for path in found.files("west")["tombstones"]] == ["2-a"]
-        assert found.coverage("east", 7) == COVERAGE
+    with read_warehouse(tmp_path) as warehouse:
+        assert warehouse.clusters == ("east", "west")
+        assert [path.stem for path in warehouse.files()["tombstones"]] == ["1-a", "2-a"]
+        assert [path.stem for path in warehouse.files("west")["tombstones"]] == ["2-a"]
+        assert warehouse.coverage("east", 7) == COVERAGE
 
 
 def test_what_is_replaced_is_removed(tmp_path: Path) -> None:
@@ -147,9 +147,9 @@ def test_a_commit_that_fails_counts_not_at_all(
         patch.setattr(os, "replace", full)
         with pytest.raises(OSError, match="No space"):
             build(tmp_path, "2-a")
-    with read_warehouse(tmp_path) as found:
-        assert [path.stem for path in found.files()["tombstones"]] == ["1-a"]
-        assert found.coverage("east", 7) == COVERAGE
+    with read_warehouse(tmp_path) as warehouse:
+        assert [path.stem for path in warehouse.files()["tombstones"]] == ["1-a"]
+        assert warehouse.coverage("east", 7) == COVERAGE
     assert tables_on_disk(tmp_path) == ["1-a"]
     assert [name for name in own_files(tmp_path) if "2" in name] == []
 
@@ -168,10 +168,10 @@ def test_an_interrupt_behind_the_commit_point_removes_nothing(
         patch.setattr(os, "replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build(tmp_path, "2-a")
-    with read_warehouse(tmp_path) as found:
-        assert [path.stem for path in found.files()["tombstones"]] == ["2-a"]
-        assert all(path.exists() for path in found.files()["tombstones"])
-        assert found.coverage("east", 7) == COVERAGE
+    with read_warehouse(tmp_path) as warehouse:
+        assert [path.stem for path in warehouse.files()["tombstones"]] == ["2-a"]
+        assert all(path.exists() for path in warehouse.files()["tombstones"])
+        assert warehouse.coverage("east", 7) == COVERAGE
     build(tmp_path, "3-a")
     assert tables_on_disk(tmp_path) == ["3-a"]
 
@@ -302,10 +302,10 @@ def test_the_coverage_of_each_partition_counts(tmp_path: Path) -> None:
         known = {("east", 7): COVERAGE, ("east", 8): other}
         writer.commit({"east": state}, known)
         assert writer.coverage("east", 8) == other
-    with read_warehouse(tmp_path) as found:
-        assert found.coverage("east", 7) == COVERAGE
-        assert found.coverage("east", 8) == other
-        partition = found.state("east").partitions[7]
+    with read_warehouse(tmp_path) as warehouse:
+        assert warehouse.coverage("east", 7) == COVERAGE
+        assert warehouse.coverage("east", 8) == other
+        partition = warehouse.state("east").partitions[7]
     assert (partition.seen, partition.live_end, partition.derived_end) == ((SEEN,), 12, 4)
 
 
@@ -395,8 +395,8 @@ def test_an_error_is_told_though_the_state_is_damaged_too(tmp_path: Path) -> Non
 def test_other_files_beside_the_manifests_do_no_harm(tmp_path: Path) -> None:
     build(tmp_path, "1-a")
     (tmp_path / "_kgroup" / "builds" / "notes.json").write_text("mine")
-    with read_warehouse(tmp_path) as found:
-        assert found.build == 1
+    with read_warehouse(tmp_path) as warehouse:
+        assert warehouse.build == 1
 
 
 def test_a_file_of_the_state_that_is_missing_is_told(tmp_path: Path) -> None:
@@ -404,9 +404,9 @@ def test_a_file_of_the_state_that_is_missing_is_told(tmp_path: Path) -> None:
     (tmp_path / "_kgroup" / "state" / "1-0.json").unlink()
     with (
         pytest.raises(InputError, match=r"there; No such file or directory\. .* restore it"),
-        read_warehouse(tmp_path) as found,
+        read_warehouse(tmp_path) as warehouse,
     ):
-        found.state("east")
+        warehouse.state("east")
 
 
 @pytest.mark.parametrize("may_read", [True, False])
@@ -426,8 +426,8 @@ def test_who_may_not_write_can_ask(
         patch.setattr(os, "open", refused)
         with pytest.raises(PermissionError), write_warehouse(tmp_path):
             pass
-        with read_warehouse(tmp_path) as found:
-            (path,) = found.files()["tombstones"]
+        with read_warehouse(tmp_path) as warehouse:
+            (path,) = warehouse.files()["tombstones"]
             patch.undo()
             build(tmp_path, "2-a")
             assert path.exists() == may_read
@@ -496,9 +496,9 @@ def test_damage_of_the_state_is_told(tmp_path: Path, name: str) -> None:
     path.write_bytes(path.read_bytes()[:-2])
     with (
         pytest.raises(InputError, match=rf"{name}: expected what a build wrote there"),
-        read_warehouse(tmp_path) as found,
+        read_warehouse(tmp_path) as warehouse,
     ):
-        found.coverage("east", 7)
+        warehouse.coverage("east", 7)
 
 
 @pytest.mark.parametrize("field", ["seen", "live_end", "derived_end", "members", "coverage"])
@@ -511,9 +511,9 @@ def test_a_field_of_a_partition_that_is_missing_is_damage(tmp_path: Path, field:
     path.write_text(json.dumps(state))
     with (
         pytest.raises(InputError, match=rf"1-0.json: expected .*`{field}`.* restore it, or build"),
-        read_warehouse(tmp_path) as found,
+        read_warehouse(tmp_path) as warehouse,
     ):
-        found.state("east")
+        warehouse.state("east")
 
 
 @pytest.mark.parametrize("name", ["builds/1.json", "state/1-0.json"])
@@ -522,8 +522,8 @@ def test_a_file_without_its_fields_is_no_empty_state(tmp_path: Path, name: str, 
     build(tmp_path, "1-a")
     (tmp_path / "_kgroup" / name).write_text(text)
     told = rf"{name}: expected what a build wrote there; .*restore it, or build the tables anew"
-    with pytest.raises(InputError, match=told), read_warehouse(tmp_path) as found:
-        found.files()
+    with pytest.raises(InputError, match=told), read_warehouse(tmp_path) as warehouse:
+        warehouse.files()
     with pytest.raises(InputError, match=told):
         build(tmp_path, "2-a")
 
@@ -531,8 +531,8 @@ def test_a_file_without_its_fields_is_no_empty_state(tmp_path: Path, name: str, 
 def test_a_damaged_coverage_is_told_plainly(tmp_path: Path) -> None:
     build(tmp_path, "1-a")
     (tmp_path / "_kgroup" / "coverage" / "1-0.npy").write_bytes(b"something else")
-    with read_warehouse(tmp_path) as found, pytest.raises(InputError) as raised:
-        found.coverage("east", 7)
+    with read_warehouse(tmp_path) as warehouse, pytest.raises(InputError) as raised:
+        warehouse.coverage("east", 7)
     assert str(raised.value) == (
         f"{tmp_path}/_kgroup/coverage/1-0.npy: expected what a build wrote there; expected "
         "intervals of offsets, found 14 bytes that are no .npy file, or not all of one. A "

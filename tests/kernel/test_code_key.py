@@ -30,8 +30,10 @@ def really_imported() -> tuple[list[str], int]:
         print(schema.versions.cache_info().misses + schema.fields.cache_info().misses)
         print(*(name for name in sys.modules if name.split(".")[0] == "kgroup"))
     """
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    reads, names = found.stdout.splitlines()
+    process = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    reads, names = process.stdout.splitlines()
     return sorted(names.split()), int(reads)
 
 
@@ -61,7 +63,7 @@ def test_every_module_that_is_imported_counts(copy: Path) -> None:
         path = copy / module.replace(".", "/")
         path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         text = path.read_text()
-        new, constants = _NUMBER.subn(lambda found: f"{found[1]}1{found[2]}", text, count=1)
+        new, constants = _NUMBER.subn(lambda match: f"{match[1]}1{match[2]}", text, count=1)
         path.write_text(new if constants else text + "\n_CONSTANT = 1\n")
         changed += constants
         keys.add(key_of(copy))

@@ -165,11 +165,11 @@ def consumer_member(
 
 def epochs(group: str, *, group_epoch: int, assignment_epoch: int | None) -> list[DecodedRecord]:
     key = {"groupId": group}
-    made = [record("ConsumerGroupMetadata", key, {"epoch": group_epoch})]
+    records = [record("ConsumerGroupMetadata", key, {"epoch": group_epoch})]
     if assignment_epoch is not None:
         value = {"assignmentEpoch": assignment_epoch}
-        made.append(record("ConsumerGroupTargetAssignmentMetadata", key, value))
-    return made
+        records.append(record("ConsumerGroupTargetAssignmentMetadata", key, value))
+    return records
 
 
 def replay(*records: DecodedRecord | Iterable[DecodedRecord]) -> Delta:

@@ -73,12 +73,12 @@ def recorded() -> list[Line]:
 
 def rounds() -> Iterator[list[Line]]:
     """What was recorded of whole groups, round by round."""
-    found: dict[tuple[str, ...], list[Line]] = defaultdict(list)
+    lines: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in recorded():
         if "group_id" in line.row:
             key = (line.row["broker"], line.row["group_id"], str(line.row["round"]))
-            found[key].append(line)
-    yield from found.values()
+            lines[key].append(line)
+    yield from lines.values()
 
 
 def told(group: list[Line], *, leader_known: bool) -> list[Recognition | None]:

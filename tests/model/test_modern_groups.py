@@ -109,8 +109,8 @@ def test_epochs_since_which_a_member_has_partitions(
     }
     key = {"groupId": "g", "memberId": "a"}
     member = groups(record("ConsumerGroupCurrentMemberAssignment", key, value))["g"].members[0]
-    assert [each.partition for each in member.assignment or ()] == [1, 0]
-    assert [each.since_epoch for each in member.assignment or ()] == known
+    assert [partition.partition for partition in member.assignment or ()] == [1, 0]
+    assert [partition.since_epoch for partition in member.assignment or ()] == known
 
 
 def test_partition_is_the_same_whenever_it_was_got() -> None:
@@ -224,7 +224,7 @@ def test_what_is_left_of_a_member_goes_with_its_own_tombstone_only() -> None:
     target = record("ConsumerGroupTargetAssignmentMember", key, None)
     (member,) = groups(start, target)["g"].members
     assert (member.member_epoch, member.target_assignment) == (3, ())
-    assert [each.partition for each in member.assignment or ()] == [0]
+    assert [partition.partition for partition in member.assignment or ()] == [0]
     member_itself = record("ConsumerGroupMemberMetadata", key, None)
     assert groups(start, target, member_itself)["g"].members == ()
 
@@ -448,7 +448,10 @@ def test_streams_group() -> None:
     assert (group.type, group.protocol_type) == (GroupType.STREAMS, "streams")
     assert group.topology is not None
     assert group.topology.epoch == 0
-    assert [each.subtopology_id for each in group.topology.subtopologies] == ["0", "1"]
+    assert [subtopology.subtopology_id for subtopology in group.topology.subtopologies] == [
+        "0",
+        "1",
+    ]
     first = group.topology.subtopologies[0]
     assert first.source_topics == ("orders",)
     assert first.repartition_source_topics == ("by-key",)

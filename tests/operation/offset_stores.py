@@ -51,7 +51,7 @@ class Store(GroupSource):
             return group_id in (group_ids or ()) or bool(regex and regex.fullmatch(group_id))
 
         return OffsetReading(
-            {each: self.offsets[each] for each in sorted(self.offsets) if wanted(each)}
+            {offset: self.offsets[offset] for offset in sorted(self.offsets) if wanted(offset)}
         )
 
     def write_offsets(
@@ -59,17 +59,20 @@ class Store(GroupSource):
         changes: Mapping[str, Sequence[OffsetChange]],
         on_done: Callable[[str], object] = lambda group_id: None,
     ) -> tuple[Problem, ...]:
-        refused = {each.group_id for each in self.refuses if each.topic is None}
+        refused = {refuse.group_id for refuse in self.refuses if refuse.topic is None}
         for group_id, of_group in changes.items():
             if group_id in refused:
                 continue
             self.written.append(group_id)
-            now = {(each.topic, each.partition): each for each in self.offsets.get(group_id, ())}
-            for each in of_group:
-                assert now.get((each.topic, each.partition)) == each.before
-                now.pop((each.topic, each.partition), None)
-                if each.after is not None:
-                    now[each.topic, each.partition] = each.after
+            now = {
+                (offset.topic, offset.partition): offset
+                for offset in self.offsets.get(group_id, ())
+            }
+            for change in of_group:
+                assert now.get((change.topic, change.partition)) == change.before
+                now.pop((change.topic, change.partition), None)
+                if change.after is not None:
+                    now[change.topic, change.partition] = change.after
             self.offsets[group_id] = tuple(now[at] for at in sorted(now))
         return self.refuses
 
@@ -109,11 +112,11 @@ class Cluster(FakeSource, Store):
         return {}
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        found: dict[str, dict[int, Partition]] = {}
+        partitions: dict[str, dict[int, Partition]] = {}
         for topic, partition in self.ranges:
             if topic in topics:
-                found.setdefault(topic, {})[partition] = Partition(1, (1,), (1,))
-        return ClusterView("c", 1, {}, {n: Topic(n, None, each) for n, each in found.items()})
+                partitions.setdefault(topic, {})[partition] = Partition(1, (1,), (1,))
+        return ClusterView("c", 1, {}, {n: Topic(n, None, each) for n, each in partitions.items()})
 
     def offsets_at(self, partitions: Collection[At], time_ms: int) -> LogReading:
         ranges, problems = {}, []

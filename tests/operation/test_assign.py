@@ -61,8 +61,8 @@ def test_a_cooperative_move_takes_two_rebalances() -> None:
     assert run.first.rebalance == "cooperative"
     (given_up,) = run.first.moves
     assert given_up.to_member is None
-    given = [plan for plan in run.following if plan.assignment and plan.assignment["new-1"]]
-    assert given[0] is run.following[0]
+    plans = [plan for plan in run.following if plan.assignment and plan.assignment["new-1"]]
+    assert plans[0] is run.following[0]
     assert run.last.moves == ()
     assert len(owners(run.last)) == 4
     assert owners(run.last)[given_up.topic, given_up.partition] == "new-1"
@@ -99,7 +99,7 @@ def test_changes_add_up() -> None:
     assert Counter(topic for topic, _ in plan.assignment["a"]) == {"t": 6, "u": 2}
     assert Counter(topic for topic, _ in plan.assignment["b"]) == {"u": 1}
     assert plan.balance is not None
-    assert [(each.topic, each.minimum, each.maximum) for each in plan.balance.topics] == [
+    assert [(topic.topic, topic.minimum, topic.maximum) for topic in plan.balance.topics] == [
         ("t", 6, 6),
         ("u", 1, 2),
     ]
@@ -407,9 +407,9 @@ def test_a_bad_spec_is_told_by_the_path_of_the_field(change: dict[str, Any], mes
 def test_one_bad_line_does_not_spoil_the_others() -> None:
     good = b'{"id": "%d", "topics": {}, "members": [{"member_id": "a", "topics": []}]}'
     text = b"\n".join([good % 1, b'{"topics": {', b"", b'{"members": 7}', good % 5])
-    found = read_specs(text, "f")
-    assert [each.id for each in found.data] == ["1", "5"]
-    reasons = [each.reason for each in found.errors]
+    specs = read_specs(text, "f")
+    assert [spec.id for spec in specs.data] == ["1", "5"]
+    reasons = [error.reason for error in specs.errors]
     assert reasons[0].startswith("line 2: expected JSON, found ")
     assert reasons[1] == "line 4: topics: expected an object, found nothing."
 

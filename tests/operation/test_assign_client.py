@@ -61,7 +61,7 @@ def test_each_member_writes_as_its_own_library() -> None:
     def owner(*members: MemberSpec) -> str | None:
         plan = dry_run(group(*members, client=NEW))
         assert plan.assignment is not None
-        return next(name for name, got in plan.assignment.items() if ("t", 0) in got)
+        return next(name for name, partitions in plan.assignment.items() if ("t", 0) in partitions)
 
     assert owner(first, later) == "b"
     assert owner(first, replace(later, client=OLD)) == "a"

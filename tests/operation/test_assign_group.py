@@ -115,7 +115,7 @@ def test_topics_of_a_regex_that_only_the_coordinator_resolved() -> None:
         ),
     )
     read = read_group(FakeSource(given), "g")
-    assert {each.member_id: each.topics for each in read.data[0].members} == {
+    assert {spec.member_id: spec.topics for spec in read.data[0].members} == {
         "a": ("orders", "payments", "paypal"),
         "b": ("returns", "orders", "payments", "paypal"),
         "c": ("repayments",),
@@ -131,9 +131,9 @@ def test_a_rebalance_in_flight_takes_the_members_before_it() -> None:
     stable = Membership(7, "a", "sticky", None, (member("a", 0), member("b", 1)))
     given = replace(group(joining, state=GroupState.PREPARING_REBALANCE), last_stable=stable)
     read = read_group(FakeSource(given), "g")
-    assert [each.member_id for each in read.data[0].members] == ["a", "b"]
-    assert [each.generation for each in read.data[0].members] == [7, 7]
-    assert [each.owned for each in read.data[0].members] == [(("t", 0),), (("t", 1),)]
+    assert [spec.member_id for spec in read.data[0].members] == ["a", "b"]
+    assert [spec.generation for spec in read.data[0].members] == [7, 7]
+    assert [spec.owned for spec in read.data[0].members] == [(("t", 0),), (("t", 1),)]
     assert (read.data[0].leader_id, read.data[0].strategy) == ("a", "sticky")
     (note,) = [note for note in read.notes if "rebalance" in note]
     assert note == (

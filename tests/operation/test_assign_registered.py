@@ -51,7 +51,7 @@ def test_the_algorithm_gives_what_the_consumers_own(tree: str, name: str) -> Non
     plan = dry_run(read.data[0])
     assert plan.moves == ()
     unknown = "Topics that members subscribe to, and of which no partitions are known: orderz."
-    assert [each.startswith(unknown) for each in plan.warnings] == [True] * (name == "typo")
+    assert [warning.startswith(unknown) for warning in plan.warnings] == [True] * (name == "typo")
     assert plan.threads is not None
     owners = {
         (row["topic"], row["partition"]): row["owner"]
@@ -61,12 +61,14 @@ def test_the_algorithm_gives_what_the_consumers_own(tree: str, name: str) -> Non
     assert owners
     assert plan.owners is not None
     given = {
-        partition: thread_name(thread) for thread, got in plan.threads.items() for partition in got
+        partition: thread_name(thread)
+        for thread, partitions in plan.threads.items()
+        for partition in partitions
     }
     # the tool passes over partitions without a leader
     assert given.keys() - owners.keys() <= {("returns", 0)}
     assert {at: given[at] for at in owners} == owners
-    assert all(each.is_as_given for each in plan.owners)
+    assert all(owner.is_as_given for owner in plan.owners)
 
 
 def test_the_default_is_what_gives_what_is_owned() -> None:

@@ -53,11 +53,12 @@ def check_moves(spec: GroupSpec, plan: AssignPlan) -> None:
     after = {member_id: set(got) for member_id, got in plan.assignment.items()}
     expected = []
     for topic, number in sorted(
-        set().union(*before.values()), key=lambda each: (each[0].encode("utf-16-be"), each[1])
+        set().union(*before.values()),
+        key=lambda partition: (partition[0].encode("utf-16-be"), partition[1]),
     ):
-        each = topic, number
-        givers = [m for m in before if each in before[m] and each not in after.get(m, ())]
-        takers = [m for m in after if each in after[m] and each not in before[m]]
+        partition = topic, number
+        givers = [m for m in before if partition in before[m] and partition not in after.get(m, ())]
+        takers = [m for m in after if partition in after[m] and partition not in before[m]]
         expected += [
             (topic, number, giver, taker)
             for giver, taker in zip_longest(sorted(givers), sorted(takers))
@@ -66,16 +67,16 @@ def check_moves(spec: GroupSpec, plan: AssignPlan) -> None:
     assert [(m.topic, m.partition, m.from_member, m.to_member) for m in plan.moves] == expected
     assert plan.kept == sum(len(after[m] & before[m]) for m in after)
     for member in plan.members:
-        had, got = before[member.member_id], after[member.member_id]
+        had, partitions = before[member.member_id], after[member.member_id]
         assert member.before == len(had)
         assert member.after == len(plan.assignment[member.member_id])
-        assert member.kept == len(had & got)
+        assert member.kept == len(had & partitions)
 
 
 def check_balance(spec: GroupSpec, plan: AssignPlan) -> None:
     assert plan.assignment is not None
     assert plan.balance is not None
-    counts = {m: len(got) for m, got in plan.assignment.items()}
+    counts = {m: len(partitions) for m, partitions in plan.assignment.items()}
     assert (plan.balance.minimum, plan.balance.maximum) == (
         min(counts.values()),
         max(counts.values()),
@@ -91,15 +92,15 @@ def check_balance(spec: GroupSpec, plan: AssignPlan) -> None:
         ]
         assert (topic in by_topic) == bool(own)
         if own:
-            told = by_topic[topic]
-            assert (told.minimum, told.maximum) == (min(own), max(own))
-            assert told.deviation == pytest.approx(pstdev(own), abs=0.0006)
+            balance = by_topic[topic]
+            assert (balance.minimum, balance.maximum) == (min(own), max(own))
+            assert balance.deviation == pytest.approx(pstdev(own), abs=0.0006)
 
 
 def check_warnings(spec: GroupSpec, plan: AssignPlan) -> None:
     assert plan.assignment is not None
     existing = {(name, p) for name, topic in spec.topics.items() for p in range(topic.partitions)}
-    owners = Counter(p for got in plan.assignment.values() for p in set(got))
+    owners = Counter(p for partitions in plan.assignment.values() for p in set(partitions))
     topics = {member.member_id: member.topics for member in spec.members}
     waiting = {
         (m.topic, m.partition)
@@ -115,8 +116,8 @@ def check_warnings(spec: GroupSpec, plan: AssignPlan) -> None:
         "to members, though there are no such partitions": owners.keys() - existing,
         "to members that do not subscribe to the topic": {
             p
-            for member_id, got in plan.assignment.items()
-            for p in got
+            for member_id, partitions in plan.assignment.items()
+            for p in partitions
             if p in existing and p[0] not in topics[member_id]
         },
         "to nobody, though there are members that subscribe": {
@@ -144,8 +145,8 @@ def check_racks(spec: GroupSpec, plan: AssignPlan) -> None:
     has_racks = any(topic.racks for topic in spec.topics.values())
     local = [
         (topic, number)
-        for member_id, got in plan.assignment.items()
-        for topic, number in got
+        for member_id, partitions in plan.assignment.items()
+        for topic, number in partitions
         if topic in spec.topics
         and number < spec.topics[topic].partitions
         and racks.get(member_id) in spec.topics[topic].racks_of(number)

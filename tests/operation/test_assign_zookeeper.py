@@ -120,7 +120,7 @@ def test_a_consumer_comes_back_on_its_host_with_another_id() -> None:
 def test_a_new_topic_has_as_many_threads_as_the_others() -> None:
     plan = dry_run(what_if.add_topic(group(), "Q", 4))
     assert plan.threads is not None
-    assert {thread: len(got) for thread, got in plan.threads.items()} == {
+    assert {thread: len(partitions) for thread, partitions in plan.threads.items()} == {
         ("C1", 0): 3,
         ("C1", 1): 2,
         ("C2", 0): 2,

@@ -70,7 +70,7 @@ def audit(*groups: Group, ranges: Mapping[int, LogRange] | None = None, **reques
 
 
 def said(found: Audit) -> list[tuple[str | None, str, str]]:
-    return [(each.group_id, each.severity, each.code) for each in found.report.data]
+    return [(finding.group_id, finding.severity, finding.code) for finding in found.report.data]
 
 
 LAGGING = group("b", offsets=(commit(0, 3),))
@@ -142,11 +142,13 @@ def test_records_wait_only_where_there_are_records(
     empty = group("empty", offsets=(commit(0, committed),))
     owned = group("owned", member("one", 0), offsets=(commit(0, committed, age_ms=old),))
     source = SeenSource(empty, owned, markers=1, ranges={("orders", 0): log})
-    found = check(source, Request(), lambda: NOW_MS).report.data
-    claims = [each for each in found if each.code in (Rule.NOBODY_READS, Rule.OLD_COMMIT)]
+    findings = check(source, Request(), lambda: NOW_MS).report.data
+    claims = [
+        finding for finding in findings if finding.code in (Rule.NOBODY_READS, Rule.OLD_COMMIT)
+    ]
     assert bool(claims) == bool(records)
-    for each in claims:
-        assert f"p to {records} records wait" in each.reason
+    for claim in claims:
+        assert f"p to {records} records wait" in claim.reason
     assert not (log.end == 5000 and source.asked), "so many are not looked for"
 
 
@@ -190,7 +192,7 @@ def test_a_file_that_has_no_findings(text: bytes) -> None:
 def test_groups_that_do_not_exist() -> None:
     found = audit(LAGGING, ranges=LOGS, group_ids=["nobody"])
     assert found.report.exit_status is ExitStatus.NOT_FOUND
-    assert [each.kind for each in found.report.errors] == ["not-found"]
+    assert [error.kind for error in found.report.errors] == ["not-found"]
     assert nagios_status(found) == 3
 
 
@@ -235,9 +237,12 @@ def test_on_what_a_finding_rests() -> None:
     def leave() -> None:
         source.replace(group("g", member("two")))
 
-    found = check(source, Request(), lambda: next(times), leave).report.data
+    findings = check(source, Request(), lambda: next(times), leave).report.data
     looks = (NOW_MS - 60_000, NOW_MS)
-    rests = {each.code: (each.basis, each.evidence_from_ms, each.evidence_to_ms) for each in found}
+    rests = {
+        finding.code: (finding.basis, finding.evidence_from_ms, finding.evidence_to_ms)
+        for finding in findings
+    }
     assert rests == {
         "expiring-offset": ("log", None, None),
         "missing-static-member": ("looks", *looks),
@@ -250,7 +255,7 @@ def test_what_the_sample_has() -> None:
     """Recorded of a broker; its newest time is now, however long ago it was."""
     found = check(LogDir([sample_log_dir()]), Request(), lambda: None)
     assert found.report.errors == ()
-    assert {(each.group_id, each.code) for each in found.report.data} == {
+    assert {(finding.group_id, finding.code) for finding in found.report.data} == {
         ("connect-shipments-warehouse", "eager-strategy"),
         ("payment-service", "eager-strategy"),
         ("invoice-batch", "nobody-reads"),
@@ -289,9 +294,9 @@ class FakeCluster(FakeSource):
     ],
 )
 def test_where_commits_are_kept(offsets: Sequence[Partition], reasons: Sequence[str]) -> None:
-    found = check(FakeCluster(offsets=offsets), Request(), lambda: NOW_MS).report
-    assert len(found.data) == len(reasons)
-    for finding, reason in zip(found.data, reasons, strict=True):
+    report = check(FakeCluster(offsets=offsets), Request(), lambda: NOW_MS).report
+    assert len(report.data) == len(reasons)
+    for finding, reason in zip(report.data, reasons, strict=True):
         assert finding.code is Rule.OFFSETS_TOPIC
         assert finding.reason.endswith(reason)
     named = check(FakeCluster(LAGGING, offsets=offsets), Request(["b"]), lambda: NOW_MS).report
@@ -336,26 +341,26 @@ def test_what_a_cluster_cannot_tell_or_must_not_is_a_note(
         Rule.EXPIRING_OFFSET: NOT_FULLY.format(Rule.EXPIRING_OFFSET, "broker 1 says no"),
     }
     source = MuteCluster(EMPTY, offsets=offsets, kind=kind)
-    found = check(source, Request(), lambda: NOW_MS).report
-    assert (found.data, found.errors, found.exit_status) == ((), (), ExitStatus.DONE)
-    assert {*told.values()} <= {*found.notes}
+    report = check(source, Request(), lambda: NOW_MS).report
+    assert (report.data, report.errors, report.exit_status) == ((), (), ExitStatus.DONE)
+    assert {*told.values()} <= {*report.notes}
     for rule, text in told.items():  # asked for, and not answered
-        found = check(source, Request(rules=frozenset({rule})), lambda: NOW_MS).report
-        assert ([each.reason for each in found.errors], found.exit_status) == (
+        report = check(source, Request(rules=frozenset({rule})), lambda: NOW_MS).report
+        assert ([error.reason for error in report.errors], report.exit_status) == (
             [text],
             ExitStatus.PARTLY,
         )
-    found = check(source, Request(rules=frozenset({Rule.NO_OWNER})), lambda: NOW_MS).report
-    assert not any("not fully checked" in each for each in found.notes)
-    found = check(source, Request(["a"]), lambda: NOW_MS).report
-    assert told[Rule.OFFSETS_TOPIC] not in found.notes  # a cluster's rule
+    report = check(source, Request(rules=frozenset({Rule.NO_OWNER})), lambda: NOW_MS).report
+    assert not any("not fully checked" in note for note in report.notes)
+    report = check(source, Request(["a"]), lambda: NOW_MS).report
+    assert told[Rule.OFFSETS_TOPIC] not in report.notes  # a cluster's rule
 
 
 def test_a_broker_that_does_not_answer_for_its_settings_is_a_problem() -> None:
     source = MuteCluster(EMPTY, offsets=IN_SYNC, kind=ProblemKind.SILENT)
-    found = check(source, Request(), lambda: NOW_MS).report
-    assert {each.kind for each in found.errors} == {ProblemKind.SILENT}
-    assert found.exit_status is ExitStatus.PARTLY
+    report = check(source, Request(), lambda: NOW_MS).report
+    assert {error.kind for error in report.errors} == {ProblemKind.SILENT}
+    assert report.exit_status is ExitStatus.PARTLY
 
 
 def test_forms_for_monitoring() -> None:
@@ -422,7 +427,7 @@ def test_an_instance_that_warms_up_is_not_idle() -> None:
     seen = {each.generation_id: each for each in groups_of("streams-probing")}
     for number, owned in ((2, [4, 0]), (3, [2, 0]), (4, [2, 2])):
         assert [len(each.assignment or ()) for each in seen[number].members] == owned
-        codes = [each.code for each in audit(seen[number]).report.data]
+        codes = [finding.code for finding in audit(seen[number]).report.data]
         assert Rule.IDLE_MEMBER not in codes
         assert Rule.TOO_MANY_MEMBERS not in codes
 
@@ -455,9 +460,9 @@ def test_a_reader_that_is_no_member() -> None:
     def reader(offset: int, age_ms: int = DAY_MS, **more: Any) -> Group:
         return group("b", offsets=(commit(0, offset, age_ms),), **more)
 
-    codes = [each.code for each in twice([reader(3)], [reader(5)])]
+    codes = [finding.code for finding in twice([reader(3)], [reader(5)])]
     assert codes == [Rule.READER_WITHOUT_MEMBERSHIP]
-    assert [each.code for each in twice([reader(3)], [reader(3)])] == [Rule.NOBODY_READS]
+    assert [finding.code for finding in twice([reader(3)], [reader(3)])] == [Rule.NOBODY_READS]
     for age_ms, left_ms, code in (
         (1000, None, "reader-without-membership"),
         (300_000, None, "nobody-reads"),
@@ -467,7 +472,7 @@ def test_a_reader_that_is_no_member() -> None:
     ):
         found = audit(reader(3, age_ms, state_timestamp_ms=left_ms), ranges=LOGS)
         assert said(found) == [("b", "warning" if code[0] == "r" else "error", code)]
-        assert not any("offsets delete" in each.advice for each in found.report.data)
+        assert not any("offsets delete" in finding.advice for finding in found.report.data)
     source = FakeSource(reader(3, 0), ranges={("orders", 0): LogRange(0, 10)})
     found = check(source, Request(), lambda: None)
     assert said(found) == [("b", "error", "nobody-reads")], "a log's newest time is no clock"
@@ -550,7 +555,10 @@ def test_limits_of_lag() -> None:
     source = TimedSource(late, ranges={("orders", 0): LogRange(0, 10)})
 
     def codes(**request: Any) -> list[str]:
-        return [each.code for each in check(source, Request(**request), lambda: NOW_MS).report.data]
+        return [
+            finding.code
+            for finding in check(source, Request(**request), lambda: NOW_MS).report.data
+        ]
 
     def limits(*texts: str) -> Thresholds:
         return with_limits(Thresholds(), [parse_limit(*text.split("=")) for text in texts])

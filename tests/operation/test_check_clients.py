@@ -86,6 +86,6 @@ def test_groups_of_one_library_have_nothing_of_it() -> None:
     ],
 )
 def test_mixed(members: Sequence[tuple[str, str]], severity: str | None, reason: str) -> None:
-    found = findings(*(row_of(*each) for each in members))
-    told = [(each.severity, each.reason) for each in found]
+    found = findings(*(row_of(*member) for member in members))
+    told = [(finding.severity, finding.reason) for finding in found]
     assert told == ([] if severity is None else [(severity, reason)])

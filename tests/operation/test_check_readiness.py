@@ -76,14 +76,14 @@ def test_preconditions_of_the_plan(group: Group, settings: Mapping[str, str], re
 
 def test_nothing_is_told_unasked_nor_of_a_group_that_nobody_is_in() -> None:
     unasked = found(group_of("ab"), SETTINGS, frozenset()).report.data
-    assert Rule.CONSUMER_PROTOCOL not in {each.code for each in unasked}
+    assert Rule.CONSUMER_PROTOCOL not in {finding.code for finding in unasked}
     assert found(group_of(""), SETTINGS).report.data == ()
 
 
 def test_a_group_of_a_strategy_that_nobody_knows_is_an_error() -> None:
     report = found(group_of("ab", "mine"), SETTINGS).report
     assert report.data == ()
-    assert [(each.kind, each.group_id) for each in report.errors] == [("unfit", "g")]
+    assert [(error.kind, error.group_id) for error in report.errors] == [("unfit", "g")]
 
 
 EAGER = frozenset({Rule.EAGER_STRATEGY})
@@ -109,7 +109,9 @@ def test_check_recommends_a_strategy_just_where_its_plan_does() -> None:
     for group in random_groups(9):
         source = FakeSource(group)
         (row,) = advise(source, ["g"], USUAL).data
-        plans = [each for each in row.proposals if each.target is MigrationTarget.ASSIGNOR]
+        plans = [
+            proposal for proposal in row.proposals if proposal.target is MigrationTarget.ASSIGNOR
+        ]
         plan = plans[0] if plans else None
         (finding,) = check(source, Request(rules=EAGER), lambda: 1).report.data
         if plan is None or plan.against is not None:
@@ -117,7 +119,9 @@ def test_check_recommends_a_strategy_just_where_its_plan_does() -> None:
             assert finding.advice == "Nothing to do."
             assert finding.commands == ("kgroup plan g",)
             (why,) = (
-                [plan.against] if plan else [each for each in row.reasons if "sticky: " in each]
+                [plan.against]
+                if plan
+                else [reason for reason in row.reasons if "sticky: " in reason]
             )
             assert why is not None
             assert why.partition("sticky: ")[2].rstrip(".") in finding.reason

@@ -61,15 +61,20 @@ def recorded_now_ms() -> int:
 
 
 def only(report: Report[Finding]) -> Finding:
-    (found,) = report.data
-    assert found.code.advice.startswith(found.advice[:20]) or found.code in ELSEWHERE_OTHERWISE
-    return found
+    (finding,) = report.data
+    assert (
+        finding.code.advice.startswith(finding.advice[:20]) or finding.code in ELSEWHERE_OTHERWISE
+    )
+    return finding
 
 
 def test_the_recorded_groups_have_what_was_done_to_them() -> None:
     """`clickstream` begins behind the start of one log and past the end of another; see `done`."""
     report = checked(recorded_tree())
-    assert [(each.group_id, each.code, each.topic, each.partition) for each in report.data] == [
+    assert [
+        (finding.group_id, finding.code, finding.topic, finding.partition)
+        for finding in report.data
+    ] == [
         ("clickstream", Rule.BEFORE_START, "clicks", 0),
         ("clickstream", Rule.PAST_END, "payments", 0),
         ("nightly-report", Rule.NO_CONSUMERS, None, None),
@@ -81,7 +86,7 @@ def test_the_recorded_groups_have_what_was_done_to_them() -> None:
 @pytest.mark.parametrize("name", OLDER_TREES)
 def test_the_groups_of_older_consumers_have_what_was_done_to_them(name: str) -> None:
     report = check(recorded_source(name), Request(), recorded_now_ms).report
-    assert [(each.group_id, each.code, each.topic) for each in report.data] == [
+    assert [(finding.group_id, finding.code, finding.topic) for finding in report.data] == [
         ("nightly-report", Rule.NO_CONSUMERS, None),
         ("typo", Rule.NO_TOPIC, "orderz"),
     ]
@@ -109,7 +114,7 @@ def test_a_group_without_consumers_tells_when_it_committed_last() -> None:
         for path, node in recorded_tree().nodes.items()
         if path.startswith("/consumers/nightly-report/offsets/") and node.data
     ]
-    assert finding.since_ms == max(each for each in times if each is not None)
+    assert finding.since_ms == max(time for time in times if time is not None)
     assert "has 7 commits and no consumers; its last commit was 3 days ago" in finding.reason
     assert finding.since_ms is not None
     assert finding.reason.endswith(f", at {rfc3339(finding.since_ms)[:-5]}Z.")
@@ -222,9 +227,9 @@ def test_nodes_that_cannot_be_read(path: str, code: Rule) -> None:
     """Each is a finding, and no error beside it."""
     text = "" if code is Rule.BAD_OWNER else "{"
     report = checked(changed({path: text}), "billing")
-    found = {each.code: each for each in report.data}
-    assert code in found
-    assert path.startswith(found[code].path or "-")
+    findings = {finding.code: finding for finding in report.data}
+    assert code in findings
+    assert path.startswith(findings[code].path or "-")
     assert report.errors == ()
 
 
@@ -234,7 +239,7 @@ def test_of_a_list_that_cannot_be_evaluated_nothing_is_said_but_an_error() -> No
     text = json.dumps({"version": 1, "subscription": list_, "pattern": "white_list"})
     report = checked(changed({path: text}), "warehouse")
     assert report.data == ()
-    assert [each.path for each in report.errors] == [path]
+    assert [error.path for error in report.errors] == [path]
 
 
 def test_commits_that_differ_between_zookeeper_and_kafka() -> None:
@@ -279,7 +284,7 @@ def test_a_snapshot_tells_of_kafka_what_it_was_told() -> None:
     saved = check(snapshot_source(taken), Request(["migrating"]), lambda: 1).report
     live = check(source, Request(["migrating"]), lambda: 1).report
     assert saved.data == live.data
-    assert [each.code for each in saved.data] == [Rule.OFFSETS_DIFFER]
+    assert [finding.code for finding in saved.data] == [Rule.OFFSETS_DIFFER]
 
 
 @pytest.mark.parametrize(
@@ -294,16 +299,16 @@ def test_a_group_that_is_left_beside_brokers_which_coordinate_groups(
     tree: ZookeeperTree, brokers: int
 ) -> None:
     """Brokers of 0.9 and later register with version 2 or a later one (`kafka.zk.ZkData`)."""
-    found = checked(tree, "billing").data
-    assert [each.code for each in found] == ([Rule.LEGACY_GROUP] if brokers == 2 else [])
-    for each in found:
-        assert (each.severity, each.path) == ("info", BILLING)
-        assert each.reason.startswith("billing is in ZooKeeper, with 2 consumers, and ")
+    findings = checked(tree, "billing").data
+    assert [each.code for each in findings] == ([Rule.LEGACY_GROUP] if brokers == 2 else [])
+    for finding in findings:
+        assert (finding.severity, finding.path) == ("info", BILLING)
+        assert finding.reason.startswith("billing is in ZooKeeper, with 2 consumers, and ")
 
 
 def test_groups_that_do_not_exist() -> None:
     report = checked(recorded_tree(), "billing", "nobody")
-    assert [each.kind for each in report.errors] == ["not-found"]
+    assert [error.kind for error in report.errors] == ["not-found"]
 
 
 def _session(consumer_id: str) -> str:

@@ -485,12 +485,12 @@ def test_logs_from_elsewhere(log: Log) -> None:
     damaged[-1] ^= 1
     parts = [batch([commit(2, "a")]), bytes(damaged), transaction([commit(4, "b")], 7)]
     log.add(2, *parts, transaction([commit(5, "c")], 8))
-    told: list[Problem] = []
+    problems: list[Problem] = []
     wanted = Selection(groups=frozenset({"b", "c", "d"}), without_statuses=NOT_COMMITTED)
-    decoding = decode(Stretches(log.segments()), wanted, on_problem=told.append)
+    decoding = decode(Stretches(log.segments()), wanted, on_problem=problems.append)
     assert offsets(decoding) == [5]
-    assert decoding.problems() == tuple(told)
-    damage, no_leader = told
+    assert decoding.problems() == tuple(problems)
+    damage, no_leader = problems
     assert (damage.kind, damage.offsets_partition, damage.offset) == ("bad-crc", 0, 3)
     assert (damage.path, damage.position, damage.broker) == (None, None, 3)
     assert (no_leader.kind, no_leader.offsets_partition) == ("no-leader", 1)

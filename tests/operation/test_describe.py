@@ -271,7 +271,7 @@ def test_group_that_could_not_be_asked_for_is_not_missing() -> None:
     problem = Problem(ProblemKind.SILENT, "Broker 3 did not answer.", group_id="far")
     report = describe(FakeSource(problems=[problem]), ["far", "near"])
     assert report.data == ()
-    assert [(each.kind, each.group_id) for each in report.errors] == [
+    assert [(error.kind, error.group_id) for error in report.errors] == [
         ("not-found", "near"),
         ("silent", "far"),
     ]

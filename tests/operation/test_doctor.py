@@ -38,9 +38,9 @@ class FakeReach(GroupSource):
 
 def reached(source: GroupSource) -> tuple[ExitStatus, list[Diagnosis]]:
     report = examine(source, None)
-    asked = [row for row in report.data if row.kind in ("source", "broker")]
-    assert asked == list(report.data[-len(asked) :])
-    return report.exit_status, asked
+    diagnosis = [row for row in report.data if row.kind in ("source", "broker")]
+    assert diagnosis == list(report.data[-len(diagnosis) :])
+    return report.exit_status, diagnosis
 
 
 def test_what_answers_is_well() -> None:

@@ -38,11 +38,11 @@ def recorded_fetches(reset: OffsetReset = SMALLEST, name: str = TREE) -> list[Fe
 @pytest.mark.parametrize("name", TREES)
 def test_threads_brokers_and_partitions_are_those_of_the_real_consumers(name: str) -> None:
     found = {
-        (each.consumer_id, each.topic, each.partition): (
-            each.fetcher,
-            each.broker.id if each.broker else None,
+        (fetch.consumer_id, fetch.topic, fetch.partition): (
+            fetch.fetcher,
+            fetch.broker.id if fetch.broker else None,
         )
-        for each in recorded_fetches(name=name)
+        for fetch in recorded_fetches(name=name)
     }
     theirs = {
         (consumer_id, fetch["topic"], fetch["partition"]): (fetch["thread"], fetch["broker"])
@@ -55,24 +55,24 @@ def test_threads_brokers_and_partitions_are_those_of_the_real_consumers(name: st
 
 
 def test_what_waits_for_a_leader_is_said_to_wait() -> None:
-    waiting = [each for each in recorded_fetches() if each.fetcher is None]
-    assert {(each.topic, each.partition) for each in waiting} == {("returns", 0)}
+    waiting = [fetch for fetch in recorded_fetches() if fetch.fetcher is None]
+    assert {(fetch.topic, fetch.partition) for fetch in waiting} == {("returns", 0)}
     # which of the two is written depends on whether that broker was the controller
-    assert {each.state for each in waiting} <= {FetchState.NO_LEADER, FetchState.LEADER_GONE}
-    assert {each.state for each in recorded_fetches() if each.fetcher} == {FetchState.FETCHING}
+    assert {fetch.state for fetch in waiting} <= {FetchState.NO_LEADER, FetchState.LEADER_GONE}
+    assert {fetch.state for fetch in recorded_fetches() if fetch.fetcher} == {FetchState.FETCHING}
 
 
 def test_resets_are_those_that_the_consumers_logged() -> None:
     assert recorded()["resets"]
     resets = [
         {
-            "topic": each.topic,
-            "partition": each.partition,
-            "offset": each.committed_offset,
-            "to": each.fetch_offset,
+            "topic": fetch.topic,
+            "partition": fetch.partition,
+            "offset": fetch.committed_offset,
+            "to": fetch.fetch_offset,
         }
-        for each in recorded_fetches()
-        if each.reset in (ResetCause.BEFORE_START, ResetCause.PAST_END)
+        for fetch in recorded_fetches()
+        if fetch.reset in (ResetCause.BEFORE_START, ResetCause.PAST_END)
     ]
     assert sorted(resets, key=str) == sorted(recorded()["resets"], key=str)
 
@@ -91,9 +91,9 @@ def test_a_fetcher_is_never_before_where_it_begins(name: str) -> None:
 
 
 def test_largest_resets_to_the_end() -> None:
-    largest = [each for each in recorded_fetches(OffsetReset.LARGEST) if each.reset]
-    assert {each.reset for each in largest} == set(ResetCause)
-    assert all(each.fetch_offset == each.log_end_offset for each in largest)
+    largest = [fetch for fetch in recorded_fetches(OffsetReset.LARGEST) if fetch.reset]
+    assert {fetch.reset for fetch in largest} == set(ResetCause)
+    assert all(fetch.fetch_offset == fetch.log_end_offset for fetch in largest)
 
 
 @pytest.mark.parametrize(

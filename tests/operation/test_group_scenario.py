@@ -59,15 +59,15 @@ def test_a_leader_that_is_no_member_is_not_known() -> None:
     step = Step(1_000, Action.RESTART, "slow", 5_000)
     played = play(replace(report.data[0], steps=(step,)), 0)
     assert "the group's leader is not known; slow is taken" in report.notes
-    assert [each.actor for each in played.events if each.event == "JoinGroup"]
+    assert [event.actor for event in played.events if event.event == "JoinGroup"]
 
 
 def test_a_generation_that_cannot_be_counted_on() -> None:
     """It is an int32 of Kafka's; snapshots may say any."""
     group = slow_group()
     for generation_id in (1, 1 << 30):
-        found = group_as_it_is(FakeSource(replace(group, generation_id=generation_id)), "g")
-        assert play(found.data[0], 0).events
+        report = group_as_it_is(FakeSource(replace(group, generation_id=generation_id)), "g")
+        assert play(report.data[0], 0).events
     with pytest.raises(UnfitError) as caught:
         group_as_it_is(FakeSource(replace(group, generation_id=(1 << 31) - 1)), "g")
     assert str(caught.value) == (
@@ -107,9 +107,9 @@ def test_a_consumer_on_zookeeper_comes_back_behind_those_of_its_host() -> None:
 
 def test_a_group_on_zookeeper_has_its_commits_where_it_commits() -> None:
     """A consumer that looks in Kafka for what is in ZooKeeper begins at the end of the log."""
-    skipped = sum(each.skipped for each in _restarted()[0].partitions)
+    skipped = sum(partition.skipped for partition in _restarted()[0].partitions)
     elsewhere = _restarted(storage="kafka", dual_commit=False)[0].partitions
     assert skipped == 0
-    assert sum(each.skipped for each in elsewhere) > 0
+    assert sum(total.skipped for total in elsewhere) > 0
     both = _restarted(storage="kafka", dual_commit=True)[0].partitions
-    assert sum(each.skipped for each in both) == 0
+    assert sum(total.skipped for total in both) == 0

@@ -97,7 +97,7 @@ def test_live_cluster() -> None:
     for row in report.data:
         assert row.offsets_partition == offsets_partition(row.group_id, 6)
         assert row.partition_count == 6
-    assert [(each.kind, each.group_id) for each in report.errors] == [("no-coordinator", "lost")]
+    assert [(error.kind, error.group_id) for error in report.errors] == [("no-coordinator", "lost")]
     assert "COORDINATOR_NOT_AVAILABLE" in report.errors[0].reason
     assert report.notes == ()
 

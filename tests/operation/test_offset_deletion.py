@@ -83,9 +83,11 @@ def test_topics_that_members_read_are_left_alone(
     plan = plan_deletion(store, ["g"], topics={"orders": None, "kept": None})
     found = {(row.topic, row.partition) for row in plan.rows if row.result is Result.REFUSED}
     assert found == refused
-    assert {each.kind for each in plan.problems} == ({ProblemKind.ACTIVE} if refused else set())
+    assert {problem.kind for problem in plan.problems} == (
+        {ProblemKind.ACTIVE} if refused else set()
+    )
     left = {READ, KEPT} - refused
-    assert {(each.topic, each.partition) for each in plan.changes.get("g", ())} == left
+    assert {(change.topic, change.partition) for change in plan.changes.get("g", ())} == left
 
 
 def test_a_group_that_has_committed_nothing_has_a_row() -> None:
@@ -95,7 +97,7 @@ def test_a_group_that_has_committed_nothing_has_a_row() -> None:
     assert (row.group_id, row.topic, row.partition, row.result) == ("g", None, None, Result.PLANNED)
     assert (plan.deleted, plan.problems) == (("g",), ())
     done = carry_out(store, plan)
-    assert ([each.result for each in done.data], store.deleted) == ([Result.DONE], ["g"])
+    assert ([offset.result for offset in done.data], store.deleted) == ([Result.DONE], ["g"])
     assert done.exit_status is ExitStatus.DONE
 
 
@@ -105,8 +107,11 @@ def test_a_group_with_members_is_refused_alike(offsets: Mapping[tuple[str, int],
         Group("g", GroupType.CONSUMER, STABLE, members=(member("orders"),)), offsets=offsets
     )
     plan = plan_deletion(store, ["g"])
-    assert [each.result for each in plan.rows] == [Result.REFUSED]
-    assert ([each.kind for each in plan.problems], plan.is_empty) == ([ProblemKind.ACTIVE], True)
+    assert [row.result for row in plan.rows] == [Result.REFUSED]
+    assert ([problem.kind for problem in plan.problems], plan.is_empty) == (
+        [ProblemKind.ACTIVE],
+        True,
+    )
     assert plan.report.exit_status is ExitStatus.PARTLY
 
 
@@ -116,7 +121,7 @@ def test_share_groups_are_not_deleted(state: GroupState) -> None:
     members = (member("orders"),) if state is STABLE else ()
     store = Cluster(Group("g", GroupType.SHARE, state, members=members), offsets={})
     plan = plan_deletion(store, ["g"])
-    assert [each.result for each in plan.rows] == [Result.REFUSED]
+    assert [row.result for row in plan.rows] == [Result.REFUSED]
     (problem,) = plan.problems
     assert (problem.kind, problem.group_id) == (ProblemKind.UNSUPPORTED, "g")
     assert "kafka-share-groups deletes it" in problem.reason
@@ -144,7 +149,7 @@ def test_what_was_committed_since_is_not_deleted_unsaved(
     plan = plan_deletion(store, ["g"])
     store.offsets["g"] = () if now is None else (now,)
     done = carry_out(store, plan)
-    assert ([each.result for each in done.data], store.deleted) == ([Result.REFUSED], [])
+    assert ([offset.result for offset in done.data], store.deleted) == ([Result.REFUSED], [])
     (problem,) = done.errors
     assert problem.kind is ProblemKind.CHANGED
     assert f"orders-0: {text}." in problem.reason
@@ -186,5 +191,5 @@ def test_a_group_that_came_since_is_not_deleted_unseen() -> None:
         Store({"g": {READ: 1}}).offsets
     )
     done = carry_out(store, plan)
-    assert ([each.result for each in done.data], store.deleted) == ([Result.REFUSED], [])
-    assert [each.kind for each in done.errors] == [ProblemKind.CHANGED]
+    assert ([offset.result for offset in done.data], store.deleted) == ([Result.REFUSED], [])
+    assert [error.kind for error in done.errors] == [ProblemKind.CHANGED]

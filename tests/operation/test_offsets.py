@@ -127,7 +127,7 @@ def test_a_time() -> None:
 def test_a_partition_that_tells_no_times_is_left_alone() -> None:
     plan = reset(ResetTo(ResetTarget.TIME, 7_000), times={("orders", 1, 7_000): 3})
     assert targets(plan) == {("orders", 1): 3}
-    assert [each.reason for each in plan.problems] == ["orders-0: its log tells no times."]
+    assert [problem.reason for problem in plan.problems] == ["orders-0: its log tells no times."]
 
 
 def test_where_another_group_is() -> None:
@@ -135,7 +135,7 @@ def test_where_another_group_is() -> None:
     assert targets(reset(to)) == {("orders", 1): 7, ("payments", 0): 2}
     plan = reset(to, PartitionSelection({"orders": None}))
     assert targets(plan) == {("orders", 1): 7}
-    assert [(each.topic, each.partition) for each in plan.problems] == [
+    assert [(problem.topic, problem.partition) for problem in plan.problems] == [
         ("orders", 0),
         ("orders", 2),
     ]
@@ -206,7 +206,7 @@ def test_a_topic_that_does_not_exist_is_a_problem() -> None:
         ResetTo(ResetTarget.LATEST), PartitionSelection({"nosuch": None, "payments": None})
     )
     assert list(targets(plan)) == [("payments", 0)]
-    assert [(each.kind, each.topic) for each in plan.problems] == [
+    assert [(problem.kind, problem.topic) for problem in plan.problems] == [
         (ProblemKind.NOT_FOUND, "nosuch")
     ]
 
@@ -218,8 +218,10 @@ def test_a_partition_that_was_named_and_is_gone_is_not_found(
     plan = reset(
         ResetTo(ResetTarget.LATEST), PartitionSelection(selection), offsets={"g": {("gone", 0): 4}}
     )
-    assert {each.kind for each in plan.problems} == {ProblemKind.NOT_FOUND}
-    assert "gone-0: The topic does not exist any more." in {each.reason for each in plan.problems}
+    assert {problem.kind for problem in plan.problems} == {ProblemKind.NOT_FOUND}
+    assert "gone-0: The topic does not exist any more." in {
+        problem.reason for problem in plan.problems
+    }
     assert plan.report.exit_status is ExitStatus.NOT_FOUND
 
 
@@ -232,11 +234,11 @@ def test_selections_that_match_nothing_are_not_found() -> None:
         (["x"], PartitionSelection(regex=parse_regex("t")), [("x", None)]),
     ):
         plan = plan_reset(store, None, groups, ResetTo(ResetTarget.SHIFT, 1), selection)
-        assert [(each.group_id, each.topic) for each in plan.problems] == found
+        assert [(problem.group_id, problem.topic) for problem in plan.problems] == found
         assert plan.report.exit_status is ExitStatus.NOT_FOUND
     named = PartitionSelection({"t": None, "nosuch": None})
     plan = plan_reset(store, None, ["g", "h", "x"], ResetTo(ResetTarget.SHIFT, 1), named)
-    assert [(each.group_id, each.topic) for each in plan.problems] == [
+    assert [(problem.group_id, problem.topic) for problem in plan.problems] == [
         ("x", None),
         (None, "nosuch"),
         ("h", None),
@@ -249,16 +251,16 @@ def test_selections_that_match_nothing_are_not_found() -> None:
 def test_topics_of_which_there_is_nothing_to_take_are_not_found() -> None:
     one = Store({"g": {("t", 0): 5}, "h": {("u", 0): 6}})
     plan = plan_transfer(one, Store({}), None, ["g"], topics={"t": None, "nosuch": None})
-    assert [(each.group_id, each.topic) for each in plan.problems] == [(None, "nosuch")]
+    assert [(problem.group_id, problem.topic) for problem in plan.problems] == [(None, "nosuch")]
     assert plan.report.exit_status is ExitStatus.PARTLY
     plan = plan_transfer(one, Store({}), None, ["g"], topics={"nosuch": None})
     assert plan.report.exit_status is ExitStatus.NOT_FOUND
     plan = plan_transfer(one, Store({}), None, ["g", "h"], topics={"t": None})
-    assert [(each.group_id, each.topic) for each in plan.problems] == [("h", None)]
+    assert [(problem.group_id, problem.topic) for problem in plan.problems] == [("h", None)]
     assert plan_transfer(one, Store({}), None, topics={"t": None}).problems == (), "nobody named h"
     numbered = {"t": frozenset({0, 3}), "u": frozenset({1})}
     plan = plan_transfer(one, Store({}), None, topics=numbered)
-    assert [(each.topic, each.partition) for each in plan.problems] == [("t", 3), ("u", 1)]
+    assert [(problem.topic, problem.partition) for problem in plan.problems] == [("t", 3), ("u", 1)]
     assert [(row.topic, row.partition) for row in plan.rows] == [("t", 0)]
 
 
@@ -271,14 +273,16 @@ def test_a_store_without_offsets_is_not_found() -> None:
 def test_a_topic_that_has_gone_is_left_alone() -> None:
     plan = reset(ResetTo(ResetTarget.EARLIEST), offsets={"g": {("gone", 0): 4}})
     assert plan.rows == ()
-    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.TOPIC_GONE, "g")]
+    assert [(problem.kind, problem.group_id) for problem in plan.problems] == [
+        (ProblemKind.TOPIC_GONE, "g")
+    ]
 
 
 def test_groups_that_do_not_exist() -> None:
     """They come into being where topics are named, and are not found otherwise."""
     cluster = Cluster({}, RANGES)
     plan = plan_reset(cluster, cluster, ["new"], ResetTo(ResetTarget.LATEST))
-    assert [each.kind for each in plan.problems] == [ProblemKind.NOT_FOUND]
+    assert [problem.kind for problem in plan.problems] == [ProblemKind.NOT_FOUND]
     assert plan.report.exit_status is ExitStatus.NOT_FOUND
     named = PartitionSelection({"payments": None})
     plan = plan_reset(cluster, cluster, ["new"], ResetTo(ResetTarget.LATEST), named)
@@ -322,7 +326,9 @@ def test_active_groups_are_left_alone() -> None:
         ("idle", Result.PLANNED),
         ("idle", Result.UNCHANGED),
     ]
-    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.ACTIVE, "g")]
+    assert [(problem.kind, problem.group_id) for problem in plan.problems] == [
+        (ProblemKind.ACTIVE, "g")
+    ]
     carry_out(cluster, plan)
     assert cluster.written == ["idle"]
 
@@ -336,7 +342,9 @@ def test_active_groups_of_which_nothing_would_be_changed_are_no_error() -> None:
     assert plan.report.exit_status is ExitStatus.DONE
     assert plan.notes == ("groups with members of which nothing would be changed: g, h",)
     plan = plan_transfer(Store({**offsets, "h": {("orders", 0): 41}}), cluster, cluster)
-    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.ACTIVE, "h")]
+    assert [(problem.kind, problem.group_id) for problem in plan.problems] == [
+        (ProblemKind.ACTIVE, "h")
+    ]
 
 
 def test_times_of_records() -> None:
@@ -414,7 +422,7 @@ def test_what_makes_a_group_active(
 ) -> None:
     found = tuple(Member(f"m-{n}", None) for n in range(members))
     source = FakeSource(Group("g", GroupType.CLASSIC, state, members=found))
-    reasons = [each.reason for each in active_groups(source, ["g"])]
+    reasons = [group.reason for group in active_groups(source, ["g"])]
     assert len(reasons) == (text is not None)
     assert text is None or reasons[0].startswith(text)
 
@@ -451,7 +459,7 @@ def test_who_joins_behind_the_plan_of_a_table_is_noticed() -> None:
     plan = plan_reset(table, idle, ["g", "h"], ResetTo(ResetTarget.OFFSET, 50))
     report = carry_out(table, plan, cluster=busy)
     assert table.written == ["h"]
-    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.ACTIVE, "g")]
+    assert [(error.kind, error.group_id) for error in report.errors] == [(ProblemKind.ACTIVE, "g")]
     assert [row.result for row in report.data] == [
         *(Result.REFUSED, Result.UNCHANGED),
         *(Result.DONE, Result.UNCHANGED),
@@ -574,7 +582,7 @@ def test_offsets_that_the_log_does_not_have_are_refused() -> None:
         (238, OffsetMark.PAST_END, Result.REFUSED),
         (5, None, Result.PLANNED),
     ]
-    assert {(each.kind, each.reason) for each in plan.problems} == {
+    assert {(problem.kind, problem.reason) for problem in plan.problems} == {
         (
             ProblemKind.OUT_OF_RANGE,
             "orders-0: Offset 4 is before the log start offset 10 of the partition there; --clamp "
@@ -611,7 +619,7 @@ def test_partitions_whose_log_is_not_known_are_not_reset(
     cluster = Cluster({"g": {("orders", 0): 40}}, {("orders", 0): LogRange(mark=mark)})
     plan = plan_reset(cluster, cluster, ["g"], ResetTo(goal, number=7))
     assert plan.is_empty
-    assert [(each.kind, each.topic, each.partition) for each in plan.problems] == [
+    assert [(problem.kind, problem.topic, problem.partition) for problem in plan.problems] == [
         (ProblemKind(mark), "orders", 0)
     ]
 
@@ -635,7 +643,7 @@ def test_offsets_are_clamped_to_the_log() -> None:
     """Its epoch is that of another record then."""
     cluster = Cluster({}, RANGES)
     store = Store({"g": OUTSIDE})
-    store.offsets["g"] = tuple(replace(each, leader_epoch=3) for each in store.offsets["g"])
+    store.offsets["g"] = tuple(replace(offset, leader_epoch=3) for offset in store.offsets["g"])
     plan = plan_transfer(store, cluster, cluster, fit=OutOfRange.CLAMP)
     assert [(row.target_offset, row.mark) for row in plan.rows] == [
         (10, OffsetMark.BEFORE_START),
@@ -643,7 +651,7 @@ def test_offsets_are_clamped_to_the_log() -> None:
         (5, None),
     ]
     carry_out(cluster, plan)
-    assert [each.leader_epoch for each in cluster.offsets["g"]] == [None, None, 3]
+    assert [offset.leader_epoch for offset in cluster.offsets["g"]] == [None, None, 3]
 
 
 @pytest.mark.parametrize("fit", [OutOfRange.REFUSE, OutOfRange.CLAMP])
@@ -656,9 +664,9 @@ def test_a_backup_of_the_same_store_comes_back_as_it_was(tmp_path: Path, fit: Ou
         if fit is OutOfRange.CLAMP:
             expected = {("orders", 0): 10, ("orders", 1): 50, ("orders", 2): 5}
         written = {
-            (each.topic, each.partition): each.after.committed_offset
-            for each in plan.changes["g"]
-            if each.after is not None
+            (change.topic, change.partition): change.after.committed_offset
+            for change in plan.changes["g"]
+            if change.after is not None
         }
         assert written == expected
 
@@ -695,7 +703,9 @@ def test_offsets_are_found_by_the_times_of_records() -> None:
         (7, OffsetMark.PAST_END, Result.REFUSED),
         (9, OffsetMark.PAST_END, Result.REFUSED),
     ]
-    assert [each.reason for each in plan.problems if each.kind is ProblemKind.OUT_OF_RANGE] == [
+    assert [
+        problem.reason for problem in plan.problems if problem.kind is ProblemKind.OUT_OF_RANGE
+    ] == [
         "orders-2: Offset 7 is past the log end offset 6 of the first store.",
         "payments-0: No record of the first store tells the time of the offset.",
     ]
@@ -716,7 +726,9 @@ def test_a_group_may_be_copied_to_the_empty_id() -> None:
 def test_nothing_is_transferred_to_active_groups() -> None:
     cluster = Cluster({"g": COMMITTED}, RANGES, {"g": 1})
     plan = plan_transfer(Store({"g": {("orders", 0): 41}}), cluster, cluster)
-    assert [(each.kind, each.group_id) for each in plan.problems] == [(ProblemKind.ACTIVE, "g")]
+    assert [(problem.kind, problem.group_id) for problem in plan.problems] == [
+        (ProblemKind.ACTIVE, "g")
+    ]
     assert [row.result for row in plan.rows] == [Result.REFUSED]
     assert plan.is_empty
 
@@ -834,7 +846,7 @@ def test_metadata_are_part_of_a_commit() -> None:
 def test_deletion_of_topics() -> None:
     store = Store({"g": {("t", 0): 5, ("u", 0): 7}})
     plan = plan_deletion(store, ["g"], topics={"t": None, "nosuch": None})
-    assert [(each.kind, each.topic) for each in plan.problems] == [
+    assert [(problem.kind, problem.topic) for problem in plan.problems] == [
         (ProblemKind.NOT_FOUND, "nosuch")
     ]
     assert carry_out(store, plan).exit_status is ExitStatus.PARTLY
@@ -844,7 +856,7 @@ def test_deletion_of_topics() -> None:
     )
     store.offsets["h"] = commits({("v", 0): 1})
     plan = plan_deletion(store, ["g", "h"], topics={"v": None})
-    assert [(each.group_id, each.topic) for each in plan.problems] == [("g", None)]
+    assert [(problem.group_id, problem.topic) for problem in plan.problems] == [("g", None)]
 
 
 def test_deletion_of_groups() -> None:
@@ -857,7 +869,7 @@ def test_deletion_of_groups() -> None:
         *(("busy", "orders", Result.REFUSED),) * 2,
         *(("g", "orders", Result.PLANNED),) * 2,
     ]
-    assert {(each.kind, each.group_id) for each in plan.problems} == {
+    assert {(problem.kind, problem.group_id) for problem in plan.problems} == {
         (ProblemKind.ACTIVE, "busy"),
         (ProblemKind.NOT_FOUND, "nosuch"),
     }
@@ -887,9 +899,9 @@ class Silent(Cluster):
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
     ) -> OffsetReading:
         reading = super().read_offsets(group_ids, regex)
-        told = {group_id: each for group_id, each in reading.offsets.items() if group_id != "g"}
+        offsets = {group_id: each for group_id, each in reading.offsets.items() if group_id != "g"}
         problem = Problem(ProblemKind.NO_COORDINATOR, "It is loading.", "g")
-        return OffsetReading(told, (problem,))
+        return OffsetReading(offsets, (problem,))
 
 
 def test_nothing_is_planned_for_groups_that_could_not_be_read() -> None:
@@ -897,7 +909,7 @@ def test_nothing_is_planned_for_groups_that_could_not_be_read() -> None:
     cluster = Silent({"g": COMMITTED, "h": COMMITTED}, RANGES)
     deletion = plan_deletion(cluster, ["g", "h"])
     assert (deletion.deleted, {row.group_id for row in deletion.rows}) == (("h",), {"h"})
-    assert [each.group_id for each in deletion.problems] == ["g"]
+    assert [problem.group_id for problem in deletion.problems] == ["g"]
     assert plan_deletion(cluster, ["g"], topics={"orders": None}).is_empty
     named = PartitionSelection({"orders": frozenset({0})})
     assert plan_reset(cluster, cluster, ["g"], ResetTo(ResetTarget.LATEST), named).rows == ()
@@ -914,7 +926,7 @@ def test_a_group_that_has_committed_since_is_not_deleted() -> None:
     cluster.offsets["g"] = commits({**COMMITTED, ("payments", 0): 1})
     report = carry_out(cluster, plan)
     assert cluster.deleted == ["h"]
-    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.CHANGED, "g")]
+    assert [(error.kind, error.group_id) for error in report.errors] == [(ProblemKind.CHANGED, "g")]
     assert {(row.group_id, row.result) for row in report.data} == {
         ("g", Result.REFUSED),
         ("h", Result.DONE),
@@ -945,7 +957,7 @@ def test_a_table_is_compared_in_the_transaction_that_deletes(tmp_path: Path) -> 
     store.is_late = True
     report = carry_out(store, plan)
     store.is_late = False
-    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.CHANGED, "g")]
+    assert [(error.kind, error.group_id) for error in report.errors] == [(ProblemKind.CHANGED, "g")]
     assert [row.result for row in report.data] == [Result.REFUSED, Result.DONE]
     assert store.read_offsets().offsets == {"g": commits({("t", 0): 6})}
 
@@ -954,7 +966,10 @@ def test_a_table_is_compared_in_the_transaction_that_deletes(tmp_path: Path) -> 
 def test_an_offset_that_cannot_be_checked_is_not_taken(to: ResetTo) -> None:
     cluster = Cluster({"g": {("unknown", 0): 5}}, RANGES)
     plan = plan_reset(cluster, cluster, ["g"], to)
-    assert (plan.rows, [each.kind for each in plan.problems]) == ((), [ProblemKind.UNREADABLE])
+    assert (plan.rows, [problem.kind for problem in plan.problems]) == (
+        (),
+        [ProblemKind.UNREADABLE],
+    )
     far = plan_reset(
         Store({"g": COMMITTED}), None, ["g"], ResetTo(ResetTarget.SHIFT, (1 << 63) - 1)
     )
@@ -989,12 +1004,14 @@ def test_a_group_that_cannot_be_looked_at_again_is_not_deleted() -> None:
     store = Failing({})
     report = carry_out(store, OffsetPlan((), {}, deleted=("idle",)))
     assert store.deleted == []
-    assert [(each.kind, each.group_id) for each in report.errors] == [(ProblemKind.CHANGED, "idle")]
+    assert [(error.kind, error.group_id) for error in report.errors] == [
+        (ProblemKind.CHANGED, "idle")
+    ]
 
 
 def test_what_could_not_be_read_is_not_said_to_be_absent() -> None:
     report = show_offsets(Failing({"a": {("t", 0): 1}}), ["a", "x"], parse_regex("y"))
-    assert [each.kind for each in report.errors] == [ProblemKind.SILENT]
+    assert [error.kind for error in report.errors] == [ProblemKind.SILENT]
 
 
 def test_groups_of_other_sources_are_shown_too() -> None:
@@ -1046,7 +1063,7 @@ def test_a_group_that_one_side_has_not_differs() -> None:
     one, other = Store({"g": {("t", 0): 5}}), Store({"h": {("t", 0): 5}})
     report = diff_offsets(one, other, ["g", "nobody"])
     assert report.exit_status is ExitStatus.PROBLEM
-    assert {each.group_id for each in report.errors} == {"nobody"}, "the rows tell of the other"
+    assert {error.group_id for error in report.errors} == {"nobody"}, "the rows tell of the other"
     assert [row.group_id for row in diff_offsets(one, other).data] == ["g", "h"]
     assert diff_offsets(one, other, ["g"], second_id="h").exit_status is ExitStatus.DONE
 
@@ -1054,5 +1071,5 @@ def test_a_group_that_one_side_has_not_differs() -> None:
 def test_a_group_that_runs_beside_its_table_is_left_alone() -> None:
     cluster = Cluster({}, RANGES, {"g": 1})
     plan = plan_reset(Store({"g": COMMITTED}), cluster, ["g"], ResetTo(ResetTarget.LATEST))
-    assert [each.kind for each in plan.problems] == [ProblemKind.ACTIVE]
+    assert [problem.kind for problem in plan.problems] == [ProblemKind.ACTIVE]
     assert plan.is_empty

@@ -29,7 +29,10 @@ def test_parts_are_what_the_project_depends_on() -> None:
 
 
 def test_versions_are_of_what_is_installed() -> None:
-    there = {each.metadata["Name"].lower(): each.version for each in distributions()}
+    there = {
+        distribution.metadata["Name"].lower(): distribution.version
+        for distribution in distributions()
+    }
     found = dict(versions())
     assert found.pop("Python") == sys.version.split()[0]
     assert found == {part.name: there[part.name] for part in PACKAGES}

@@ -58,7 +58,7 @@ class Live(GroupSource):
     ) -> Mapping[str, Problem]:
         self.asked.append((group_id, members, reason))
         gone = members.keys() - self.stubborn
-        self.members = tuple(each for each in self.members if each.member_id not in gone)
+        self.members = tuple(member for member in self.members if member.member_id not in gone)
         return {each: problem for each, problem in self.stubborn.items() if problem is not None}
 
     def _source(self) -> FakeSource:
@@ -97,7 +97,7 @@ def test_who_is_there_still_was_not_removed() -> None:
     plan = plan_removal(cluster, "g", every=True)
     done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.DONE, Result.REFUSED]
-    assert [each.reason for each in done.errors] == ["p-2: No."]
+    assert [error.reason for error in done.errors] == ["p-2: No."]
     assert done.exit_status is ExitStatus.PARTLY
 
 
@@ -107,7 +107,7 @@ def test_who_was_removed_and_is_there_again_is_told() -> None:
     plan = plan_removal(cluster, "g", every=True)
     done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.REFUSED]
-    assert [each.reason for each in done.errors] == [
+    assert [error.reason for error in done.errors] == [
         "p-1: Still a member, or again: one that runs joins again."
     ]
 
@@ -148,7 +148,7 @@ def test_the_answer_counts_and_the_look_where_there_is_none(
     assert [row.result for row in done.data] == [result]
     assert done.errors == errors
     assert done.notes == tuple(
-        f"the members of the group could not be read back: {each.reason}" for each in unread
+        f"the members of the group could not be read back: {problem.reason}" for problem in unread
     )
 
 
@@ -170,7 +170,7 @@ def test_nobody_answers_when_members_are_to_be_removed(monkeypatch: pytest.Monke
     monkeypatch.setattr(cluster, "remove_members", silent)
     done = carry_out_removal(cluster, plan, None)
     assert [row.result for row in done.data] == [Result.REFUSED]
-    assert [each.reason for each in done.errors] == ["broker 1 is silent; nothing was changed."]
+    assert [error.reason for error in done.errors] == ["broker 1 is silent; nothing was changed."]
     assert done.exit_status is ExitStatus.FAILED
 
 
@@ -186,14 +186,14 @@ def test_names_that_are_none(
 ) -> None:
     cluster = Live(PLAIN, STATIC)
     plan = plan_removal(cluster, "g", member_ids, instance_ids)
-    assert (plan.data, [each.reason for each in plan.errors]) == ((), reasons)
+    assert (plan.data, [error.reason for error in plan.errors]) == ((), reasons)
     assert carry_out_removal(cluster, plan, None) is plan
     assert cluster.asked == [], "nobody is asked to remove nobody"
 
 
 def test_a_group_without_members() -> None:
     plan = plan_removal(Live(), "g", every=True)
-    assert [each.reason for each in plan.errors] == ["The group has no members."]
+    assert [error.reason for error in plan.errors] == ["The group has no members."]
     assert plan.exit_status is ExitStatus.NOT_FOUND
 
 

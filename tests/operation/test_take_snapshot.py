@@ -189,7 +189,9 @@ def test_groups_that_nobody_asked_for() -> None:
     assert saved.read(["a", "x1"]).problems == ()
     reading = saved.read(["a", "b", "b"])
     assert list(reading.image.groups) == ["a"]
-    assert [(each.kind, each.group_id) for each in reading.problems] == [("not-in-snapshot", "b")]
+    assert [(problem.kind, problem.group_id) for problem in reading.problems] == [
+        ("not-in-snapshot", "b")
+    ]
     assert saved.read(["a"]).notes == ()
     (note,) = saved.read().notes
     assert "('a', --regex 'x.*')" in note

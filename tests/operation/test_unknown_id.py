@@ -215,7 +215,9 @@ def test_what_is_not_marked_comes_out_with_any_other_ids_too(strategy: str) -> N
             m: set(plan.assignment[m]) for m in sure
         }
         differing |= {
-            m for m, got in plan.assignment.items() if set(other.assignment[m]) != set(got)
+            m
+            for m, partitions in plan.assignment.items()
+            if set(other.assignment[m]) != set(partitions)
         }
     assert differing == {member for member, depends in unsure(plan).items() if depends}
 

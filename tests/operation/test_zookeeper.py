@@ -94,16 +94,16 @@ def test_what_consumers_own_and_since_when_they_are_there(name: str) -> None:
 def test_owners_are_those_of_the_offset_checker(name: str) -> None:
     report = list_owners(recorded_source(name))
     assert report.errors == ()
-    found = {(row.group_id, row.topic, row.partition): row for row in report.data}
+    partitions = {(row.group_id, row.topic, row.partition): row for row in report.data}
     for group_id, rows in recorded(name)["checked"].items():
         for checked in rows:
             if "topic" in checked and checked["owner"] is not None:
-                row = found.pop((group_id, checked["topic"], checked["partition"]))
+                row = partitions.pop((group_id, checked["topic"], checked["partition"]))
                 assert row.thread_id == checked["owner"] == f"{row.consumer_id}-{row.thread}"
                 path = f"/consumers/{group_id}/owners/{row.topic}/{row.partition}"
                 assert row.since_ms == stats(name)[path]["ctime"]
                 assert row.registered
-    assert {at[1:] for at in found} == {("returns", 0)}  # the tool passes it over: no leader
+    assert {at[1:] for at in partitions} == {("returns", 0)}  # the tool passes it over: no leader
 
 
 def test_rows_are_sorted_by_number_and_chosen_by_group() -> None:
@@ -188,7 +188,7 @@ def test_a_path_and_a_depth(path: str) -> None:
     topics = [*sorted(recorded()["topics"]), "__consumer_offsets"]
     assert sorted(paths(1)[1:]) == sorted(f"/brokers/topics/{topic}" for topic in topics)
     assert len(paths(2)) == 1 + 2 * len(topics)
-    everything = [each for each in STATS if f"{each}/".startswith("/brokers/topics/")]
+    everything = [node for node in STATS if f"{node}/".startswith("/brokers/topics/")]
     assert sorted(paths(None)) == sorted(everything)
     assert paths(9) == paths(None)
 

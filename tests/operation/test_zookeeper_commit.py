@@ -145,7 +145,7 @@ def test_a_number_below_zero_is_no_commit() -> None:
 @pytest.mark.parametrize("kind", [GroupType.CLASSIC, GroupType.CONSUMER])
 def test_other_groups_stay_as_they_are(kind: GroupType) -> None:
     group = Group("g", kind, None, offsets=(CommittedOffset("t", 0, 3),))
-    found = with_kafka_commits(SOURCE, [group])
-    assert (found.groups, found.stores, found.notes) == ((group,), {}, ())
+    groups = with_kafka_commits(SOURCE, [group])
+    assert (groups.groups, groups.stores, groups.notes) == ((group,), {}, ())
     (row,) = describe(FakeSource(replace(group)), ["g"]).data[0].offsets
     assert row.committed_in is None

@@ -31,7 +31,7 @@ ROWS = {
 @pytest.mark.parametrize(("line", "row"), ROWS.items())
 def test_lines_with_groups(line: str, row: StoredOffset) -> None:
     assert list(kafka_csv_lines([row], with_group=True)) == [line.encode()]
-    assert [each for _, each in read_kafka_csv(line.split("\n"), None)] == [row]
+    assert [offset for _, offset in read_kafka_csv(line.split("\n"), None)] == [row]
 
 
 def test_lines_of_one_group() -> None:
@@ -87,8 +87,8 @@ def test_blank_lines_and_carriage_returns_are_passed_over() -> None:
     ],
 )
 def test_what_other_tools_and_people_write(text: str) -> None:
-    found = [row for _, row in read_kafka_csv(text.split("\n"), "g")]
-    assert found == [StoredOffset("g", "t", 0, 4)]
+    offsets = [row for _, row in read_kafka_csv(text.split("\n"), "g")]
+    assert offsets == [StoredOffset("g", "t", 0, 4)]
 
 
 @pytest.mark.parametrize(

@@ -118,11 +118,11 @@ class OldCluster:
         """Note what Kafka itself says: its tool, its consumers' threads, its brokers' logs."""
         alive = self.consumers.alive.values()
         self._recording.note(
-            consumers={each.name: each.consumer_id for each in alive},
+            consumers={consumer.name: consumer.consumer_id for consumer in alive},
             checked={group: self._offset_checker(group) for group in groups},
             fetches={
-                each.consumer_id: list(map(asdict, self.consumers.fetches(each.name)))
-                for each in alive
+                consumer.consumer_id: list(map(asdict, self.consumers.fetches(consumer.name)))
+                for consumer in alive
             },
             log_ranges=self._log_ranges(),
             resets=self._resets(),
@@ -152,11 +152,11 @@ class OldCluster:
         for line in done.stdout.decode().splitlines():
             if line.startswith("Group "):
                 continue
-            found = _CHECKED.fullmatch(line.strip())
-            if found is None:
+            match = _CHECKED.fullmatch(line.strip())
+            if match is None:
                 rows.append({"line": line})
                 continue
-            _, topic, partition, offset, end, lag, owner = found.groups()
+            _, topic, partition, offset, end, lag, owner = match.groups()
             rows.append(
                 {
                     "topic": topic,
@@ -189,9 +189,9 @@ class OldCluster:
         """Where `auto.offset.reset` sent consumers, says their log."""
         found = []
         for line in (self._recording.work / "consumers.log").read_text("utf-8").splitlines():
-            told = _RESET.search(line)
-            if told:
-                offset, topic, partition, to = told.groups()
+            match = _RESET.search(line)
+            if match:
+                offset, topic, partition, to = match.groups()
                 row = {"topic": topic, "partition": int(partition), "offset": int(offset)}
                 found.append(row | {"to": int(to)})
         return found

@@ -176,10 +176,10 @@ def _watch(groups: Rows, form: str, *, headers: bool, terminal: bool) -> Iterato
     """Show groups with the changes since each was what the group behind it is."""
     was = {each.group_id: other for each, other in pairwise(groups)}
     known = {name: replace(other, group_id=name) for name, other in was.items()}
-    changes, found = compare(known, Report(tuple(groups)), NOW_MS)
+    changes, descriptions = compare(known, Report(tuple(groups)), NOW_MS)
     problems = [Problem(ProblemKind.FAILED, "\x1b[2J", group_id=each.group_id) for each in groups]
     yield watch_text(
-        found.values(),
+        descriptions.values(),
         changes,
         changes,
         problems,

@@ -158,12 +158,10 @@ def _read_mediawiki(document: str) -> Iterator[Part]:
             yield text_of(node.title)
         elif isinstance(node, Tag):
             assert node.tag == "table"
-            rows = [
-                each for each in node.contents.nodes if isinstance(each, Tag) and each.tag == "tr"
-            ]
+            rows = [tag for tag in node.contents.nodes if isinstance(tag, Tag) and tag.tag == "tr"]
             cells = [[*row.contents.filter_tags(recursive=False)] for row in rows]
-            assert {str(each.tag) for row in cells for each in row} <= {"th", "td"}
-            yield [[text_of(each.contents) for each in row] for row in cells if row]
+            assert {str(tag.tag) for row in cells for tag in row} <= {"th", "td"}
+            yield [[text_of(tag.contents) for tag in row] for row in cells if row]
 
 
 _JIRA_MARKUP = re.compile(

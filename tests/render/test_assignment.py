@@ -93,7 +93,7 @@ def test_a_rolling_restart_tells_each_warning_with_its_rebalances() -> None:
     nobody = "Given to nobody, though there are members that subscribe: u-0, u-1."
     assert f"warning   rebalance 2: {nobody}\n" in page
     assert page.count("The group may get another assignment") == 1
-    many = replace(bounce, runs=tuple(replace(bounce.runs[0], first=each) for each in warning(12)))
+    many = replace(bounce, runs=tuple(replace(bounce.runs[0], first=plan) for plan in warning(12)))
     page = "".join(bounces_text([many], "table", headers=True, terminal=False))
     assert "warning   rebalance 10: w9\nwarning   and 2 more, which -o json shows\n" in page
 

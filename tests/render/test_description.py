@@ -129,7 +129,7 @@ def test_workers_of_connect_run_connectors_and_tasks() -> None:
 
 
 def test_a_page_shows_what_workers_of_connect_run() -> None:
-    before = next(each for each in groups_of("connect-delay") if each.generation_id == 12)
+    before = next(group for group in groups_of("connect-delay") if group.generation_id == 12)
     (row,) = describe(FakeSource(before)).data
     lines = page(row, 0)
     at = lines.index("Connectors and tasks")

@@ -72,9 +72,9 @@ def test_sheets_of_offsets_with_any_fields_blank(function: Callable[..., Any]) -
 
 def test_every_sheet_and_page_is_tried() -> None:
     written: set[str] = set()
-    for found in walk_packages(render.__path__, "kgroup.render."):
-        module = import_module(found.name)
-        if found.name.removeprefix("kgroup.render.") not in ELSEWHERE:
+    for package in walk_packages(render.__path__, "kgroup.render."):
+        module = import_module(package.name)
+        if package.name.removeprefix("kgroup.render.") not in ELSEWHERE:
             names = [
                 name for name in public_names(module) if name.endswith(("_sheet", "_text", "_page"))
             ]

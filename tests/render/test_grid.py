@@ -82,8 +82,8 @@ def test_every_partition_is_drawn_where_it_is(width: int) -> None:
                     if mark != ".":
                         found.setdefault((topic, first + at), set()).add((row[0], mark))
     assert plan.assignment is not None
-    for member, got in plan.assignment.items():
-        for partition in got:
+    for member, partitions in plan.assignment.items():
+        for partition in partitions:
             kept = partition in plan.before[member]
             assert (member, "=" if kept else "+") in found.pop(partition)
     assert not found

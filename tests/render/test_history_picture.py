@@ -30,8 +30,10 @@ def drawn(
             {"assignments": rows, "tombstones": [{"group_id": "g", "type": "GroupMetadata"}]},
         )
     ) as engine:
-        found = timeline(engine, "g", since_ms=since_ms, until_ms=until_ms).data
-        drawing = picture_text(found, width, since_ms=since_ms, until_ms=until_ms, last_ms=last_ms)
+        intervals = timeline(engine, "g", since_ms=since_ms, until_ms=until_ms).data
+        drawing = picture_text(
+            intervals, width, since_ms=since_ms, until_ms=until_ms, last_ms=last_ms
+        )
         return "".join(drawing).splitlines()
 
 

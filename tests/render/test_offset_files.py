@@ -71,9 +71,9 @@ def test_json_has_all(written: list[StoredOffset], form: str) -> None:
     reading = read(b"".join(file_lines(written, form)))
     assert reading.offsets == expected(written)
     absent = {(row.group_id, row.topic, row.partition) for row in written} - {
-        (group_id, each.topic, each.partition)
+        (group_id, offset.topic, offset.partition)
         for group_id, offsets in reading.offsets.items()
-        for each in offsets
+        for offset in offsets
     }
     assert {(group_id, *at) for group_id, ats in reading.absent.items() for at in ats} == absent
 

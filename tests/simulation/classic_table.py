@@ -66,7 +66,7 @@ class Table(Sim):
         return self.join_answers()[request]
 
     def join_answers(self) -> dict[Request, JoinAnswer]:
-        return {asked: each for asked, each in self.take() if isinstance(each, JoinAnswer)}
+        return {asked: answer for asked, answer in self.take() if isinstance(answer, JoinAnswer)}
 
     def sync(self, answer: JoinAnswer, **assignments: bytes) -> SyncAnswer:
         request = SyncGroup(
@@ -89,19 +89,19 @@ class Table(Sim):
 
     def commit(self, generation_id: int, member_id: str = "", offset: int = 7) -> ErrorCode:
         offsets = {("t", 0): CommittedPartition(offset)}
-        found = self.ask(OffsetCommit(GROUP, offsets, generation_id, member_id))
-        assert isinstance(found, CommitAnswer)
-        return found.errors["t", 0]
+        answer = self.ask(OffsetCommit(GROUP, offsets, generation_id, member_id))
+        assert isinstance(answer, CommitAnswer)
+        return answer.errors["t", 0]
 
     def committed(self) -> int | None:
-        found = self.ask(OffsetFetch(GROUP))
-        assert isinstance(found, FetchAnswer)
-        return found.offsets["t", 0].committed_offset if found.offsets else None
+        answer = self.ask(OffsetFetch(GROUP))
+        assert isinstance(answer, FetchAnswer)
+        return answer.offsets["t", 0].committed_offset if answer.offsets else None
 
     def state(self) -> GroupState | None:
-        found = self.ask(DescribeGroup(GROUP))
-        assert isinstance(found, DescribeAnswer)
-        return found.state
+        answer = self.ask(DescribeGroup(GROUP))
+        assert isinstance(answer, DescribeAnswer)
+        return answer.state
 
 
 def make_join(

@@ -139,7 +139,7 @@ def _following(follows: Mapping[Any, Iterable[Word]]) -> str:
     return _table(
         ("state", "meaning", "may be followed by"),
         (
-            (f"`{state}`", state.sentence, ", ".join(f"`{each}`" for each in sorted(following)))
+            (f"`{state}`", state.sentence, ", ".join(f"`{word}`" for word in sorted(following)))
             for state, following in follows.items()
         ),
     )
@@ -154,7 +154,7 @@ def _fields(name: str) -> str:
 def _scenarios() -> str:
     return _table(
         ("name", "what happens"),
-        ((f"`{each.name}`", each.title or "") for each in shipped_scenarios().data),
+        ((f"`{scenario.name}`", scenario.title or "") for scenario in shipped_scenarios().data),
     )
 
 

@@ -519,7 +519,7 @@ def test_a_leader_assigns_to_all_and_watches_their_topics() -> None:
     here.run(5_000)
     here.poll()
     assert here.client.is_settled
-    orders_topic = next(each for each in here.topics if each.name == "orders")
+    orders_topic = next(topic for topic in here.topics if topic.name == "orders")
     here.topics = TopicImage([orders_topic, KnownTopic("payments", "A" * 21 + "g", 3)])
     here.run(5_000)
     here.poll()
@@ -573,4 +573,4 @@ def test_what_it_says_when_it_joins() -> None:
     assert isinstance(request, JoinGroup)
     assert (request.member_id, request.instance_id) == ("m", "i")
     assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (9_000, 300_000)
-    assert [each.name for each in request.protocols] == ["range"]
+    assert [protocol.name for protocol in request.protocols] == ["range"]

@@ -32,7 +32,7 @@ def table(request: pytest.FixtureRequest) -> Table:
 def test_first_member_leads_and_assigns(table: Table) -> None:
     a = table.joined("a")
     assert (a.error, a.generation_id, a.leader_id) == (ErrorCode.NONE, 1, a.member_id)
-    assert [each.member_id for each in a.members] == [a.member_id]
+    assert [member.member_id for member in a.members] == [a.member_id]
     assert table.state() is GroupState.COMPLETING_REBALANCE
     answer = table.sync(a, **{a.member_id: b"all"})
     assert (answer.error, answer.assignment) == (ErrorCode.NONE, b"all")
@@ -207,14 +207,14 @@ def test_an_id_that_does_not_join_is_forgotten() -> None:
     table = Table(NEW)
     a = stable(table)
     knock = make_join("b", session_timeout_ms=8_000)
-    given = table.ask(knock)
-    assert isinstance(given, JoinAnswer)
+    answer = table.ask(knock)
+    assert isinstance(answer, JoinAnswer)
     again = make_join("a", a.member_id, protocols="range,other")
     table.send(again)
     assert table.take() == []  # b is waited for
     table.clock.run(8_000)
     assert len(table.join_answer(again).members) == 1
-    assert table.joined("b", given.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert table.joined("b", answer.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("version", [(3, 9, 2), NEW])
@@ -444,7 +444,7 @@ def test_a_group_that_is_too_large_when_it_is_loaded_rebalances(version: Version
         table.join("b")
         table.join("a", a.member_id)
         table.clock.run(table.clock.now_ms)
-        leader = next(each for each in table.join_answers().values() if each.members)
+        leader = next(answer for answer in table.join_answers().values() if answer.members)
         table.sync(leader)
         assert table.state() is GroupState.STABLE
         settings = BrokerSettings(version, initial_rebalance_delay_ms=0, max_size=max_size)

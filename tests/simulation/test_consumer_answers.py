@@ -142,7 +142,12 @@ def test_no_group_has_other_states_after_each_other() -> None:
     played = {(state_of(step.before), state_of(step.state)) for step in recorded()}
     allowed = {(before, after) for before, states in FOLLOWS.items() for after in states}
     assert {each for each in played if each[0] is not each[1]} <= allowed
-    seen = {each for seed in range(150) for each in transitions(seed) if each[0] is not each[1]}
+    seen = {
+        transition
+        for seed in range(150)
+        for transition in transitions(seed)
+        if each[0] is not each[1]
+    }
     assert seen == allowed
 
 

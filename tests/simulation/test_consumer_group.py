@@ -36,7 +36,10 @@ def world(settings: ConsumerSettings | None = None) -> ConsumerWorld:
 
 def states(made: ConsumerWorld) -> dict[str, tuple[int, MemberState, frozenset[tuple[str, int]]]]:
     members = made.group.members.values()
-    return {each.member_id: (each.epoch, each.state, frozenset(each.assigned)) for each in members}
+    return {
+        member.member_id: (member.epoch, member.state, frozenset(member.assigned))
+        for member in members
+    }
 
 
 # --- KIP-848, Rebalance Process: group epoch, target assignment, three phases ---------------------
@@ -58,8 +61,11 @@ def test_partitions_move_when_their_owner_has_given_them_up() -> None:
     joined = made.join("B")
     assert (joined.member_epoch, joined.assignment) == (3, foo())  # all are A's still
     assert made.state() is GroupState.RECONCILING
-    told = made.beat("A", 2)
-    assert (told.member_epoch, told.assignment) == (2, foo(0, 1, 2))  # not before it has revoked
+    answer = made.beat("A", 2)
+    assert (answer.member_epoch, answer.assignment) == (
+        2,
+        foo(0, 1, 2),
+    )  # not before it has revoked
     assert states(made)["A"][1] is MemberState.UNREVOKED_PARTITIONS
     assert made.beat("A", 2, owned=(0, 1, 2, 3)).member_epoch == 2  # one is not given up
     assert made.beat("B", 3).assignment is None
@@ -120,7 +126,7 @@ def test_assigning_waits_for_the_interval() -> None:
 
 
 def test_every_state_of_a_member_has_its_way_on() -> None:
-    consumers = {each for each in MemberState if not each.name.endswith("_TASKS")}
+    consumers = {state for state in MemberState if not state.name.endswith("_TASKS")}
     assert set(TABLE) == consumers
 
 
@@ -368,8 +374,8 @@ def test_what_is_no_longer_subscribed_to_is_given_up_at_once() -> None:
     """`CurrentAssignmentBuilder.updateCurrentAssignment`."""
     made = ConsumerWorld(RANGE, image({"foo": 2, "bar": 1}))
     made.join("A", "foo", "bar")
-    told = made.beat("A", 2, topics=("bar",))
-    assert (told.member_epoch, told.assignment) == (2, frozenset({(topic_id("bar"), 0)}))
+    answer = made.beat("A", 2, topics=("bar",))
+    assert (answer.member_epoch, answer.assignment) == (2, frozenset({(topic_id("bar"), 0)}))
     assert frozenset(made.group.members["A"].revoking) == foo(0, 1)
 
 
@@ -379,8 +385,8 @@ def test_what_an_expression_matched_is_given_up_with_it() -> None:
     made.join("A", topics=None, regex="foo")
     made.clock.run(0)
     made.beat("A", 1)
-    told = made.beat("A", 2, regex="bar")
-    assert (told.member_epoch, told.assignment, made.group.epoch) == (2, frozenset(), 2)
+    answer = made.beat("A", 2, regex="bar")
+    assert (answer.member_epoch, answer.assignment, made.group.epoch) == (2, frozenset(), 2)
     assert states(made)["A"][1] is MemberState.UNREVOKED_PARTITIONS
 
 
@@ -519,25 +525,25 @@ def test_replaying_the_records_gives_the_group_back() -> None:
         group, seen = made.group, made.replayed()
         assert (seen.group_epoch or 1, seen.state or group.state) == (group.epoch, group.state)
         assert {
-            each.member_id: (
-                each.member_epoch,
-                each.previous_member_epoch,
-                each.state,
-                each.instance_id,
-                {(part.topic_id, part.partition) for part in each.assignment or ()},
-                {(part.topic_id, part.partition) for part in each.target_assignment or ()},
+            member.member_id: (
+                member.member_epoch,
+                member.previous_member_epoch,
+                member.state,
+                member.instance_id,
+                {(part.topic_id, part.partition) for part in member.assignment or ()},
+                {(part.topic_id, part.partition) for part in member.target_assignment or ()},
             )
-            for each in seen.members
+            for member in seen.members
         } == {
-            each.member_id: (
-                each.epoch,
-                each.previous_epoch,
-                each.state,
-                each.instance_id,
-                {*each.assigned, *each.revoking},
-                {*group.targets.get(each.member_id, ())},
+            member.member_id: (
+                member.epoch,
+                member.previous_epoch,
+                member.state,
+                member.instance_id,
+                {*member.assigned, *member.revoking},
+                {*group.targets.get(member.member_id, ())},
             )
-            for each in group.members.values()
+            for member in group.members.values()
         }
         assert seen.resolved_regexes == {
             regex: tuple(sorted(found.topics)) for regex, found in group.regexes.items()

@@ -32,7 +32,9 @@ def commit(
 ) -> ErrorCode:
     """Commit; all partitions have the same answer."""
     metadata = more.pop("metadata", "")
-    offsets = {(topic, each): CommittedPartition(7, metadata) for each in partitions or (0,)}
+    offsets = {
+        (topic, partition): CommittedPartition(7, metadata) for partition in partitions or (0,)
+    }
     answer = made.ask(OffsetCommit(GROUP, offsets, epoch, member_id, **more))
     (code,) = set(answer.errors.values())
     return ErrorCode(code)
@@ -146,7 +148,7 @@ def test_groups_of_both_protocols_are_listed() -> None:
     assert made.ask(DescribeConsumerGroup("a")).error is ErrorCode.GROUP_ID_NOT_FOUND
     described = made.ask(DescribeConsumerGroup(GROUP))
     assert (described.state, described.epoch) == (GroupState.RECONCILING, 3)
-    assert {each.member_id: each.epoch for each in described.members} == {"A": 3, "B": 3}
+    assert {member.member_id: member.epoch for member in described.members} == {"A": 3, "B": 3}
 
 
 def test_a_deleted_group_takes_its_offsets_with_it() -> None:

@@ -112,7 +112,7 @@ def test_another_broker_goes_on_with_groups_of_both_protocols() -> None:
     before = made.ask(DescribeConsumerGroup(GROUP))
     fail_over(made)
     assert made.ask(DescribeConsumerGroup(GROUP)) == before
-    assert [each.speaks_classic for each in before.members].count(True) == 1
+    assert [member.speaks_classic for member in before.members].count(True) == 1
     assert isinstance(made.coordinator.group("simple"), ClassicGroup)
     fetched = made.ask(OffsetFetch(GROUP, member_id="A", member_epoch=2))
     assert fetched.offsets[("foo", 0)].committed_offset == 7
@@ -128,7 +128,7 @@ def test_readers_of_the_log_see_what_classic_members_say() -> None:
     made.ask(join_group("", instance_id="j", owned=(1, 2)))
     (member,) = (each for each in made.log.groups()[GROUP].members if each.uses_classic_protocol)
     assert member.subscription is not None
-    assert [each.partition for each in member.subscription.owned or ()] == [1, 2]
+    assert [partition.partition for partition in member.subscription.owned or ()] == [1, 2]
 
 
 def test_topics_that_are_added_reach_every_broker() -> None:

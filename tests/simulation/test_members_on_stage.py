@@ -48,8 +48,8 @@ def test_a_member_that_has_left_commits_nothing_when_it_stops() -> None:
     assert not here.consumers
     assert commits(here, 0)
     assert not commits(here, 13_000)
-    (told,) = [each for each in here.timeline.events if each.answer == "not sent"]
-    assert (told.time_ms, told.event, told.error) == (30_000, "commit", "UNKNOWN_MEMBER_ID")
+    (event,) = [each for each in here.timeline.events if each.answer == "not sent"]
+    assert (event.time_ms, event.event, event.error) == (30_000, "commit", "UNKNOWN_MEMBER_ID")
 
 
 def test_without_any_broker_members_read_and_commit_nothing() -> None:
@@ -71,7 +71,7 @@ def test_cooperative_members_read_on_while_a_rebalance_waits() -> None:
     here.clock.run(60_000)  # everybody waits for m3
     for member in (here._running["m1"], here._running["m2"]):
         assert member.client.owned
-        assert all(member.position(each) > 590 for each in member.client.owned)
+        assert all(member.position(partition) > 590 for partition in member.client.owned)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -100,7 +100,7 @@ def test_who_stops_and_finds_no_coordinator_ends_after_thirty_seconds() -> None:
     assert here.consumers
     here.clock.run(62_100)
     assert not here.consumers
-    ends = [each.time_ms for each in here.timeline.events if each.event in ("revoked", "lost")]
+    ends = [event.time_ms for event in here.timeline.events if event.event in ("revoked", "lost")]
     assert len(ends) == 1
 
 
@@ -121,7 +121,7 @@ def test_a_commit_that_failed_is_repeated_soon(protocol: str) -> None:
     here.clock.run(last_ms + 4_990)
     here.cluster.move_coordinator(2)  # which loads for 200 ms
     here.clock.run(last_ms + 6_500)
-    refused = [each for each in here.timeline.events if each.event == "OffsetCommit"]
+    refused = [event for event in here.timeline.events if event.event == "OffsetCommit"]
     assert refused
     (again_ms, _) = max(commits(here, last_ms + 1))
     assert again_ms - refused[-1].time_ms < 100 + 500 + 20  # the backoff, and the next poll()
@@ -132,7 +132,7 @@ def test_a_second_crash_has_a_fail_over_of_its_own() -> None:
     text += step("20s", "stop_broker", "broker = 1") + step("21s", "start_broker", "broker = 1")
     here = stage(text + step("25s", "stop_broker", "broker = 1"))
     here.clock.run(60_000)
-    told = [each.time_ms for each in here.timeline.events if each.event == "elected"]
+    told = [event.time_ms for event in here.timeline.events if event.event == "elected"]
     assert told == [25_000 + 9_000]  # not 20 s + 9 s
 
 
@@ -142,7 +142,7 @@ def test_a_coordinator_that_was_moved_needs_no_fail_over() -> None:
     here = stage(text + step("21s", "move_coordinator", "broker = 3"))
     here.clock.run(60_000)
     assert here.cluster.coordinator == 3
-    assert not [each for each in here.timeline.events if each.event == "elected"]
+    assert not [event for event in here.timeline.events if event.event == "elected"]
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -150,8 +150,8 @@ def test_who_stands_still_stops_when_it_goes_on(protocol: str) -> None:
     text = f"[topics]\nt = 2\n[[member]]\nname = 'm'\ngroup.protocol = '{protocol}'" + MEMBER
     text += "enable.auto.commit = false\n"
     text += step("30s", "pause", "member = 'm'\nfor = '10s'") + step("32s", "stop", "member = 'm'")
-    found = play(read_scenario(text + step("33s", "commit", "member = 'm'"), "s.toml"), 0)
-    revoked = [each.time_ms for each in found.events if each.event in ("revoked", "lost")]
+    simulation = play(read_scenario(text + step("33s", "commit", "member = 'm'"), "s.toml"), 0)
+    revoked = [event.time_ms for event in simulation.events if event.event in ("revoked", "lost")]
     assert min(revoked) >= 40_000
     assert max(revoked) < 41_000
 
@@ -161,11 +161,11 @@ def test_of_pauses_that_overlap_the_one_counts_that_ends_last() -> None:
     text += step("20s", "pause", "member = 'm'\nfor = '10s'")
     text += step("25s", "pause", "member = 'm'\nfor = '30s'")
     text += step("26s", "pause", "member = 'm'\nfor = '1s'")
-    found = play(read_scenario(text, "s.toml"), 0)
-    assert [each.time_ms for each in found.events if each.event == "resume"] == [55_000]
+    simulation = play(read_scenario(text, "s.toml"), 0)
+    assert [event.time_ms for event in simulation.events if event.event == "resume"] == [55_000]
     text += step("40s", "resume", "member = 'm'") + step("45s", "pause", "member = 'm'\nfor = '1s'")
-    found = play(read_scenario(text, "s.toml"), 0)
-    resumed = [each.time_ms for each in found.events if each.event == "resume"]
+    simulation = play(read_scenario(text, "s.toml"), 0)
+    resumed = [event.time_ms for event in simulation.events if event.event == "resume"]
     assert resumed == [40_000, 46_000]
 
 
@@ -178,25 +178,36 @@ def test_who_restarts_starts_when_it_has_stopped_and_the_time_is_over(
         f"protocol = '{kind}'\n[topics]\nt = 2\n[[member]]\nname = 'm'\nstart = 0\ntopics = 't'\n"
     )
     text += step("20s", "restart", f"member = 'm'\nfor = '{duration}'")
-    found = play(read_scenario(text, "s.toml"), 0)
-    starts = [each for each in found.events if each.event == "start"]
-    assert [each.answer for each in starts] == [None, None]
+    simulation = play(read_scenario(text, "s.toml"), 0)
+    starts = [event for event in simulation.events if event.event == "start"]
+    assert [start.answer for start in starts] == [None, None]
     assert 0 < starts[1].time_ms - 20_000 <= most_ms
-    ended = [each.end_ms for each in found.ownerships if each.end_ms is not None]
+    ended = [
+        ownership.end_ms for ownership in simulation.ownerships if ownership.end_ms is not None
+    ]
     assert max(ended) <= starts[1].time_ms
-    assert len([each for each in found.ownerships if each.begin_ms > starts[1].time_ms]) == 2
+    assert (
+        len(
+            [
+                ownership
+                for ownership in simulation.ownerships
+                if ownership.begin_ms > starts[1].time_ms
+            ]
+        )
+        == 2
+    )
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_offsets_are_fetched_from_the_coordinator_that_the_consumer_knows(protocol: str) -> None:
     text = f"[topics]\nt = 1\n[[member]]\nname = 'm'\ngroup.protocol = '{protocol}'" + MEMBER
     here = stage(text)
-    while not any(each.partitions for each in here.timeline.events):
+    while not any(event.partitions for event in here.timeline.events):
         here.clock.step()
     here.cluster.move_coordinator(2)  # while the assignment is on its way
     here.clock.run(here.clock.now_ms + 2_000)
-    told = [each for each in here.timeline.events if each.event == "OffsetFetch"]
-    assert next(each.error for each in told) == "NOT_COORDINATOR"
+    events = [event for event in here.timeline.events if event.event == "OffsetFetch"]
+    assert next(event.error for event in events) == "NOT_COORDINATOR"
     (member,) = here.consumers
     assert member.position(("t", 0)) > 0
 
@@ -205,11 +216,11 @@ def test_a_request_that_waits_is_lost_when_its_broker_crashes() -> None:
     text = "[topics]\nt = 2\n[[member]]\nname = 'm'\ncount = 2\nevery = '20s'" + MEMBER
     here = stage(text + step("20100ms", "stop_broker", "broker = 1"))
     here.clock.run(29_000)  # nobody coordinates until 29.1 s
-    told = [each for each in here.timeline.events if each.time_ms >= 20_100]
-    broken = [each for each in told if each.answer == "connection broken"]
-    assert [each.time_ms for each in broken if each.event == "JoinGroup"] == [20_100]
+    events = [event for event in here.timeline.events if event.time_ms >= 20_100]
+    broken = [event for event in events if event.answer == "connection broken"]
+    assert [event.time_ms for event in broken if event.event == "JoinGroup"] == [20_100]
     requests = ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit", "OffsetFetch")
-    assert {each.answer for each in told if each.event in requests} == {"connection broken"}
+    assert {event.answer for event in events if event.event in requests} == {"connection broken"}
     here.clock.run(40_000)
     assert here.is_settled
 
@@ -229,8 +240,8 @@ def test_an_error_of_heartbeats_is_told_once_in_a_generation() -> None:
     text = "[topics]\nt = 2\n[[member]]\nname = 'm'\ncount = 2\nevery = '20s'\nprocessing = '15s'"
     here = stage(text + MEMBER)
     here.clock.run(60_000)
-    told = [each for each in here.timeline.events if each.event == "Heartbeat"]
-    assert [each.error for each in told] == ["REBALANCE_IN_PROGRESS"]
+    events = [event for event in here.timeline.events if event.event == "Heartbeat"]
+    assert [event.error for event in events] == ["REBALANCE_IN_PROGRESS"]
     assert here.is_settled
 
 
@@ -257,7 +268,7 @@ def test_a_partition_that_somebody_still_reads_has_an_owner() -> None:
     owners = here.timeline.owners
     before_ms = owners.unowned.total_ms(("t", 0))
     here.clock.run(95_000)
-    begun = [each for each in owners.ownerships if each.end_ms is not None]
+    begun = [ownership for ownership in owners.ownerships if ownership.end_ms is not None]
     assert begun  # both took it for theirs for a while
     assert owners.unowned.total_ms(("t", 0)) - before_ms < 4_000
 

@@ -125,11 +125,11 @@ def test_a_broker_looks_at_its_own_times(version: str, expires_ms: int) -> None:
     """Not when it loads: before 4.0 since it was started, later since the partition was loaded."""
     here = moved(version, "35s")
     here.clock.run(36_000)
-    assert any(each.type == "OffsetCommit" for each in here.cluster.log)
+    assert any(record.type == "OffsetCommit" for record in here.cluster.log)
     here.clock.run(expires_ms - 1)
-    assert any(each.type == "OffsetCommit" for each in here.cluster.log)
+    assert any(record.type == "OffsetCommit" for record in here.cluster.log)
     here.clock.run(expires_ms)
-    assert not any(each.type == "OffsetCommit" for each in here.cluster.log)
+    assert not any(record.type == "OffsetCommit" for record in here.cluster.log)
 
 
 def test_a_broker_that_comes_back_looks_since_then() -> None:
@@ -139,6 +139,6 @@ def test_a_broker_that_comes_back_looks_since_then() -> None:
     here.cluster.start_broker(1)
     here.cluster.move_coordinator(1)
     here.clock.run(15_000 + 60_000 - 1)
-    assert any(each.type == "OffsetCommit" for each in here.cluster.log)
+    assert any(record.type == "OffsetCommit" for record in here.cluster.log)
     here.clock.run(15_000 + 60_000)
-    assert not any(each.type == "OffsetCommit" for each in here.cluster.log)
+    assert not any(record.type == "OffsetCommit" for record in here.cluster.log)

@@ -43,8 +43,8 @@ def rolling(at: str, changes: str) -> str:
 def cost(found: Simulation) -> tuple[int, int]:
     """Return what was read again, and what was left out."""
     return (
-        sum(each.read_again for each in found.partitions),
-        sum(each.skipped for each in found.partitions),
+        sum(partition.read_again for partition in found.partitions),
+        sum(partition.skipped for partition in found.partitions),
     )
 
 
@@ -54,8 +54,8 @@ KAFKA = 'offsets = "kafka", enable.auto.commit = true'
 
 
 def test_a_member_begins_at_what_is_committed_where_its_store_has_nothing() -> None:
-    found = played(f'at = "1m"\ndo = "stop"\n{MEMBERS}', *starts(EXTERNAL))
-    assert cost(found) == (0, 0)
+    simulation = played(f'at = "1m"\ndo = "stop"\n{MEMBERS}', *starts(EXTERNAL))
+    assert cost(simulation) == (0, 0)
 
 
 def starts(changes: str) -> tuple[str, ...]:
@@ -75,11 +75,11 @@ def test_a_rolling_restart_from_one_store_to_the_other_reads_again_what_went_bac
 @pytest.mark.parametrize("goal", [EXTERNAL, KAFKA])
 def test_two_rolling_restarts_by_way_of_both_lose_nothing_and_read_nothing_again(goal: str) -> None:
     first = "" if goal is EXTERNAL else EXTERNAL.replace(", ", "\n")
-    found = played(
+    simulation = played(
         rolling("1m", f"{BOTH}, enable.auto.commit = true"), rolling("2m30s", goal), first=first
     )
-    assert cost(found) == (0, 0)
-    assert len(found.rebalances) > 6
+    assert cost(simulation) == (0, 0)
+    assert len(simulation.rebalances) > 6
 
 
 @pytest.mark.parametrize(("to", "goal"), [("external", EXTERNAL), ("kafka", KAFKA)])
@@ -116,9 +116,9 @@ def test_who_keeps_offsets_in_both_commits_before_others_read() -> None:
         """,
         "s",
     )
-    found = play(scenario, 1)
-    assert any(each.owner == "k" for each in found.ownerships)
-    assert cost(found) == (0, 0)
+    simulation = play(scenario, 1)
+    assert any(ownership.owner == "k" for ownership in simulation.ownerships)
+    assert cost(simulation) == (0, 0)
 
 
 def test_a_member_that_is_started_may_be_configured_anew() -> None:
@@ -140,10 +140,10 @@ def test_a_member_that_is_started_may_be_configured_anew() -> None:
 
 
 def test_offsets_are_not_copied_to_kafka_under_members() -> None:
-    found = played(
+    simulation = played(
         'at = "1m"\ndo = "copy_offsets"\nto = "kafka"', first=EXTERNAL.replace(", ", "\n")
     )
-    (copied,) = (each for each in found.events if each.event == "copy_offsets")
+    (copied,) = (event for event in simulation.events if event.event == "copy_offsets")
     assert copied.answer == "to kafka"
-    (refused,) = (each for each in found.events if each.event == "OffsetCommit")
+    (refused,) = (event for event in simulation.events if event.event == "OffsetCommit")
     assert (refused.actor, refused.error) == ("operator", "UNKNOWN_MEMBER_ID")

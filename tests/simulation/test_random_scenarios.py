@@ -20,7 +20,7 @@ from tests.simulation.random_scenario import random_scenario
 
 def wanted(stage: CoordinatorStage, consumers: list[Consumer]) -> set[TopicPartition]:
     """Return the partitions of the topics that consumers subscribe to."""
-    configs = [each.client.config for each in consumers]
+    configs = [consumer.client.config for consumer in consumers]
     return {
         (topic.name, number)
         for topic in stage.cluster.topics
@@ -58,21 +58,23 @@ def test_all_ends_well(first: int) -> None:
             continue
         consumers = stage.consumers
         assert stage.is_settled, seed
-        owned = sorted(each for consumer in consumers for each in consumer.client.owned)
+        owned = sorted(partition for consumer in consumers for partition in consumer.client.owned)
         assert owned == sorted(wanted(stage, consumers)), seed
         written = cluster.log.groups().get("g")
         if consumers:
             assert written is not None
-            ids = {each.topic_id: each.name for each in cluster.topics}
-            said = {
+            ids = {topic.topic_id: topic.name for topic in cluster.topics}
+            partitions = {
                 member.member_id: sorted(
                     (at.topic or ids[at.topic_id or ""], at.partition)
                     for at in member.assignment or ()
                 )
                 for member in written.members
             }
-            has = {each.client.member_id: sorted(each.client.owned) for each in consumers}
-            assert said == has, seed
+            has = {
+                consumer.client.member_id: sorted(consumer.client.owned) for consumer in consumers
+            }
+            assert partitions == has, seed
 
 
 def test_a_seed_says_it_all() -> None:

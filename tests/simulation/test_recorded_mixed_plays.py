@@ -52,8 +52,8 @@ def test_records_give_the_durable_state() -> None:
             seen = log.groups()[group_id]
             told = (seen.group_epoch or 1, seen.state or group.state)  # the first is not recorded
             assert told == (group.epoch, group.state)
-            assert {each.member_id: each.member_epoch for each in seen.members} == {
-                each.member_id: each.epoch for each in group.members.values()
+            assert {member.member_id: member.member_epoch for member in seen.members} == {
+                member.member_id: member.epoch for member in group.members.values()
             }
     assert compared > 50
 

@@ -78,14 +78,14 @@ def test_a_rule_holds_from_its_first_version_on(version: str, kind: str) -> None
 
 
 def described(sim: Sim, group_id: str, version: str) -> Any:
-    found = sim.ask(DescribeGroup(group_id))
+    answer = sim.ask(DescribeGroup(group_id))
     listed = sim.ask(ListGroups())
-    assert isinstance(found, DescribeAnswer)
+    assert isinstance(answer, DescribeAnswer)
     assert isinstance(listed, ListAnswer)
-    members = tuple(replace(each, instance_id=None) for each in found.members)
+    members = tuple(replace(member, instance_id=None) for member in answer.members)
     state = {"1.1.1": None}
     rows = [[kind, state.get(version, each.name)] for _, kind, each in listed.groups]
-    return [encode(replace(found, members=members)), rows[0] if rows else None]
+    return [encode(replace(answer, members=members)), rows[0] if rows else None]
 
 
 @pytest.mark.parametrize(("version", "kind"), PLAYS)
@@ -100,8 +100,14 @@ def test_records_give_the_durable_state(version: str, kind: str) -> None:
         next_one.elect(sim.log, 0)
         sim.clock.run(sim.clock.now_ms)
         assert next_one.classic.offsets.of(group_id) == offsets
-        found = {(each.topic, each.partition): each for each in durable.offsets} if durable else {}
-        assert {place: replace(each, log_offset=None) for place, each in found.items()} == offsets
+        found = (
+            {(offset.topic, offset.partition): offset for offset in durable.offsets}
+            if durable
+            else {}
+        )
+        assert {
+            place: replace(offset, log_offset=None) for place, offset in found.items()
+        } == offsets
         if group is not None and group.state is GroupState.STABLE:
             stable += 1
             assert durable is not None
@@ -113,9 +119,10 @@ def test_records_give_the_durable_state(version: str, kind: str) -> None:
                 group.protocol,
             )
             assert [
-                (each.member_id, each.instance_id, each.client_id) for each in durable.members
+                (member.member_id, member.instance_id, member.client_id)
+                for member in durable.members
             ] == sorted(
-                (each.member_id, each.instance_id, each.client_id) for each in group.members
+                (member.member_id, member.instance_id, member.client_id) for member in group.members
             )
         next_one.resign()
     assert stable > 10
@@ -131,15 +138,15 @@ def told(group: ClassicGroup) -> Any:
         group.protocol,
         group.subscribed_topics,
         {
-            each.member_id: (
-                each.instance_id,
-                each.client_id,
-                each.client_host,
-                each.session_timeout_ms,
-                each.rebalance_timeout_ms,
-                each.metadata(group.protocol or ""),
-                each.assignment,
+            member.member_id: (
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.session_timeout_ms,
+                member.rebalance_timeout_ms,
+                member.metadata(group.protocol or ""),
+                member.assignment,
             )
-            for each in group.members
+            for member in group.members
         },
     )

@@ -46,7 +46,11 @@ def test_nobody_is_late(kind: str, step: str) -> None:
     short, whole = played(kind, step)
     assert short.is_at_rest
     assert len(short.standstills) == len(whole.standstills) > 0
-    assert max(each.end_ms or whole.end_ms for each in short.standstills) <= short.end_ms < 52_000
+    assert (
+        max(standstill.end_ms or whole.end_ms for standstill in short.standstills)
+        <= short.end_ms
+        < 52_000
+    )
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer"])
@@ -63,7 +67,7 @@ def test_who_stands_still_for_ever_is_out_of_the_group(kind: str) -> None:
     assert short.is_at_rest
     assert short.events == whole.events
     assert short.end_ms < whole.end_ms
-    owners = {each.owner for each in short.ownerships if each.end_ms is None}
+    owners = {ownership.owner for ownership in short.ownerships if ownership.end_ms is None}
     assert owners == {"m1", "m2"}  # which m1 does not know
 
 

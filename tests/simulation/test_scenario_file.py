@@ -27,9 +27,9 @@ def read(text: str) -> Scenario:
 
 
 def refused(text: str) -> str:
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as exception_info:
         read(text)
-    return str(found.value)
+    return str(exception_info.value)
 
 
 @pytest.mark.parametrize(
@@ -303,12 +303,18 @@ def test_defaults_of_brokers_are_those_of_the_version(
     version: str, max_session_ms: int, retention_minutes: int
 ) -> None:
     """As `kafka.server.Defaults` and `GroupCoordinatorConfig` say since KIP-186 and KIP-345."""
-    found = read(f'version = "{version}"\n{MEMBER}').settings
-    assert (found.min_session_timeout_ms, found.max_session_timeout_ms) == (6_000, max_session_ms)
-    assert (found.initial_rebalance_delay_ms, found.offset_metadata_max_size) == (3_000, 4_096)
-    assert found.max_size == 2_147_483_647
-    assert found.offsets_retention_ms == retention_minutes * 60_000
-    assert found.offsets_retention_check_interval_ms == 600_000
+    settings = read(f'version = "{version}"\n{MEMBER}').settings
+    assert (settings.min_session_timeout_ms, settings.max_session_timeout_ms) == (
+        6_000,
+        max_session_ms,
+    )
+    assert (settings.initial_rebalance_delay_ms, settings.offset_metadata_max_size) == (
+        3_000,
+        4_096,
+    )
+    assert settings.max_size == 2_147_483_647
+    assert settings.offsets_retention_ms == retention_minutes * 60_000
+    assert settings.offsets_retention_check_interval_ms == 600_000
 
 
 def test_what_a_scenario_does_not_say_is_as_its_fields_are_described() -> None:
@@ -408,7 +414,7 @@ def test_consumers_on_zookeeper() -> None:
     assert not scenario.members
     assert list(scenario.connectors) == ["a1", "a2", "b"]
     assert scenario.tick_ms == 3_000
-    first, second, third = (each.config for each in scenario.connectors.values())
+    first, second, third = (connector.config for connector in scenario.connectors.values())
     assert first.registration.subscription == {"orders": 2, "payments": 3}
     assert first.registration.is_static
     assert (first.consumer_id, second.consumer_id, third.consumer_id) == ("x1", "x2", None)
@@ -523,9 +529,11 @@ def test_names_are_those_that_kafka_allows() -> None:
 @pytest.mark.parametrize("count", [1, 12])
 def test_a_topic_of_a_group_that_is_there_keeps_its_partitions(count: int) -> None:
     there = read(MEMBER)
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as exception_info:
         read_scenario(f"[topics]\norders = {count}\n", "s.toml", there)
-    assert str(found.value).startswith("s.toml: line 2: topics orders: expected 6, as it has")
-    assert "add_partitions" in str(found.value)
+    assert str(exception_info.value).startswith(
+        "s.toml: line 2: topics orders: expected 6, as it has"
+    )
+    assert "add_partitions" in str(exception_info.value)
     added = read_scenario("[topics]\norders = 6\npayments = 1\n", "s.toml", there)
     assert added.topics == {"orders": 6, "payments": 1}

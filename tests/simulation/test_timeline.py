@@ -35,50 +35,55 @@ def played(text: str) -> Simulation:
 def test_nobody_knows_the_group_between_two_coordinators(
     protocol: str, step: str, away_ms: int
 ) -> None:
-    found = played(f'group.protocol = "{protocol}"\n[[step]]\nat = "30s"\n{step}\n')
-    away = [each for each in found.events if 30_000 <= each.time_ms < 30_000 + away_ms]
-    assert {(each.state, each.generation_id) for each in away} == {(None, None)}
-    assert "dead" not in {each.event for each in found.events}
-    begun_ms = next(each.time_ms for each in found.events if each.state is not None)
-    known_ms = found.end_ms - begun_ms - away_ms
-    assert sum(found.state_ms.values()) in range(known_ms - 10, known_ms + 10)
+    simulation = played(f'group.protocol = "{protocol}"\n[[step]]\nat = "30s"\n{step}\n')
+    away = [event for event in simulation.events if 30_000 <= event.time_ms < 30_000 + away_ms]
+    assert {(event.state, event.generation_id) for event in away} == {(None, None)}
+    assert "dead" not in {event.event for event in simulation.events}
+    begun_ms = next(event.time_ms for event in simulation.events if event.state is not None)
+    known_ms = simulation.end_ms - begun_ms - away_ms
+    assert sum(simulation.state_ms.values()) in range(known_ms - 10, known_ms + 10)
 
 
 def test_a_static_member_that_does_not_come_back_is_a_rebalance() -> None:
     """Its group has been Reconciling since it went, without a rebalance."""
-    found = played(
+    simulation = played(
         'group.protocol = "consumer"\ngroup.instance.id = "i"\n'
         '[[step]]\nat = "30s"\ndo = "stop"\nmember = "m1"\n'
     )
-    last = found.rebalances[-1]
+    last = simulation.rebalances[-1]
     assert (last.cause, last.generation_id) == ("session expired", 4)
     assert 30_000 + 40_000 < last.begin_ms <= 30_000 + 45_000
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_static_member_that_is_removed_is_missed_at_once(protocol: str) -> None:
-    found = played(
+    simulation = played(
         f'group.protocol = "{protocol}"\ngroup.instance.id = "i"\n'
         '[[step]]\nat = "30s"\ndo = "restart"\nmember = "m1"\nfor = "20s"\n'
         '[[step]]\nat = "35s"\ndo = "remove"\nmember = "m1"\n'
     )
-    left, joined = found.rebalances[-2:]
+    left, joined = simulation.rebalances[-2:]
     assert (left.cause, joined.cause) == ("member left", "member joined")
     assert 35_000 <= left.begin_ms < 35_100
     assert 50_000 <= joined.begin_ms < 51_000
-    (answer,) = [each for each in found.events if each.event == "LeaveGroup"]
+    (answer,) = [event for event in simulation.events if event.event == "LeaveGroup"]
     assert (answer.actor, answer.error) == ("operator", None)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_member_that_runs_and_is_removed_joins_again(protocol: str) -> None:
-    found = played(
+    simulation = played(
         f'group.protocol = "{protocol}"\n[[step]]\nat = "30s"\ndo = "remove"\nmember = "m2"\n'
     )
-    assert "member left" in {each.cause for each in found.rebalances if each.begin_ms >= 30_000}
-    assert found.is_at_rest
-    assert sum(each.end_ms is None for each in found.ownerships) == 4
-    assert {each.owner for each in found.ownerships if each.end_ms is None} == {"m1", "m2"}
+    assert "member left" in {
+        rebalance.cause for rebalance in simulation.rebalances if rebalance.begin_ms >= 30_000
+    }
+    assert simulation.is_at_rest
+    assert sum(ownership.end_ms is None for ownership in simulation.ownerships) == 4
+    assert {ownership.owner for ownership in simulation.ownerships if ownership.end_ms is None} == {
+        "m1",
+        "m2",
+    }
 
 
 BROKERS = [
@@ -91,10 +96,10 @@ BROKERS = [
 
 @pytest.mark.parametrize(("step", "event", "remark"), BROKERS)
 def test_what_cannot_happen_to_a_broker_is_remarked(step: str, event: str, remark: str) -> None:
-    found = played(
+    simulation = played(
         f'[[step]]\nat = "20s"\ndo = "stop_broker"\nbroker = 3\n[[step]]\nat = "30s"\n{step}\n'
     )
-    (told,) = [each for each in found.events if each.time_ms >= 30_000]
+    (told,) = [each for each in simulation.events if each.time_ms >= 30_000]
     assert (told.event, told.answer, str(told.state)) == (event, remark, "Stable")
 
 
@@ -103,28 +108,28 @@ def test_brokers_on_zookeeper_are_remarked_on_too() -> None:
         GROUP.replace('load = "2s"\n', "")
         + '[[step]]\nat = "30s"\ndo = "start_broker"\nbroker = 1\n'
     )
-    found = play(read_scenario(f'protocol = "zookeeper"\n{text}', "test"), 0)
-    assert [(each.actor, each.answer) for each in found.events[-1:]] == [
+    simulation = play(read_scenario(f'protocol = "zookeeper"\n{text}', "test"), 0)
+    assert [(event.actor, event.answer) for event in simulation.events[-1:]] == [
         ("broker 1", "runs already")
     ]
 
 
 def test_the_longest_time_is_one_time_since_there_was_an_owner() -> None:
     """Not the sum of two restarts, and not the wait for the first rebalance."""
-    found = played(
+    simulation = played(
         '[[step]]\nat = "30s"\ndo = "restart"\nmember = ["m1", "m2"]\nfor = "1s"\nevery = "30s"\n'
         '[[step]]\nat = "5s"\ndo = "add_topic"\ntopic = "unread"\npartitions = 1\n'
     )
-    for total in found.partitions[:4]:
+    for total in simulation.partitions[:4]:
         begins = sorted(
-            (each.begin_ms, each.end_ms or found.end_ms)
-            for each in found.ownerships
-            if (each.topic, each.partition) == (total.topic, total.partition)
+            (ownership.begin_ms, ownership.end_ms or simulation.end_ms)
+            for ownership in simulation.ownerships
+            if (ownership.topic, ownership.partition) == (total.topic, total.partition)
         )
         gaps = [after[0] - before[1] for before, after in pairwise(begins)]
         assert total.longest_unowned_ms == total.longest_unread_ms == max(gaps)
         assert total.unowned_ms == begins[0][0] + sum(gaps)
-    assert found.partitions[4].longest_unowned_ms is None
+    assert simulation.partitions[4].longest_unowned_ms is None
 
 
 @pytest.mark.parametrize(
@@ -132,13 +137,15 @@ def test_the_longest_time_is_one_time_since_there_was_an_owner() -> None:
 )
 def test_the_leader_has_its_name(version: str, more: str) -> None:
     """Its id comes from the coordinator, with the first answer that tells of it or before."""
-    found = play(read_scenario(f'version = "{version}"\n{GROUP}{more}\n', "test"), 0)
-    answers = [each.answer for each in found.events if each.event == "JoinGroup" and each.answer]
-    assert {each for each in answers if each.endswith(" leads")} <= {
+    simulation = play(read_scenario(f'version = "{version}"\n{GROUP}{more}\n', "test"), 0)
+    answers = [
+        event.answer for event in simulation.events if event.event == "JoinGroup" and event.answer
+    ]
+    assert {answer for answer in answers if answer.endswith(" leads")} <= {
         "range, m1 leads",
         "range, m2 leads",
     }
-    assert any(each.endswith("leads 2") for each in answers)
+    assert any(answer.endswith("leads 2") for answer in answers)
 
 
 def told(found: Simulation, event: str) -> list[tuple[str | None, object]]:
@@ -146,7 +153,7 @@ def told(found: Simulation, event: str) -> list[tuple[str | None, object]]:
 
 
 def test_a_step_is_told_with_how_it_happens() -> None:
-    found = played(
+    simulation = played(
         '[[step]]\nat = "20s"\ndo = "pause"\nmember = "m1"\nfor = "1500ms"\n'
         '[[step]]\nat = "30s"\ndo = "pause"\nmember = "m1"\nwhat = "processing"\nfor = "2s"\n'
         '[[step]]\nat = "40s"\ndo = "pause"\nmember = "m1"\n'
@@ -155,14 +162,14 @@ def test_a_step_is_told_with_how_it_happens() -> None:
         '[[step]]\nat = "1m"\ndo = "restart"\nmember = "m2"\n'
         'set = { processing = "2s", partition.assignment.strategy = ["sticky", "range"] }\n'
     )
-    assert told(found, "pause") == [
+    assert told(simulation, "pause") == [
         ("process, for 1.5 s", None),
         ("processing, for 2 s", None),
         ("process, until it is resumed", None),
     ]
-    poisoned = [each for each in told(found, "poison") if str(each[0]).startswith("busy")]
+    poisoned = [each for each in told(simulation, "poison") if str(each[0]).startswith("busy")]
     assert set(poisoned) == {("busy for 1 s", (("orders", 3),))}
-    last = told(found, "start")[-1]
+    last = told(simulation, "start")[-1]
     assert last == ("processing = 2s, partition.assignment.strategy = sticky,range", None)
 
 
@@ -171,27 +178,31 @@ def test_a_commit_of_a_step_has_its_row(protocol: str) -> None:
     text = '[[step]]\nat = "30s"\ndo = "commit"\nmember = "m1"\n'
     if protocol == "zookeeper":
         group = GROUP.replace('load = "2s"\n', "")
-        found = play(read_scenario(f'protocol = "zookeeper"\n{group}{text}', "test"), 0)
+        simulation = play(read_scenario(f'protocol = "zookeeper"\n{group}{text}', "test"), 0)
     else:
-        found = played(f'group.protocol = "{protocol}"\n{text}')
-    (committed,) = [each for each in found.events if each.event == "committed"]
+        simulation = played(f'group.protocol = "{protocol}"\n{text}')
+    (committed,) = [event for event in simulation.events if event.event == "committed"]
     assert 30_000 < committed.time_ms < 30_050
     assert len(committed.partitions or ()) == 2
 
 
 def test_an_answer_of_the_consumer_protocol_is_told_with_its_partitions() -> None:
-    told = {
-        each.actor: each.partitions
-        for each in played('group.protocol = "consumer"').events
-        if each.event == "ConsumerGroupHeartbeat" and each.partitions is not None
+    partitions = {
+        event.actor: event.partitions
+        for event in played('group.protocol = "consumer"').events
+        if event.event == "ConsumerGroupHeartbeat" and event.partitions is not None
     }
-    assert sorted(told["m1"] + told["m2"]) == [("orders", number) for number in range(4)]
+    assert sorted(partitions["m1"] + partitions["m2"]) == [
+        ("orders", number) for number in range(4)
+    ]
 
 
 def test_commits_that_are_refused_are_counted_by_their_error() -> None:
     step = '[[step]]\ndo = "commit"\nmember = "m1"\n'
-    found = played(
+    simulation = played(
         f'{step}at = "30s"\n' + "".join(f'{step}at = "{at}s"\ngeneration = 99\n' for at in (40, 50))
     )
-    assert found.refused_commits == {"ILLEGAL_GENERATION": 2}
-    assert "not sent" not in {each.answer for each in found.events if each.event == "commit"}
+    assert simulation.refused_commits == {"ILLEGAL_GENERATION": 2}
+    assert "not sent" not in {
+        event.answer for event in simulation.events if event.event == "commit"
+    }

@@ -124,12 +124,12 @@ def ends(request: Any, start: int, end: int, error: int = 0) -> dict[str, Any]:
                 "name": topic.name,
                 "partitions": [
                     {
-                        "partition_index": each.partition_index,
+                        "partition_index": partition.partition_index,
                         "error_code": error,
                         "timestamp": -1,
-                        "offset": end if each.timestamp == -1 else start,
+                        "offset": end if partition.timestamp == -1 else start,
                     }
-                    for each in topic.partitions
+                    for partition in topic.partitions
                 ],
             }
             for topic in request.topics

@@ -95,7 +95,7 @@ def test_a_list_that_tells_no_states_is_completed_where_they_matter(broker: Fake
 def _dead(code: int = 0) -> Any:
     """Answer DescribeGroups for groups that do not exist, or may not be asked for here."""
     return lambda request: {
-        "groups": [described(each, "Dead", error=code) for each in request.groups]
+        "groups": [described(group, "Dead", error=code) for group in request.groups]
     }
 
 
@@ -197,14 +197,14 @@ def test_a_named_group_whose_records_are_not_replicated_yet(broker: FakeBroker, 
             assert reading.problems == ()
         else:
             offsets = source.read_offsets(["g"]).offsets["g"]
-    assert [each.committed_offset for each in offsets] == [7]
+    assert [offset.committed_offset for offset in offsets] == [7]
 
 
 def test_partitions_that_are_never_loaded_are_named(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = lambda request: {
         "groups": [
-            described(each, "Dead", error=LOADING if offsets_partition(each, 3) == 2 else 0)
-            for each in request.groups
+            described(group, "Dead", error=LOADING if offsets_partition(group, 3) == 2 else 0)
+            for group in request.groups
         ]
     }
     with LiveCluster(broker.bootstrap, timeout_s=0.3) as source:
@@ -226,7 +226,7 @@ def test_partitions_of_groups_without_a_leader_are_named(broker: FakeBroker, lea
         offsets = source.read_offsets()
     assert (list(listed.image.groups), list(offsets.offsets)) == (["g"], ["g"])
     for problems in (listed.problems, offsets.problems):
-        assert [(each.kind, each.offsets_partition) for each in problems] == [
+        assert [(problem.kind, problem.offsets_partition) for problem in problems] == [
             ("no-leader", 1),
             ("no-leader", 2),
         ]
@@ -448,7 +448,7 @@ def test_what_does_not_pass_is_told(broker: FakeBroker) -> None:
     broker.handlers["FindCoordinator"] = lambda _: coordinator(broker, NOT_AVAILABLE)
     with LiveCluster(broker.bootstrap, timeout_s=0.6) as source:
         reading = source.read(["g", "h"], QUICK)
-    assert [(each.kind, each.group_id) for each in reading.problems] == [
+    assert [(problem.kind, problem.group_id) for problem in reading.problems] == [
         ("no-coordinator", "g"),
         ("no-coordinator", "h"),
     ]
@@ -466,7 +466,9 @@ def test_a_group_without_a_coordinator_leaves_the_time_to_the_others(broker: Fak
         reading = source.read(["g", "lost"], QUICK)
         ranges = source.log_ranges({("orders", 0)})
         offsets = source.read_offsets(["g", "lost"])
-    assert [(each.kind, each.group_id) for each in reading.problems] == [("no-coordinator", "lost")]
+    assert [(problem.kind, problem.group_id) for problem in reading.problems] == [
+        ("no-coordinator", "lost")
+    ]
     assert len(reading.image.groups["g"].members) == 1
     assert ranges.ranges == {("orders", 0): LogRange(3, 9)}
     assert list(offsets.offsets) == ["g"]
@@ -598,7 +600,7 @@ def test_members_are_kept_in_the_order_in_which_the_coordinator_lists_them(
     with LiveCluster(broker.bootstrap) as source:
         found = source.read(None, QUICK).image.groups["g"]
     assert found.member_order == ("pib0", "TMAY", "6P--")
-    assert [each.member_id for each in found.members] == ["6P--", "TMAY", "pib0"]
+    assert [member.member_id for member in found.members] == ["6P--", "TMAY", "pib0"]
 
 
 def test_topics_that_a_coordinator_tells_by_id_alone_are_named(broker: FakeBroker) -> None:
@@ -606,7 +608,7 @@ def test_topics_that_a_coordinator_tells_by_id_alone_are_named(broker: FakeBroke
     there, gone = UUID(int=7), UUID(int=8)
     owned = {
         "topic_partitions": [
-            {"topic_id": each, "topic_name": "", "partitions": [0]} for each in (there, gone)
+            {"topic_id": uuid, "topic_name": "", "partitions": [0]} for uuid in (there, gone)
         ]
     }
     member = {
@@ -656,8 +658,8 @@ def test_endpoints_of_streams_members_are_written_as_servers(broker: FakeBroker)
         "groups": [{"group_id": "g", "group_state": "Stable", "members": members}]
     }
     with LiveCluster(broker.bootstrap) as source:
-        found = source.read(None, QUICK).image.groups["g"]
-    assert {each.member_id: each.user_endpoint for each in found.members} == {
+        group = source.read(None, QUICK).image.groups["g"]
+    assert {member.member_id: member.user_endpoint for member in group.members} == {
         "2001:db8::7": "[2001:db8::7]:8080",
         "10.0.0.7": "10.0.0.7:8080",
         "totals.internal": "totals.internal:8080",
@@ -674,7 +676,7 @@ def test_topics_whose_names_no_request_can_hold_are_not_there(broker: FakeBroker
 
 def test_group_that_is_gone_when_it_is_described(broker: FakeBroker) -> None:
     broker.handlers["DescribeGroups"] = lambda request: {
-        "groups": [described(each, "Dead") for each in request.groups]
+        "groups": [described(group, "Dead") for group in request.groups]
     }
     broker.handlers["OffsetFetch"] = lambda _: committed()
     with LiveCluster(broker.bootstrap) as source:
@@ -705,7 +707,7 @@ def test_partitions_that_have_no_range(broker: FakeBroker) -> None:
         ("new", 0): LogRange(mark=OffsetMark.TOPIC_GONE),
         ("secret", 0): LogRange(mark=OffsetMark.NOT_AUTHORIZED),
     }
-    assert [(each.kind, each.topic, each.partition) for each in reading.problems] == [
+    assert [(problem.kind, problem.topic, problem.partition) for problem in reading.problems] == [
         ("no-leader", "orders", 1),
         ("not-authorized", "secret", None),
     ]
@@ -745,7 +747,7 @@ def test_a_description_asks_for_each_topic_once(broker: FakeBroker) -> None:
     with LiveCluster(broker.bootstrap) as source:
         (group,) = describe(source, ["g"]).data
         assert asked_of(broker) == ["__consumer_offsets", "orders", "payments"]
-        assert [(each.topic, each.partition, each.mark) for each in group.offsets] == [
+        assert [(offset.topic, offset.partition, offset.mark) for offset in group.offsets] == [
             ("orders", 0, None),
             ("orders", 1, OffsetMark.NO_OWNER),
             ("payments", 0, OffsetMark.NO_OWNER),
@@ -782,8 +784,8 @@ def nothing(request: Any) -> dict[str, Any]:
             {
                 "topic": topic.topic,
                 "partitions": [
-                    {"partition_index": each.partition, "aborted_transactions": [], **answer}
-                    for each in topic.partitions
+                    {"partition_index": partition.partition, "aborted_transactions": [], **answer}
+                    for partition in topic.partitions
                 ],
             }
             for topic in request.topics
@@ -881,8 +883,8 @@ def test_old_brokers_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch, silent: b
                 "ListOffsets": partial(old_ends, start=0, end=number),
             }
         with LiveCluster([first.bootstrap, second.bootstrap]) as source:
-            found = source.log_ranges({("orders", 0), ("orders", 1)}).ranges
-    assert found == {("orders", 0): LogRange(0, 1), ("orders", 1): LogRange(0, 2)}
+            ranges = source.log_ranges({("orders", 0), ("orders", 1)}).ranges
+    assert ranges == {("orders", 0): LogRange(0, 1), ("orders", 1): LogRange(0, 2)}
 
 
 @pytest.mark.slow
@@ -926,7 +928,7 @@ def test_what_a_step_has_waited_for_in_vain_the_next_one_does_not(broker: FakeBr
                     source.renew()
                 broker.asked.clear()
                 logs = source.log_ranges({("orders", 0)})
-                assert [each.kind for each in logs.problems] == ["unreachable"]
+                assert [problem.kind for problem in logs.problems] == ["unreachable"]
                 rounds.append(broker.names.count("Metadata"))
     first, second, renewed = rounds
     assert first > 2, "it is looked for again and again"

@@ -197,16 +197,18 @@ def _compare_classic(member: Member, answer: Answer, group: Group, version: Vers
     assert (member.client_id, member.client_host) == (answer["client_id"], answer["client_host"])
     if group.protocol_type != "consumer":
         return
-    said = decode_subscription(b64decode(answer["member_metadata"]), group.assignor)
-    if "topics" in said:
+    subscription = decode_subscription(b64decode(answer["member_metadata"]), group.assignor)
+    if "topics" in subscription:
         assert member.subscription is not None
-        assert member.subscription.topics == tuple(said["topics"])
-        assert _partitions(member.subscription.owned) == _topics(said.get("ownedPartitions", ()))
+        assert member.subscription.topics == tuple(subscription["topics"])
+        assert _partitions(member.subscription.owned) == _topics(
+            subscription.get("ownedPartitions", ())
+        )
     else:
         assert member.subscription is None
-    given = decode_assignment(b64decode(answer["member_assignment"]))
-    if "assignedPartitions" in given:
-        assert _partitions(member.assignment) == _topics(given["assignedPartitions"])
+    assignment = decode_assignment(b64decode(answer["member_assignment"]))
+    if "assignedPartitions" in assignment:
+        assert _partitions(member.assignment) == _topics(assignment["assignedPartitions"])
     else:
         assert not member.assignment
 
@@ -270,7 +272,7 @@ def _partitions(assigned: Any) -> set[tuple[str, int]]:
 
 
 def _topics(topics: Any) -> set[tuple[str, int]]:
-    return {(each["topic"], partition) for each in topics for partition in each["partitions"]}
+    return {(topic["topic"], partition) for topic in topics for partition in topic["partitions"]}
 
 
 def _id_partitions(assigned: Any) -> set[tuple[str, str, int]]:
@@ -308,13 +310,13 @@ def _topology(group: Group) -> Any:
     assert group.topology is not None
     return group.topology.epoch, [
         (
-            each.subtopology_id,
-            set(each.source_topics),
-            set(each.repartition_sink_topics),
-            set(each.repartition_source_topics),
-            set(each.state_changelog_topics),
+            subtopology.subtopology_id,
+            set(subtopology.source_topics),
+            set(subtopology.repartition_sink_topics),
+            set(subtopology.repartition_source_topics),
+            set(subtopology.state_changelog_topics),
         )
-        for each in group.topology.subtopologies
+        for subtopology in group.topology.subtopologies
     ]
 
 

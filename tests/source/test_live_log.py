@@ -55,9 +55,9 @@ def test_what_is_kept_of_an_answer(data: bytes, at: int, kept: int | None, follo
 
 def test_a_length_that_lies() -> None:
     """More bytes might make such a batch whole; where there are none, what is behind it counts."""
-    found = Fetched(0, damaged(TWO, 9) + THREE, end=3)
-    assert sound_part(found, 1) == (0, 1)
-    assert sound_part(found, 1, is_all=True) == (len(found.data), 3)
+    fetched = Fetched(0, damaged(TWO, 9) + THREE, end=3)
+    assert sound_part(fetched, 1) == (0, 1)
+    assert sound_part(fetched, 1, is_all=True) == (len(fetched.data), 3)
 
 
 @pytest.fixture

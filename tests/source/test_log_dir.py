@@ -198,9 +198,11 @@ def test_files_of_another_kind_are_told_from_damage(tmp_path: Path) -> None:
 
 def test_unreadable_file_is_reported(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It vanished, say, since the folder was listed."""
-    found = find_segments([copy])
+    segments = find_segments([copy])
     (copy / FOLDER / SEGMENT).unlink()
-    monkeypatch.setattr("kgroup.source.log.source.find_segments", lambda paths, on_problem: found)
+    monkeypatch.setattr(
+        "kgroup.source.log.source.find_segments", lambda paths, on_problem: segments
+    )
     reading = LogDir([copy]).read()
     (problem,) = reading.problems
     assert (problem.kind, problem.path) == ("unreadable", str(copy / FOLDER / SEGMENT))
@@ -298,8 +300,8 @@ def test_log_ends_of_absent_partitions_are_not_told() -> None:
 def test_log_ends_of_what_is_no_topics_name(copy: Path, topic: str) -> None:
     """Clients can commit for any text, and damage makes others; none of them leads elsewhere."""
     shutil.copytree(RECORDED.log_dir / "orders-0", copy / "orders-0")
-    asked = {(topic, 0), ("orders", 0)}
-    assert set(LogDir([copy]).log_ranges(asked).ranges) == {("orders", 0)}
+    partitions = {(topic, 0), ("orders", 0)}
+    assert set(LogDir([copy]).log_ranges(partitions).ranges) == {("orders", 0)}
 
 
 CHECKPOINT = "log-start-offset-checkpoint"
@@ -423,7 +425,7 @@ def test_a_log_start_past_the_commit(orders: Path) -> None:
     ((offset,),) = (group.offsets for group in describe(LogDir([orders]), ["g"]).data)
     assert (offset.log_start_offset, offset.lag, offset.waiting) == (1000, 990, 0)
     findings = check(LogDir([orders]), Request(["g"]), lambda: None).report.data
-    assert [each.code for each in findings] == [Rule.BEFORE_START]
+    assert [finding.code for finding in findings] == [Rule.BEFORE_START]
 
 
 def test_different_clusters_are_noted(copy: Path, tmp_path: Path) -> None:

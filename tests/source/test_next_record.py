@@ -162,7 +162,7 @@ def test_batches_larger_than_what_is_asked_for(broker: FakeBroker) -> None:
     with LiveCluster(broker.bootstrap) as source:
         reading = source.next_records([("orders", number, 0) for number in logs])
     assert reading.problems == ()
-    assert {at[1]: found.timestamp_ms for at, found in reading.records.items()} == {
+    assert {at[1]: record.timestamp_ms for at, record in reading.records.items()} == {
         number: 9000 + number for number in logs
     }
     fetches = [request for name, _, request in broker.asked if name == "Fetch"]

@@ -55,8 +55,8 @@ def test_a_document(file: Path, indent: int | None) -> None:
 def test_json_lines(file: Path) -> None:
     other = {**ROW, "group_id": "data", "topic": "data"}
     file.write_text(f"{json.dumps(other)}\n\n \t\r\n{json.dumps(ROW)}\n")
-    found = OffsetFile(file).read_offsets().offsets
-    assert {group: [each.topic for each in own] for group, own in found.items()} == {
+    offsets = OffsetFile(file).read_offsets().offsets
+    assert {group: [offset.topic for offset in own] for group, own in offsets.items()} == {
         "data": ["data"],
         "g": ["t"],
     }
@@ -70,9 +70,9 @@ def test_what_a_row_need_not_have(file: Path) -> None:
 
 def test_what_was_not_committed_is_told(file: Path) -> None:
     file.write_text(document({**ROW, "committed_offset": None}, {**ROW, "partition": 0}))
-    found = OffsetFile(file).read_offsets()
-    assert found.absent == {"g": (("t", 1),)}
-    assert [each.partition for each in found.offsets["g"]] == [0]
+    offsets = OffsetFile(file).read_offsets()
+    assert offsets.absent == {"g": (("t", 1),)}
+    assert [offset.partition for offset in offsets.offsets["g"]] == [0]
 
 
 def test_offsets_are_sorted_and_groups_chosen(file: Path) -> None:
@@ -80,7 +80,7 @@ def test_offsets_are_sorted_and_groups_chosen(file: Path) -> None:
     store = OffsetFile(file)
     every = store.read_offsets().offsets
     assert list(every) == ["a", "ab", "b"]
-    assert [each.partition for each in every["b"]] == [0, 1]
+    assert [offset.partition for offset in every["b"]] == [0, 1]
     assert list(store.read_offsets(["b", "x"]).offsets) == ["b"]
     assert list(store.read_offsets((), parse_regex("a.*")).offsets) == ["a", "ab"]
     assert list(store.read_offsets(["b"], parse_regex("ab")).offsets) == ["ab", "b"]

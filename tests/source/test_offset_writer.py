@@ -289,7 +289,7 @@ def test_what_was_still_to_be_sent_over_a_connection_that_broke(
     )
     with LiveCluster(broker.bootstrap, timeout_s=60) as store:
         problems = store.write_offsets(dict.fromkeys("gh", changes_to(WANTED, THERE)))
-    assert [each.group_id for each in problems] == ["g", "h"]
+    assert [problem.group_id for problem in problems] == ["g", "h"]
     assert problems[0].kind is ProblemKind.UNKNOWN_END
     assert problems[1].kind is not ProblemKind.UNKNOWN_END
     assert broker.names.count("OffsetCommit") == 1
@@ -431,10 +431,12 @@ def test_a_partition_whose_offset_is_not_told(
     broker.handlers["OffsetFetch"] = fetch
     with LiveCluster(broker.bootstrap, timeout_s=5) as store:
         reading = store.read_offsets(["g"])
-    assert ([each.committed_offset for each in reading.offsets.get("g", ())] == [7]) is is_read
-    assert [each.kind for each in reading.problems] == ([] if is_read else [ProblemKind.DENIED])
+    assert ([offset.committed_offset for offset in reading.offsets.get("g", ())] == [7]) is is_read
+    assert [problem.kind for problem in reading.problems] == (
+        [] if is_read else [ProblemKind.DENIED]
+    )
     problems = write(broker, changes_to(WANTED, THERE))
-    assert [each.kind for each in problems] == ([] if is_read else [ProblemKind.DENIED])
+    assert [problem.kind for problem in problems] == ([] if is_read else [ProblemKind.DENIED])
     assert ("OffsetCommit" in broker.names) is is_read
 
 
@@ -514,7 +516,7 @@ def test_a_group_that_is_gone(
 ) -> None:
     state.errors, state.states = errors, ["Dead"]
     with LiveCluster(broker.bootstrap) as store:
-        assert [each.kind for each in store.delete_groups(["g"])] == kinds
+        assert [group.kind for group in store.delete_groups(["g"])] == kinds
 
 
 def test_a_deleted_group_that_exists_again_is_told(broker: FakeBroker, state: State) -> None:
@@ -568,11 +570,11 @@ def test_a_static_member_whose_place_was_taken(broker: FakeBroker) -> None:
     def left(request: Any) -> dict[str, Any]:
         rows = [
             {
-                "member_id": each.member_id,
-                "group_instance_id": each.group_instance_id,
-                "error_code": FENCED_INSTANCE if each.group_instance_id else 0,
+                "member_id": member.member_id,
+                "group_instance_id": member.group_instance_id,
+                "error_code": FENCED_INSTANCE if member.group_instance_id else 0,
             }
-            for each in request.members
+            for member in request.members
         ]
         return {"error_code": 0, "members": rows}
 

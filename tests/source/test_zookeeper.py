@@ -394,8 +394,8 @@ def test_a_subtree(server: FakeZookeeper) -> None:
 def test_no_more_levels_of_a_subtree_are_read_than_were_asked_for(server: FakeZookeeper) -> None:
     with source(server.connect) as zookeeper:
         for depth in (0, 1, 2):
-            found = zookeeper.subtree("/consumers", depth).nodes
-            assert set(found) == {
+            nodes = zookeeper.subtree("/consumers", depth).nodes
+            assert set(nodes) == {
                 path
                 for path in recorded_tree().nodes
                 if path.startswith("/consumers") and path.count("/") <= depth + 1
@@ -415,7 +415,10 @@ def test_topics_of_kafka_0_7_are_read_with_their_brokers() -> None:
     with fake_zookeeper(tree_of(nodes)) as server, source(server.connect) as zookeeper:
         view = zookeeper.read(["g"]).view
     assert view is not None
-    assert [(each.broker, each.partition_count) for each in view.legacy_topics] == [(0, 3), (1, 2)]
+    assert [(topic.broker, topic.partition_count) for topic in view.legacy_topics] == [
+        (0, 3),
+        (1, 2),
+    ]
 
 
 def test_credentials_are_not_read() -> None:
@@ -434,10 +437,10 @@ def test_brokers_that_do_not_answer_cost_the_ends_only(server: FakeZookeeper) ->
     address = parse_address(server.connect)
     with Zookeeper(address, timeout_s=10, brokers=brokers) as zookeeper:
         groups = zookeeper.read(["web"]).image.groups
-        found = zookeeper.log_ranges(groups["web"].partitions)
+        reading = zookeeper.log_ranges(groups["web"].partitions)
         assert zookeeper.log_ranges([]).problems == ()
-    assert found.ranges == {}
-    (problem,) = found.problems
+    assert reading.ranges == {}
+    (problem,) = reading.problems
     assert (problem.kind, problem.path) == ("unreachable", None)
     assert problem.reason.endswith("; ends of partitions are not known.")
 
@@ -473,13 +476,13 @@ def test_brokers_that_do_not_answer_are_waited_for_once_in_a_round(
         for asked in (1, 2):
             commits = zookeeper.kafka_offsets(["web"])
             assert commits.offsets is None
-            assert [each.reason for each in commits.problems] == [
+            assert [problem.reason for problem in commits.problems] == [
                 "Nobody is there; commits to Kafka are not known."
             ]
-            assert [each.reason for each in zookeeper.log_ranges([("t", 0)]).problems] == [
+            assert [problem.reason for problem in zookeeper.log_ranges([("t", 0)]).problems] == [
                 "Nobody is there; ends of partitions are not known."
             ]
-            assert [each.reason for each in zookeeper.offsets_at([("t", 0)], 1).problems] == [
+            assert [problem.reason for problem in zookeeper.offsets_at([("t", 0)], 1).problems] == [
                 "Nobody is there; offsets of a time are not known."
             ]
             assert zookeeper.log_sizes([("t", 0)]) == {}
@@ -512,8 +515,8 @@ def test_commits_to_kafka_and_what_could_not_be_learnt_of_them(
     reading = Reading(Image({"web": group}), (problem,))
     monkeypatch.setattr(broker_source, "LiveCluster", lambda *_, **__: Brokers(reading))
     with source(server.connect) as zookeeper:
-        found = zookeeper.kafka_offsets(["web", "audit", "nobody"])
-    assert found == KafkaOffsets({("web", "t", 1): 7}, (problem,), {"web": 1, "nobody": 0})
+        offsets = zookeeper.kafka_offsets(["web", "audit", "nobody"])
+    assert offsets == KafkaOffsets({("web", "t", 1): 7}, (problem,), {"web": 1, "nobody": 0})
 
 
 def test_nothing_is_known_of_coordinators_of_transactions(server: FakeZookeeper) -> None:
@@ -530,15 +533,15 @@ def test_what_brokers_have_not_learnt_of_is_not_gone(
     with Zookeeper(parse_address(server.connect), timeout_s=30, brokers=options) as zookeeper:
         zookeeper.read(["billing"])
         wanted = [("orders", 0), ("orders", 1), ("orders", 5), ("payments", 0), ("orders", 99)]
-        found = zookeeper.log_ranges(wanted)
-    assert {at: log.mark for at, log in found.ranges.items()} == {
+        reading = zookeeper.log_ranges(wanted)
+    assert {at: log.mark for at, log in reading.ranges.items()} == {
         ("orders", 0): None,
         ("orders", 1): OffsetMark.NO_LEADER,
         ("orders", 5): OffsetMark.NO_ANSWER,
         ("orders", 99): OffsetMark.PARTITION_GONE,
         ("payments", 0): OffsetMark.NO_ANSWER,
     }
-    told = {p.topic: p.reason for p in found.problems if p.kind == "inconsistent"}
+    told = {p.topic: p.reason for p in reading.problems if p.kind == "inconsistent"}
     text = "ZooKeeper has the topic, and brokers do not know 1 of its partitions yet."
     assert told == {"orders": text, "payments": text}
 

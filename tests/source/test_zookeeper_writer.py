@@ -123,7 +123,7 @@ def test_a_server_that_is_lost_in_a_transaction_may_have_done_it(deletes: bool) 
         else:
             changes = {name: changes_to(WANTED, THERE) for name in ("a", "b")}
             problems = store.write_offsets(changes)
-        assert [each.group_id for each in problems] == ["a", "b"]
+        assert [problem.group_id for problem in problems] == ["a", "b"]
         assert problems[0].kind is ProblemKind.UNKNOWN_END
         assert "whether the group was changed is not known" in problems[0].reason
         # Transactions of many groups are on their way at once; groups are deleted one by one.
@@ -155,4 +155,4 @@ def test_who_was_written_is_told_at_once() -> None:
         )
         changes = {name: changes_to(WANTED, THERE) for name in ("a", "b")}
         problems: tuple[Problem, ...] = store.write_offsets(changes, done.append)
-    assert (done, [each.group_id for each in problems]) == (["a"], ["b"])
+    assert (done, [problem.group_id for problem in problems]) == (["a"], ["b"])

@@ -41,10 +41,10 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
         left = list(answers)
 
         def ask(config: object, cluster: object) -> LiveSource:
-            found = left.pop(0)
-            if isinstance(found, BrokerError):
-                raise found
-            return found
+            source = left.pop(0)
+            if isinstance(source, BrokerError):
+                raise source
+            return source
 
         for module in (data_source, stream):
             monkeypatch.setattr(module, "ask_live", ask)

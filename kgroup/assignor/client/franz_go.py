@@ -99,7 +99,7 @@ def _assign_range(
     topics: Mapping[str, TopicMetadata],
     racks: Mapping[str, Sequence[str | None]],
 ) -> Assignment:
-    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    partitions: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     takers: dict[str, list[Subscriber]] = {name: [] for name in subscribed(members, topics)}
     for member in in_turn(members):
         for name in member.topics:
@@ -119,24 +119,29 @@ def _assign_range(
             del near[: len(own)]
             for partition in own:
                 del left[partition]
-            given[member.member_id] += own
+            partitions[member.member_id] += own
             missing.append(quota + (at < extras) - len(own))
         rest = iter(left)
         for member, count in zip(consumers, missing, strict=True):
-            given[member.member_id] += islice(rest, count)
-    return as_listed(given)
+            partitions[member.member_id] += islice(rest, count)
+    return as_listed(partitions)
 
 
 def assign_round_robin(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
     """Deal all partitions to the members in turn, past those who do not subscribe."""
-    given: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
-    circle = cycle([(frozenset(each.topics), given[each.member_id]) for each in in_turn(members)])
+    partitions: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+    circle = cycle(
+        [
+            (frozenset(subscriber.topics), partitions[subscriber.member_id])
+            for subscriber in in_turn(members)
+        ]
+    )
     for name in sorted(subscribed(members, topics)):
         for partition in range(topics[name].partitions):
             next(own for wanted, own in circle if name in wanted).append((name, partition))
-    return as_listed(given)
+    return as_listed(partitions)
 
 
 _MOST_PARTITIONS = 5000

@@ -758,21 +758,23 @@ def without_moves(
     added: dict[TopicPartition, str] = {}
     revoked: set[TopicPartition] = set()
     for member in members:
-        given = assignment[member.member_id]
-        revoked.update(set(member.owned).difference(given))
+        partitions = assignment[member.member_id]
+        revoked.update(set(member.owned).difference(partitions))
         owned = {
             partition
             for partition in member.owned
             if older_claims_count or or_no_generation(member.generation) >= latest[partition]
         }
-        added.update((partition, member.member_id) for partition in given if partition not in owned)
+        added.update(
+            (partition, member.member_id) for partition in partitions if partition not in owned
+        )
     return _left(assignment, {each: added[each] for each in revoked if each in added})
 
 
 def _left(assignment: Assignment, taken: Mapping[TopicPartition, str]) -> Assignment:
     return {
-        member_id: [each for each in given if taken.get(each) != member_id]
-        for member_id, given in assignment.items()
+        member_id: [partition for partition in partitions if taken.get(partition) != member_id]
+        for member_id, partitions in assignment.items()
     }
 
 
@@ -846,11 +848,11 @@ class Sticky:
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> Iterator[Assignment]:
         balancer = Balancer(members, topics, list, cooperative=self.cooperative)
-        found: list[Assignment] = []
+        partitions: list[Assignment] = []
         for key_order in _key_orders(max(len(balancer.subscribers), len(balancer.stale))):
             assignment = self.in_order(members, topics, key_order)
-            if assignment not in found:
-                found.append(assignment)
+            if assignment not in partitions:
+                partitions.append(assignment)
                 yield assignment
 
 

@@ -59,9 +59,9 @@ def shuffled(draw: Random) -> MapOrder:
 
 def is_same_in_any_order(assign: Callable[[MapOrder], Assignment]) -> bool:
     """Tell whether members get the same whatever order maps are walked in, by a few of them."""
-    told = _owners(assign(ascending))
+    partitions = _owners(assign(ascending))
     orders = [descending, *(shuffled(Random(number)) for number in range(_SHUFFLES))]
-    return all(_owners(assign(order)) == told for order in orders)
+    return all(_owners(assign(order)) == partitions for order in orders)
 
 
 def _owners(assignment: Assignment) -> dict[str, set[TopicPartition]]:

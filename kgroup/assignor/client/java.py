@@ -54,7 +54,9 @@ def _as_sent(
         generation = None
     owned: tuple[TopicPartition, ...] = ()
     if strategy == "cooperative-sticky" and member.version >= _OWNED_FROM and member.owned:
-        owned = tuple(sorted(member.owned, key=lambda each: rank[each[0]] << 31 | each[1]))
+        owned = tuple(
+            sorted(member.owned, key=lambda partition: rank[partition[0]] << 31 | partition[1])
+        )
     user_data = member.user_data
     if user_data is None:
         user_data = _user_data(member, strategy)

@@ -142,7 +142,9 @@ class _Balance:
         """Leave members what exists and they subscribe to, and give all of it."""
         for member_id, own in self._assigned.items():
             existing = [partition for partition in own if partition in self._every]
-            kept = [each for each in existing if each[0] in self._subscribed[member_id]]
+            kept = [
+                partition for partition in existing if partition[0] in self._subscribed[member_id]
+            ]
             self._has_unsubscribed |= len(kept) < len(existing)
             self._assigned[member_id] = kept
             self._owner.update(dict.fromkeys(kept, member_id))
@@ -366,8 +368,10 @@ class StickyAssignor:
         choices: _Choices,
     ) -> Assignment:
         """Return the target of each member, before the previous owners have released it."""
-        given = _Balance(members, topics, claims, choices, undoes_moves=self.undoes_moves).assign()
-        return {member.member_id: sorted(given[member.member_id]) for member in members}
+        partitions = _Balance(
+            members, topics, claims, choices, undoes_moves=self.undoes_moves
+        ).assign()
+        return {member.member_id: sorted(partitions[member.member_id]) for member in members}
 
     def outcomes(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
@@ -377,13 +381,13 @@ class StickyAssignor:
         Raises:
             AssignorError: the library fails on one of the ways.
         """
-        found: list[Assignment] = []
+        partitions: list[Assignment] = []
         for assignment in self._ways(members, topics):
             if assignment is None:
                 return None
-            if assignment not in found:
-                found.append(assignment)
-        return found
+            if assignment not in partitions:
+                partitions.append(assignment)
+        return partitions
 
     def _ways(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
@@ -406,9 +410,15 @@ class StickyAssignor:
         if not self.is_cooperative:
             return assignment
         # of those that claim a partition the last one counts here, and above the first one
-        owners = {each: member_id for member_id in claims for each in claims[member_id].partitions}
+        owners = {
+            partition: member_id
+            for member_id in claims
+            for partition in claims[member_id].partitions
+        }
         return {
-            member_id: [each for each in own if owners.get(each, member_id) == member_id]
+            member_id: [
+                partition for partition in own if owners.get(partition, member_id) == member_id
+            ]
             for member_id, own in assignment.items()
         }
 

@@ -89,7 +89,9 @@ def _is_determined(
         topics[name].is_listing_known for name in _topics_of_leader(members, topics)
     ):
         return False
-    return any(member.leads for member in members) or len({each.topics for each in members}) == 1
+    return (
+        any(member.leads for member in members) or len({member.topics for member in members}) == 1
+    )
 
 
 KAFKAJS = ClientLibrary(

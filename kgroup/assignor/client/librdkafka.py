@@ -60,7 +60,7 @@ def _member_as_sent(member: MemberSpec, strategy: str, version: int) -> Subscrib
         has_data = is_sticky and member.owned is not None
         user_data = UserData(member.owned, member.generation) if has_data else UserData()
     wanted = frozenset(member.topics)
-    kept = [each for each in member.owned or () if is_sticky and each[0] in wanted]
+    kept = [partition for partition in member.owned or () if is_sticky and partition[0] in wanted]
     return Subscriber(
         member_id=member.member_id,
         topics=tuple(sorted(member.topics)),

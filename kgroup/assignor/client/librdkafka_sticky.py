@@ -226,11 +226,11 @@ class _Movements:
 
     def _note(self, pairs: dict[_Pair, _Moved], partition: TopicPartition, pair: _Pair) -> None:
         self._pair[partition] = pair
-        found = _find(pairs, pair)
-        if found is None:
+        moved = _find(pairs, pair)
+        if moved is None:
             pairs[pair] = _Moved(partition)
         else:
-            found.partitions.append(partition)
+            moved.partitions.append(partition)
 
 
 class _Moved:
@@ -249,10 +249,10 @@ class _Moved:
 
 
 def _find(pairs: dict[_Pair, _Moved], pair: _Pair) -> _Moved | None:
-    found = pairs.get(pair)
-    if found is not None and found.is_dangling:
+    moved = pairs.get(pair)
+    if moved is not None and moved.is_dangling:
         raise _undefined()
-    return found
+    return moved
 
 
 def _undefined() -> AssignorError:
@@ -296,7 +296,7 @@ def _assign(
     eligible = eligible_topics(readable, topics)
     uses_racks = uses_racks and need_racks(eligible)
     if uses_racks and any(
-        each.version < _RACK_FROM for topic in eligible for each in topic.members
+        member.version < _RACK_FROM for topic in eligible for member in topic.members
     ):
         raise crash("SIGSEGV", "racks matter, and a member's subscription has no place for one")
     assigned = balance(readable, eligible, read_claims(readable), uses_racks=uses_racks).assign()
@@ -313,17 +313,17 @@ def _without_transfers(members: Sequence[Subscriber], assigned: Assignment) -> A
     by_id = {member.member_id: member for member in members}
     owner = _holders({member.member_id: member.owned for member in members})
     taker = _holders(assigned)
-    given: Assignment = {member.member_id: [] for member in members}
+    partitions: Assignment = {member.member_id: [] for member in members}
     for partition, member_id in taker.items():
         if partition in owner and _is_same(by_id[member_id], by_id[owner[partition]]):
-            given[owner[partition]].append(partition)
+            partitions[owner[partition]].append(partition)
     for partition, member_id in taker.items():
         if partition not in owner:
-            given[member_id].append(partition)
+            partitions[member_id].append(partition)
     for partition, member_id in owner.items():
         if partition not in taker:
-            given[member_id].append(partition)
-    return given
+            partitions[member_id].append(partition)
+    return partitions
 
 
 def _holders(held: Mapping[str, Iterable[TopicPartition]]) -> dict[TopicPartition, str]:
@@ -423,7 +423,7 @@ class _Balance:
             own.sort()
             existing = [partition for partition in own if partition in self._racks]
             # what another member had before goes first
-            left[member_id] = sorted(existing, key=lambda each: each not in self._earlier)
+            left[member_id] = sorted(existing, key=lambda partition: partition not in self._earlier)
         sizes = defaultdict(list)
         for member_id, own in left.items():
             sizes[len(own)].append(member_id)
@@ -434,8 +434,10 @@ class _Balance:
                 sizes[size - 1].append(member_id)
         if not in_turn:
             return by_takers
-        found = set(in_turn)
-        return in_turn + [each for each in reversed(self._partitions) if each not in found]
+        partitions = set(in_turn)
+        return in_turn + [
+            partition for partition in reversed(self._partitions) if partition not in partitions
+        ]
 
     def _keep_what_fits(self) -> tuple[set[TopicPartition], bool]:
         """Take from members what they cannot keep.

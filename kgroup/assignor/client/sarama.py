@@ -228,7 +228,11 @@ def assign_cooperative_sticky(
     return by_topic(
         members,
         {
-            member_id: [each for each in own if each in owned[member_id] or each not in revoked]
+            member_id: [
+                partition
+                for partition in own
+                if partition in owned[member_id] or partition not in revoked
+            ]
             for member_id, own in plan.items()
         },
     )
@@ -334,7 +338,9 @@ class _Plan:
         """Give all partitions in the order in which they may move."""
         every = [(topic, at) for topic, count in self._counts.items() for at in range(count)]
         if is_fresh or not self._subscribe_alike():
-            return sorted(every, key=lambda each: (len(self._takers[each[0]]), *each))
+            return sorted(
+                every, key=lambda partition: (len(self._takers[partition[0]]), *partition)
+            )
         # from the member with the most, again and again: what it did not have before that first
         rank = {member_id: at for at, member_id in enumerate(sorted(self._assigned, reverse=True))}
         left = {rank[member_id]: list(own) for member_id, own in self._assigned.items()}
@@ -344,7 +350,7 @@ class _Plan:
         while heap:
             _, at = heap[0]
             own = left[at]
-            first = next((i for i, each in enumerate(own) if each in self._earlier), 0)
+            first = next((i for i, partition in enumerate(own) if partition in self._earlier), 0)
             in_turn.append(own.pop(first))
             if own:
                 heapq.heapreplace(heap, (-len(own), at))
@@ -360,8 +366,8 @@ class _Plan:
         Source: `areSubscriptionsIdentical`.
         """
         if sum(self._counts.values()) > 1:
-            takers = {tuple(sorted(each)) for each in self._takers.values()}
-            if len(takers) > 1 or any(len(set(each)) < len(each) for each in takers):
+            takers = {tuple(sorted(taker)) for taker in self._takers.values()}
+            if len(takers) > 1 or any(len(set(taker)) < len(taker) for taker in takers):
                 return False
         first: Counter[str] = Counter()
         for member_id in self._order(self._subscribed):

@@ -221,7 +221,9 @@ class ServerGroup:
         self._numbers = {name: topic for topic, name in enumerate(self.names)}
         self.hashes = [_uuid_hash(topic_id) for topic_id in self._ids]
         self._spreads = [spread(each) for each in self.hashes]
-        self._counts = {self._numbers[name]: each.partitions for name, each in spec.topics.items()}
+        self._counts = {
+            self._numbers[name]: metadata.partitions for name, metadata in spec.topics.items()
+        }
         self._orders: dict[tuple[int | None, tuple[int, ...]], Sequence[int]] = {}
         orders: dict[tuple[str, ...], list[int]] = {}
         for member in spec.members:

@@ -48,7 +48,9 @@ class Claims:
     ) -> None:
         self.disputed: set[TopicPartition] = set()
         by_member = {
-            member.member_id: [each for each in claim.partitions if each[0] in topics]
+            member.member_id: [
+                partition for partition in claim.partitions if partition[0] in topics
+            ]
             for member, claim in zip(members, claims, strict=True)
         }
         if len(set().union(*by_member.values())) < sum(map(len, by_member.values())):
@@ -62,7 +64,9 @@ class Claims:
         """Give what each member is believed to have owned where some is claimed twice."""
         by_member: dict[str, list[TopicPartition]] = {}
         # the generations that subscriptions name, not user data
-        generations = {each.member_id: or_no_generation(each.generation) for each in members}
+        generations = {
+            subscriber.member_id: or_no_generation(subscriber.generation) for subscriber in members
+        }
         owner: dict[TopicPartition, str] = {}
         for member, claim in zip(members, claims, strict=True):
             by_member[member.member_id] = owned = []

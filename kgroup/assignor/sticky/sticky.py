@@ -108,7 +108,9 @@ class _Builder:
         Kafka walks both sorted lists once: behind a kept partition that does not exist any more,
         everything counts as free.
         """
-        is_free = {name: bytearray(b"\1") * each.partitions for name, each in self._topics.items()}
+        is_free = {
+            name: bytearray(b"\1") * metadata.partitions for name, metadata in self._topics.items()
+        }
         lost: list[str] = []
         for topic, number in kept:
             if number < len(is_free[topic]):

@@ -116,8 +116,8 @@ class _Builder(Builder):
             [(name, p) for name, topic in self._topics.items() for p in range(topic.partitions)],
             lambda partition: topic_partition_hash(hashes[partition[0]], partition[1]),
         )
-        found = set(every)
-        return every + [partition for partition in in_order if partition not in found]
+        partitions = set(every)
+        return every + [partition for partition in in_order if partition not in partitions]
 
 
 class _LiteralBuilder(_Builder, LiteralBuilder):

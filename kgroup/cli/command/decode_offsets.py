@@ -197,8 +197,8 @@ def file_records(
     Raises:
         InputError: there is nothing to read.
     """
-    with input_files(inputs) as (found, name):
-        segments, unread = _segments(found, include, partitions)
+    with input_files(inputs) as (paths, name):
+        segments, unread = _segments(paths, include, partitions)
         yield segments, unread, name
 
 

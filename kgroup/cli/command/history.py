@@ -504,7 +504,7 @@ def lag_command(
     from kgroup.source.snapshot.file import read_snapshot
 
     with documented(output):
-        given = [end for path in snapshots for end in ends_of(read_snapshot(path))]
+        ends = [end for path in snapshots for end in ends_of(read_snapshot(path))]
         with warehouse.open() as engine:
             report = lags(
                 engine,
@@ -512,7 +512,7 @@ def lag_command(
                 at_ms=at_ms,
                 **span,
                 topic=topic,
-                given=given,
+                given=ends,
                 cluster=warehouse.cluster,
             )
     return show(report, output, lag_sheet)

@@ -87,8 +87,8 @@ def show_command(
     from kgroup.operation.offsets.read import show_offsets
     from kgroup.render.offsets import stored_sheet
 
-    with documented(output), store.open(tuple(groups)) as found:
-        report = show_offsets(found, groups, regex)
+    with documented(output), store.open(tuple(groups)) as source:
+        report = show_offsets(source, groups, regex)
     return show(report, output, stored_sheet)
 
 
@@ -136,9 +136,9 @@ def export_command(
     from kgroup.render.offsets import counted, file_form, file_lines
 
     form = form or ("json" if target.is_stdout else file_form(target.path))
-    with store.open(tuple(groups)) as found:
-        report = show_offsets(found, groups, regex)
-        name = found.store_name
+    with store.open(tuple(groups)) as source:
+        report = show_offsets(source, groups, regex)
+        name = source.store_name
     status = warn_saved(report, "export", target.path)
     with_group = len(groups) != 1 or regex is not None
     lines = file_lines(report.data, form, with_group=with_group, store=name, errors=report.errors)
@@ -286,7 +286,7 @@ def diff_command(
         parse_store(first, connection, names).open(named) as one,
         parse_store(second, connection, names).open(named) as other,
     ):
-        clusters = [each for each in (one, other) if each.can(GroupSource.next_records)]
+        clusters = [source for source in (one, other) if source.can(GroupSource.next_records)]
         if times and not clusters:
             raise click.UsageError("--times asks a cluster, and neither of the two is one")
         # What is no cluster is about the other one's records.
@@ -522,13 +522,13 @@ def _reset_to(
     if name in simple:
         return ResetTo(simple[name])
     if name == "to_file":
-        found = read_stored(OffsetFile(value), groups, regex)
-        _refuse(found.problems)
-        return ResetTo(ResetTarget.OTHER, offsets=found.offsets)
+        stored = read_stored(OffsetFile(value), groups, regex)
+        _refuse(stored.problems)
+        return ResetTo(ResetTarget.OTHER, offsets=stored.offsets)
     if name == "to_group":
-        found = read_stored(store, [value])
-        _refuse(found.problems)
-        return ResetTo(ResetTarget.OTHER, same=found.offsets.get(value, ()))
+        stored = read_stored(store, [value])
+        _refuse(stored.problems)
+        return ResetTo(ResetTarget.OTHER, same=stored.offsets.get(value, ()))
     numbers = {
         "to_offset": ResetTarget.OFFSET,
         "to_time": ResetTarget.TIME,

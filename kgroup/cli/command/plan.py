@@ -141,12 +141,12 @@ def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
 
     settings = read_properties(path)
     notes = [
-        f"{each.where} is no setting of consumers of Kafka 0.8; they pass it over"
-        f"{near_names(each.key, BECOMES)}"
-        for each in settings
-        if each.key not in BECOMES
+        f"{setting.where} is no setting of consumers of Kafka 0.8; they pass it over"
+        f"{near_names(setting.key, BECOMES)}"
+        for setting in settings
+        if setting.key not in BECOMES
     ]
-    return {each.key: each.value.strip(JAVA_BLANK) for each in settings}, notes
+    return {setting.key: setting.value.strip(JAVA_BLANK) for setting in settings}, notes
 
 
 Plans: TypeAlias = "Callable[[GroupSource, Sequence[str]], Report[Plan]]"
@@ -178,7 +178,7 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
         report = joined(reports)
         if not diagram:
             return show(report, output, render.steps_sheet, render.plans_text)
-        return draw(report, (line for each in report.data for line in render.diagram_text(each)))
+        return draw(report, (line for plan in report.data for line in render.diagram_text(plan)))
 
     return habit_options(_DIAGRAM_OPTION(output_options("plan.STEP_COLUMNS")(plan_groups)))
 
@@ -630,7 +630,7 @@ def advice_command(
                 found = advise(opened, names, habits, options=_typed_options(), zookeeper=address)
             reports.append(found)
     report = joined(reports)
-    if text and any(_is_missing(each, groups[0]) for each in report.errors):
+    if text and any(_is_missing(error, groups[0]) for error in report.errors):
         raise click.UsageError(text)
     return show(report, output, render.advice_sheet, render.advice_text)
 

@@ -73,20 +73,20 @@ def apply_command(
     from kgroup.source.base import GroupSource
 
     with documented(output):
-        found = copy_of_step(read_plan_file(path).data, step, groups)
-        if found.copy is None:
-            return show(Report((), (), found.notes), output, plan_sheet)
-        with open_copied(found.copy, found.group_ids, source, sql) as (origin, goal):
-            notes = found.notes
+        copy = copy_of_step(read_plan_file(path).data, step, groups)
+        if copy.copy is None:
+            return show(Report((), (), copy.notes), output, plan_sheet)
+        with open_copied(copy.copy, copy.group_ids, source, sql) as (origin, goal):
+            notes = copy.notes
             # What was committed once would be written, and members begin there.
-            if found.copy.is_last and not origin.can(GroupSource.write_offsets):
+            if copy.copy.is_last and not origin.can(GroupSource.write_offsets):
                 if execution.is_wanted:
                     raise UsageError(f"--execute: {_STALE}")
                 notes = (*notes, f"with --execute {_STALE}")
-            plan = plan_copy(origin, goal, found.copy, found.group_ids, notes)
-            chosen = copied_stores(found.copy, source, sql)[1]
+            plan = plan_copy(origin, goal, copy.copy, copy.group_ids, notes)
+            chosen = copied_stores(copy.copy, source, sql)[1]
             cluster = None
-            if found.copy.is_last and origin.can(GroupSource.read):
+            if copy.copy.is_last and origin.can(GroupSource.read):
                 cluster = origin
             return execution.run(plan, goal, chosen, output, cluster)
 
@@ -136,7 +136,7 @@ def verify_command(
 
     with documented(output):
         file = read_plan_file(path)
-        with source.that_has([each.group_id for each in file.data]).open() as opened:
+        with source.that_has([plan.group_id for plan in file.data]).open() as opened:
             stores = partial(open_copied, source=source, sql=sql)
             report = look(opened, file, step, groups, stores, wait)
     note_members(path, file, report)
@@ -181,7 +181,7 @@ def note_members(path: Path, file: PlanFile, report: Report[StepCheck]) -> None:
     from kgroup.operation.plan.plan_file import note_in_plan_file
     from kgroup.operation.plan.verify import with_members_seen
 
-    checks = {each.group_id: each for each in report.data}
+    checks = {check.group_id: check for check in report.data}
 
     def note(plan: Plan) -> Plan:
         check = checks.get(plan.group_id)

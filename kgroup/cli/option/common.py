@@ -213,7 +213,9 @@ class ColumnsOption(BlockOption):
         formatter = ctx.make_formatter()
         for words, name in self.declared.items():
             with formatter.section(f"Columns with {words}" if words else "Columns"):
-                formatter.write_dl([(each.name, each.meaning) for each in columns_named(name)])
+                formatter.write_dl(
+                    [(column.name, column.meaning) for column in columns_named(name)]
+                )
         click.echo(formatter.getvalue() or "The columns are those of the answer.\n", nl=False)
         raise click.exceptions.Exit
 
@@ -223,13 +225,13 @@ class ColumnsOption(BlockOption):
             return []
         chosen = (words for words in self.declared if words and _stands(words, ctx))
         columns = columns_named(self.declared[next(chosen, "")])
-        return suggest_parts({each.name: each.meaning for each in columns}, incomplete)
+        return suggest_parts({column.name: column.meaning for column in columns}, incomplete)
 
 
 def _stands(words: str, ctx: click.Context) -> bool:
     """Whether a line has an option, with the value if the words name one."""
     option, _, value = words.partition(" ")
-    name = next(each.name or "" for each in ctx.command.params if option in each.opts)
+    name = next(param.name or "" for param in ctx.command.params if option in param.opts)
     return str(ctx.params.get(name)) == value if value else bool(ctx.params.get(name))
 
 

@@ -93,12 +93,12 @@ class Connection:
         ):
             found += [option, str(value)] if value is not None else []
         secret = []
-        for each in self.overrides:
-            key = each.partition("=")[0].strip()
-            if is_secret(key) or redact(each) != each:
+        for override in self.overrides:
+            key = override.partition("=")[0].strip()
+            if is_secret(key) or redact(override) != override:
                 secret.append(key)
             else:
-                found += ["-X", each]
+                found += ["-X", override]
         if self.timeout_s != DEFAULT_TIMEOUT_S:
             found += ["--timeout", f"{self.timeout_s:g}"]
         return found, secret
@@ -117,8 +117,8 @@ class Connection:
         """
         from kgroup.operation.printed_command import connected_by
 
-        given = self if zookeeper is None else replace(self, bootstrap_server=None)
-        words, secrets = given.words(with_environment=zookeeper is None)
+        connection = self if zookeeper is None else replace(self, bootstrap_server=None)
+        words, secrets = connection.words(with_environment=zookeeper is None)
         for key in secrets:
             words += ["-X", f"{key}=..."]
         source = () if zookeeper is None else ("--zookeeper", zookeeper)

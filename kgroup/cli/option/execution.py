@@ -110,7 +110,7 @@ class Execution:
         saved = file = None
         if before := plan.backup:
             file = self._save(before, store.store_name)
-            undo = _undo(file, chosen, {each.group_id for each in before})
+            undo = _undo(file, chosen, {offset.group_id for offset in before})
             saved = f"what was committed before is in {file}; {undo}"
             warn(f"note: {saved}")
         store.renew()  # neither planning nor the time for the answer counts

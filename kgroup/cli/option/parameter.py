@@ -267,9 +267,9 @@ def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
 def _topic(text: str) -> tuple[str, frozenset[int] | None]:
     name, colon, rest = text.partition(":")
     numbers = rest.split(",") if colon else []
-    if not name or not all(each.isascii() and each.isdigit() for each in numbers):
+    if not name or not all(number.isascii() and number.isdigit() for number in numbers):
         raise ValueError(f"expected TOPIC or TOPIC:0,2, found {text!r}")
-    if any(len(each) > 10 or int(each) >= 1 << 31 for each in numbers):
+    if any(len(number) > 10 or int(number) >= 1 << 31 for number in numbers):
         raise ValueError(f"expected partitions below {1 << 31}, found {text!r}")
     return name, frozenset(map(int, numbers)) if colon else None
 

@@ -68,7 +68,9 @@ def suggest_members(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Suggest ids of the members of the group that stands on the command line."""
     return [
         CompletionItem(member_id)
-        for member_id in _of_group(ctx, lambda group: [each.member_id for each in group.members])
+        for member_id in _of_group(
+            ctx, lambda group: [member.member_id for member in group.members]
+        )
         if member_id.startswith(incomplete) and member_id.isprintable()
     ]
 

@@ -64,8 +64,8 @@ class Output:
 def columns_named(name: str) -> Sequence[Column]:
     """Import columns by their name in `kgroup.render`: ``group.LIST_COLUMNS``."""
     module, _, attribute = name.partition(".")
-    found: Sequence[Column] = getattr(import_module(f"kgroup.render.{module}"), attribute)
-    return found
+    columns: Sequence[Column] = getattr(import_module(f"kgroup.render.{module}"), attribute)
+    return columns
 
 
 _PIPE_WIDTH = 80

@@ -36,7 +36,10 @@ def suggest_clients(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Suggest client libraries, and their versions behind an @."""
     from kgroup.assignor.group_spec import CLIENTS
 
-    names = [*CLIENTS, *(f"{each.name}@{v}" for each in CLIENTS.values() for v in each.versions)]
+    names = [
+        *CLIENTS,
+        *(f"{library.name}@{v}" for library in CLIENTS.values() for v in library.versions),
+    ]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

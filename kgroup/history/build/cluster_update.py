@@ -51,8 +51,15 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
     name, number = split.name, split.offsets_partition
     is_file = isinstance(split.location, FileRange)  # else positions are those in a temporary copy
     rows = [
-        _row(name, number, each.kind, each.reason, each.position if is_file else None, each.size)
-        for each in read.damage
+        _row(
+            name,
+            number,
+            damage.kind,
+            damage.reason,
+            damage.position if is_file else None,
+            damage.size,
+        )
+        for damage in read.damage
     ]
     if read.more_damage:
         reason = f"{read.more_damage} further places in these bytes cannot be read."
@@ -308,7 +315,9 @@ class ClusterUpdate:
             return  # it is gone; what was read counts
         state = self.partition(source.offsets_partition)
         # fingerprints first: there may be a thousand, for each of thousands of segments
-        others = [each for each in state.seen if each.fingerprint != text or each != seen]
+        others = [
+            segment for segment in state.seen if segment.fingerprint != text or segment != seen
+        ]
         self.partitions[source.offsets_partition] = replace(
             state, seen=_remembered([*others, seen])
         )
@@ -388,8 +397,8 @@ def _remembered(seen: list[SeenSegment]) -> tuple[SeenSegment, ...]:
     not push out those that stay as they are.
     """
     while len(seen) > MOST_SEEN:
-        [(most, _)] = Counter(each.base_offset for each in seen).most_common(1)
-        seen.remove(next(each for each in seen if each.base_offset == most))
+        [(most, _)] = Counter(segment.base_offset for segment in seen).most_common(1)
+        seen.remove(next(segment for segment in seen if segment.base_offset == most))
     return tuple(seen)
 
 

@@ -81,7 +81,7 @@ class DerivationTask(Job):
     @property
     def size(self) -> int:
         """Bytes to read, about."""
-        return sum(each.size for each in self.derivations)
+        return sum(derivation.size for derivation in self.derivations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +113,14 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
     changed: list[int] = []
     members: dict[int, pa.Table] = {}
     with task.facts() as writer:
-        for each in task.derivations:
-            number = each.offsets_partition
+        for derivation in task.derivations:
+            number = derivation.offsets_partition
             now = OwnershipState.none()
-            if not each.is_anew:
-                opened = reader.rows("assignments", each.opened, number)
-                now = OwnershipState(opened, _read_members(warehouse, each.members))
-            is_changed = each.is_anew
-            for files in _pieces(each.files, number):
+            if not derivation.is_anew:
+                opened = reader.rows("assignments", derivation.opened, number)
+                now = OwnershipState(opened, _read_members(warehouse, derivation.members))
+            is_changed = derivation.is_anew
+            for files in _pieces(derivation.files, number):
                 records = {
                     name: reader.rows(name, files, number, columns)
                     for name, columns in NEEDED.items()
@@ -265,12 +265,12 @@ def _tasks(
 
     some: list[Derivation] = []
     size = 0
-    for each in derivations:
-        if some and size + each.size > TASK_BYTES:
+    for derivation in derivations:
+        if some and size + derivation.size > TASK_BYTES:
             yield task()
             some, size = [], 0
-        some.append(each)
-        size += each.size
+        some.append(derivation)
+        size += derivation.size
     if some:
         yield task()
 

@@ -202,24 +202,24 @@ def _generations(rows: pa.Table, values: pa.Array) -> dict[str, pa.Table]:
     )
     facts = {"group_generations": generations}
     owners = pc.list_parent_indices(members)
-    each = pc.list_flatten(members)
-    if len(each):
+    flatten = pc.list_flatten(members)
+    if len(flatten):
         kinds = pc.take(pc.struct_field(values, "protocolType"), owners)
-        given = pc.struct_field(each, "assignment")
+        given = pc.struct_field(flatten, "assignment")
         facts["members"] = _with(
             group.select(list(_GROUP.values())).take(owners),
-            group_type=_constant("classic", len(each)),
+            group_type=_constant("classic", len(flatten)),
             generation_id=pc.take(pc.struct_field(values, "generation"), owners),
-            member_id=pc.struct_field(each, "memberId"),
-            instance_id=pc.struct_field(each, "groupInstanceId"),
-            client_id=pc.struct_field(each, "clientId"),
-            client_host=pc.struct_field(each, "clientHost"),
-            rack_id=pc.struct_field(each, ["subscription", "rackId"]),
-            session_timeout_ms=pc.struct_field(each, "sessionTimeout"),
-            rebalance_timeout_ms=pc.struct_field(each, "rebalanceTimeout"),
-            subscribed_topics=pc.struct_field(each, ["subscription", "topics"]),
-            subscribed_regex=_constant(None, len(each)),
-            server_assignor=_constant(None, len(each)),
+            member_id=pc.struct_field(flatten, "memberId"),
+            instance_id=pc.struct_field(flatten, "groupInstanceId"),
+            client_id=pc.struct_field(flatten, "clientId"),
+            client_host=pc.struct_field(flatten, "clientHost"),
+            rack_id=pc.struct_field(flatten, ["subscription", "rackId"]),
+            session_timeout_ms=pc.struct_field(flatten, "sessionTimeout"),
+            rebalance_timeout_ms=pc.struct_field(flatten, "rebalanceTimeout"),
+            subscribed_topics=pc.struct_field(flatten, ["subscription", "topics"]),
+            subscribed_regex=_constant(None, len(flatten)),
+            server_assignor=_constant(None, len(flatten)),
             assignment=_assigned(
                 pc.struct_field(given, "assignedPartitions"),
                 topic="topic",
@@ -306,12 +306,12 @@ def _read(texts: pa.Array, schema: pa.Schema) -> pa.Array:
     """Read JSON objects; give their field `data`, null where it is null or there is no text."""
     lines = pc.fill_null(_one(texts), "{}")
     [joined] = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")
-    found = pyarrow.json.read_json(
+    json = pyarrow.json.read_json(
         pa.BufferReader(joined.as_buffer()),
         pyarrow.json.ReadOptions(use_threads=False, block_size=joined.as_buffer().size + 1),
         pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
-    return _one(found["data"])
+    return _one(json["data"])
 
 
 def _assigned(given: pa.Array, *, is_empty: pa.Array | None = None, **names: str) -> pa.Array:

@@ -113,14 +113,16 @@ class RemoteFiles:
         else:
             below = topic_folders(self._folders_in(self.path)) or {self.path: None}
             folders = [self._segments_in(folder, reason) for folder, reason in below.items()]
-        found = [each for folder in folders for each in as_broker(folder, end_of=self._end_of)]
-        if not found:
+        segments = [
+            segment for folder in folders for segment in as_broker(folder, end_of=self._end_of)
+        ]
+        if not segments:
             raise InputError(
                 f"{self.shown}: expected segments (*.log) or folders named {OFFSETS_TOPIC}-N, "
                 "found none",
                 path=self.shown,
             )
-        return found
+        return segments
 
     def read_pairs(self, path: Path, separator: str) -> dict[str, str]:
         """Read a small file; see `source.log.folder.read_pairs`."""

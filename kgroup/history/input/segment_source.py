@@ -100,8 +100,8 @@ def cut_by_lengths(path: Path, start: int, end: int, parts: int) -> list[int]:
             return _batch_at(file, position) is not None
 
         walked = ByteRange(start if is_cut(start) else 0, end)
-        found = read_chunks(path, in_chunk, in_batches, part=walked, workers=1)
-        positions = np.array([at for at in found if not isinstance(at, Damage)], np.int64)
+        chunks = read_chunks(path, in_chunk, in_batches, part=walked, workers=1)
+        positions = np.array([at for at in chunks if not isinstance(at, Damage)], np.int64)
         return _cut(positions, is_cut, _start(file, start, positions, is_cut), end, parts)
 
 

@@ -141,7 +141,7 @@ def numbers(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
         return [np.empty(0, dtype=np.int64) for _ in columns], pa.array([], pa.string())
     encoded = encoded.unify_dictionaries()
     found = np.concatenate(
-        [pc.fill_null(each.indices, -1).to_numpy().astype(np.int64) for each in encoded.chunks]
+        [pc.fill_null(chunk.indices, -1).to_numpy().astype(np.int64) for chunk in encoded.chunks]
     )
     ends = np.cumsum([len(column) for column in columns])
     return np.split(found, ends[:-1]), encoded.chunk(0).dictionary

@@ -122,7 +122,7 @@ class OwnershipEvents:
         groups, self.group_ids = numbers(
             *(each["group_id"] for each in (*tables, self._generations, self._epochs))
         )
-        ids, self.member_ids = numbers(*(each["member_id"] for each in tables))
+        ids, self.member_ids = numbers(*(table["member_id"] for table in tables))
         group, name = np.concatenate(groups[: len(ids)]), np.concatenate(ids)
         member = dense(group, name)
         index = one_of_each(member)
@@ -147,8 +147,8 @@ class OwnershipEvents:
         gone_kind, gone_what = np.array(gone, dtype=np.int64).reshape(-1, 2).T
         values = len(self._generations) + len(self._epochs)
         kind = [np.full(len(self._generations), CLASSIC), _kinds(self._epochs["group_type"])]
-        offsets = np.concatenate([_ints(each["log_offset"]) for each in records])
-        times = [chunk for each in records for chunk in each["time_ms"].chunks]
+        offsets = np.concatenate([_ints(record["log_offset"]) for record in records])
+        times = [chunk for record in records for chunk in record["time_ms"].chunks]
         order = np.argsort(offsets, kind="stable")
 
         def ranked(found: Ints) -> Ints:

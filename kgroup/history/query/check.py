@@ -54,12 +54,12 @@ def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None)
     past = _Past(engine, evidence, name, since_ms, until_ms)
     findings = [
         replace(
-            each,
+            finding,
             basis=Basis.WAREHOUSE,
-            evidence_from_ms=each.evidence_from_ms or span[0],
-            evidence_to_ms=each.evidence_to_ms or span[1],
+            evidence_from_ms=finding.evidence_from_ms or span[0],
+            evidence_to_ms=finding.evidence_to_ms or span[1],
         )
-        for each in (*past.rebalances(), *past.shared_instance_ids(), *past.commits())
+        for finding in (*past.rebalances(), *past.shared_instance_ids(), *past.commits())
     ]
     note = f"Looked back on cluster {name} from {rfc3339(span[0])} to {rfc3339(span[1])}."
     return Report(tuple(findings), notes=(note,))
@@ -113,14 +113,14 @@ class _Past:
             return
         only = groups[0] if len(groups) == 1 else None
         found = rebalances(self.engine, only, **self._when).data
-        for group_id, of_group in groupby(found, key=lambda each: each.group_id):
-            every = [each for each in of_group if each.time_ms is not None]
+        for group_id, of_group in groupby(found, key=lambda rebalance: rebalance.group_id):
+            every = [rebalance for rebalance in of_group if rebalance.time_ms is not None]
             if group_id not in groups or not every:
                 continue
             storms = [
-                each
-                for each in storms_of(every, int(self.evidence.limits.rebalances), _STORM_MS)
-                if _is_more_than_restarts(each, every)
+                storm
+                for storm in storms_of(every, int(self.evidence.limits.rebalances), _STORM_MS)
+                if _is_more_than_restarts(storm, every)
             ]
             if storms:
                 yield _storm(storms)
@@ -170,10 +170,10 @@ class _Past:
 
     def _churn(self, every: Sequence[Rebalance]) -> Iterator[Finding]:
         """Count generations by their numbers: compaction may have removed most of the records."""
-        numbers = [each.generation_id for each in every]
+        numbers = [rebalance.generation_id for rebalance in every]
         count = 1 + sum(max(1, after - before) for before, after in pairwise(numbers))
         if count > self.evidence.limits.generations:
-            still = sum(each.moved_count == 0 for each in every)
+            still = sum(rebalance.moved_count == 0 for rebalance in every)
             yield finding_of(
                 Rule.GENERATION_CHURN,
                 f"{count} rebalances came within {length(self.evidence.limits.past_ms)}, up to "
@@ -189,34 +189,36 @@ class _Past:
         paused = set(eventful_groups(self.engine, pause_ms=pause_ms, **self._when))
         behind = self._behind()
         for group_id in sorted(self.evidence.now.groups.keys() & (paused | behind.keys())):
-            found: Sequence[CommitSummary] = ()
+            summaries: Sequence[CommitSummary] = ()
             if group_id in paused:
                 asked = {"pause_ms": pause_ms, **self._when}
-                found = commit_summaries(self.engine, group_id, **asked).data
-            for summary in found:
+                summaries = commit_summaries(self.engine, group_id, **asked).data
+            for summary in summaries:
                 yield from _jump(summary)
-            if self._has_ends and (group_id in behind or any(each.pauses for each in found)):
+            if self._has_ends and (group_id in behind or any(each.pauses for each in summaries)):
                 by_place = self._lags(group_id)
-                for summary in found:
+                for summary in summaries:
                     yield from _pause(summary, by_place)
                 for at, offset in behind.get(group_id, {}).items():
                     yield from self._stuck(group_id, offset, by_place.get(at, ()))
 
     def _behind(self) -> Mapping[str, Mapping[At, OffsetDescription]]:
         """Give what owners have not read, of groups that the warehouse knows."""
-        found = {
+        descriptions = {
             group_id: {
-                (each.topic, each.partition): each
-                for each in group.offsets
-                if each.topic is not None and each.member_id is not None and each.waiting
+                (offset.topic, offset.partition): offset
+                for offset in group.offsets
+                if offset.topic is not None and offset.member_id is not None and offset.waiting
             }
             for group_id, group in self.evidence.now.groups.items()
         }
-        found = {group_id: offsets for group_id, offsets in found.items() if offsets}
-        if not found or not self._has_ends:
+        descriptions = {group_id: offsets for group_id, offsets in descriptions.items() if offsets}
+        if not descriptions or not self._has_ends:
             return {}
-        known = first_times(self.engine, self.cluster, found, ["offset_commits"])
-        return {group_id: offsets for group_id, offsets in found.items() if group_id in known}
+        known = first_times(self.engine, self.cluster, descriptions, ["offset_commits"])
+        return {
+            group_id: offsets for group_id, offsets in descriptions.items() if group_id in known
+        }
 
     @cached_property
     def _has_ends(self) -> bool:
@@ -226,8 +228,8 @@ class _Past:
 
     def _lags(self, group_id: str) -> Mapping[At, Sequence[Lag]]:
         found: dict[At, list[Lag]] = {}
-        for each in lags(self.engine, group_id, **self._when).data:
-            found.setdefault((each.topic, each.partition), []).append(each)
+        for lag in lags(self.engine, group_id, **self._when).data:
+            found.setdefault((lag.topic, lag.partition), []).append(lag)
         return found
 
     def _stuck(
@@ -235,10 +237,10 @@ class _Past:
     ) -> Iterator[Finding]:
         """See whether the commit has stood still since an end was recorded, and the log grew."""
         first = None
-        for each in reversed(before):
-            if each.committed_offset != offset.committed_offset or not each.waiting:
+        for lag in reversed(before):
+            if lag.committed_offset != offset.committed_offset or not lag.waiting:
                 break
-            first = each
+            first = lag
         now_ms, end = self.evidence.now.time_ms, offset.log_end_offset
         if first is None or not offset.waiting or end is None or end <= (first.log_end_offset or 0):
             return
@@ -265,16 +267,21 @@ def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
 
     In a rolling restart each member is a cause twice at most, when it goes and when it is back.
     """
-    within = [each for each in every if storm.from_ms <= (each.time_ms or 0) <= storm.to_ms]
-    there = [each.members for each in within]
+    within = [
+        rebalance for rebalance in every if storm.from_ms <= (rebalance.time_ms or 0) <= storm.to_ms
+    ]
+    there = [rebalance.members for rebalance in within]
     causes = sum(each.cause_count for each in storm.started_by)
-    known = [each for each in within if each.members_before is not None]
-    causes += sum(each.cause is CauseKind.UNKNOWN for each in known)
+    known = [rebalance for rebalance in within if rebalance.members_before is not None]
+    causes += sum(rebalance.cause is CauseKind.UNKNOWN for rebalance in known)
     if causes > 2 * max(map(len, there)):
         return True
     for starter in storm.started_by:
         who = starter.instance_id, starter.client_id, starter.client_host
-        alike = ([(m.instance_id, m.client_id, m.client_host) for m in each] for each in there)
+        alike = (
+            [(m.instance_id, m.client_id, m.client_host) for m in participants]
+            for participants in there
+        )
         if starter.cause_count > 2 * max(1, *(each.count(who) for each in alike)):
             return True
     return False
@@ -298,7 +305,7 @@ def _storm(storms: Sequence[Storm]) -> Finding:
 
 def _jump(summary: CommitSummary) -> Iterator[Finding]:
     """Tell of the last commit that went back; one that had been deleted before does not."""
-    jumps = [each for each in summary.jumps if not each.was_deleted]
+    jumps = [jump for jump in summary.jumps if not jump.was_deleted]
     if not jumps:
         return
     last = jumps[-1]
@@ -326,11 +333,7 @@ def _pause(summary: CommitSummary, by_place: Mapping[At, Sequence[Lag]]) -> Iter
     for pause in summary.pauses:
         there = by_place.get((pause.topic, pause.partition), ())
         most = max(
-            (
-                each.waiting or 0
-                for each in there
-                if pause.since_ms <= each.time_ms < pause.until_ms
-            ),
+            (lag.waiting or 0 for lag in there if pause.since_ms <= lag.time_ms < pause.until_ms),
             default=0,
         )
         if most > 0:

@@ -262,8 +262,8 @@ class _Turns:
     @staticmethod
     def of(intervals: Sequence[Interval]) -> _Turns:
         """Find them, from the intervals of one partition."""
-        changes = [(each.from_log_offset, False, at) for at, each in enumerate(intervals)]
-        ends = enumerate(each.to_log_offset for each in intervals)
+        changes = [(interval.from_log_offset, False, at) for at, interval in enumerate(intervals)]
+        ends = enumerate(interval.to_log_offset for interval in intervals)
         changes += [(end, True, at) for at, end in ends if end is not None]
         offsets: list[int] = []
         owners: list[Interval | None] = []
@@ -283,10 +283,10 @@ class _Turns:
 
 def _owners(intervals: Iterable[Interval]) -> Mapping[_Log, _Turns]:
     by_log: dict[_Log, list[Interval]] = {}
-    for each in intervals:
-        if each.topic is not None:
-            log = (each.topic, each.partition, each.offsets_partition)
-            by_log.setdefault(log, []).append(each)
+    for interval in intervals:
+        if interval.topic is not None:
+            log = (interval.topic, interval.partition, interval.offsets_partition)
+            by_log.setdefault(log, []).append(interval)
     return {log: _Turns.of(of_log) for log, of_log in by_log.items()}
 
 
@@ -310,14 +310,14 @@ def _summary(
         group_id=group_id,
         commits_per_minute=rate,
         pauses=tuple(
-            _pause(each, turns)
-            for each in events
-            if each["pause_ms"] is not None and each["pause_ms"] > pause_ms
+            _pause(event, turns)
+            for event in events
+            if event["pause_ms"] is not None and event["pause_ms"] > pause_ms
         ),
         jumps=tuple(
-            _jump(each, turns, removed)
-            for each in events
-            if each["committed_offset"] < each["before_offset"]
+            _jump(event, turns, removed)
+            for event in events
+            if event["committed_offset"] < event["before_offset"]
         ),
         **row,
     )

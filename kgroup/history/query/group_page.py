@@ -128,16 +128,20 @@ def group_page(
     """
     cluster = cluster_of_group(engine, group_id, cluster)
     intervals = timeline(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
-    timed = [each for each in intervals.data if each.is_timed]
+    timed = [interval for interval in intervals.data if interval.is_timed]
     changes = [
-        each
-        for each in rebalances(
+        rebalance
+        for rebalance in rebalances(
             engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster
         ).data
-        if each.time_ms is not None
+        if rebalance.time_ms is not None
     ]
     first_commit = first_times(engine, cluster, [group_id], ["offset_commits"]).get(group_id)
-    known = [*(each.from_ms for each in timed), *(each.time_ms for each in changes), first_commit]
+    known = [
+        *(interval.from_ms for interval in timed),
+        *(change.time_ms for change in changes),
+        first_commit,
+    ]
     known_ms = span_of(engine, cluster).last_ms
     since, until = _shown_time(known, known_ms, since_ms, until_ms)
     left_out = []
@@ -201,34 +205,34 @@ def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
         rest = names[MOST_PARTITIONS:]
         left_out.append(f"{counted(len(rest), 'partition')}, from {rest[0]} on")
     kept = set(names[:MOST_PARTITIONS])
-    shown = [each for each in timed if name_of_owned(each) in kept]
+    shown = [interval for interval in timed if name_of_owned(interval) in kept]
     if len(shown) > MOST_STRETCHES:
-        newest = sorted(shown, key=lambda each: each.from_ms or 0)[-MOST_STRETCHES:]
+        newest = sorted(shown, key=lambda interval: interval.from_ms or 0)[-MOST_STRETCHES:]
         begin = rfc3339(newest[0].from_ms or 0)
         older = counted(len(shown) - MOST_STRETCHES, "stretch", "stretches")
         left_out.append(f"{older} that began before {begin}")
         chosen = set(newest)
-        shown = [each for each in shown if each in chosen]
+        shown = [interval for interval in shown if interval in chosen]
     return shown, left_out
 
 
 def _lives(changes: Sequence[Rebalance], since_ms: int | None) -> list[MembershipPeriod]:
     """Tell from when to when each member was there; who was there before, from the begin on."""
     began: dict[str, tuple[Participant, int]] = {}
-    found: list[MembershipPeriod] = []
+    periods: list[MembershipPeriod] = []
     for first in changes[:1]:
         begin_ms = first.time_ms if since_ms is None else since_ms
         assert begin_ms is not None
         began = {who.member_id: (who, begin_ms) for who in first.members_before or ()}
-    for each in changes:
-        assert each.time_ms is not None
-        now = {who.member_id: who for who in each.members}
+    for change in changes:
+        assert change.time_ms is not None
+        now = {who.member_id: who for who in change.members}
         for name in [name for name in began if name not in now]:
-            found.append(MembershipPeriod(*began.pop(name), each.time_ms))
+            periods.append(MembershipPeriod(*began.pop(name), change.time_ms))
         for name, who in now.items():
-            began.setdefault(name, (who, each.time_ms))
-    found += [MembershipPeriod(who, from_ms, None) for who, from_ms in began.values()]
-    return sorted(found, key=lambda life: (life.from_ms, life.who.member_id))
+            began.setdefault(name, (who, change.time_ms))
+    periods += [MembershipPeriod(who, from_ms, None) for who, from_ms in began.values()]
+    return sorted(periods, key=lambda life: (life.from_ms, life.who.member_id))
 
 
 def _length_ms(since_ms: int | None, until_ms: int | None) -> int:

@@ -119,7 +119,7 @@ def _cluster(warehouse: Warehouse, engine: Engine, cluster: str) -> ClusterInven
     return ClusterInventory(
         cluster=cluster,
         build=warehouse.build,
-        record_count=sum(each.record_count for each in partitions),
+        record_count=sum(partition.record_count for partition in partitions),
         first_ms=min((p.first_ms for p in partitions if p.first_ms is not None), default=None),
         last_ms=max((p.last_ms for p in partitions if p.last_ms is not None), default=None),
         damage_count=sum(damages.values()),

@@ -73,19 +73,19 @@ def timeline(
     condition, parameters = where(
         ("cluster = ?", cluster), ("group_id = ?", group_id), ("? IN (topic, topic_id)", topic)
     )
-    found = tuple(
+    intervals = tuple(
         interval
         for interval in read_intervals(engine, condition, parameters)
         if overlaps(interval.from_ms, interval.to_ms, since_ms, until_ms)
     )
-    if not found and topic is not None:
+    if not intervals and topic is not None:
         check_topic(engine, topic, cluster, by_id=True)
-    notes = [] if found else [_why_none(engine, cluster, group_id)]
-    untimed = sum(not interval.is_timed for interval in found)
+    notes = [] if intervals else [_why_none(engine, cluster, group_id)]
+    untimed = sum(not interval.is_timed for interval in intervals)
     if untimed:
         notes.append(f"The log has no times for {untimed} of the stretches, only offsets.")
-    last_ms = span_of(engine, cluster).last_ms if with_last and found else None
-    return OwnershipTimeline(found, notes=tuple(notes), last_ms=last_ms)
+    last_ms = span_of(engine, cluster).last_ms if with_last and intervals else None
+    return OwnershipTimeline(intervals, notes=tuple(notes), last_ms=last_ms)
 
 
 def _why_none(engine: Engine, cluster: str, group_id: str) -> str:
@@ -202,7 +202,7 @@ def owners(
         )
     cluster = clusters[0]
     ordered = sorted(found, key=lambda interval: interval.group_id)  # the rest in its order
-    by_group = {name: [*own] for name, own in groupby(ordered, lambda each: each.group_id)}
+    by_group = {name: [*own] for name, own in groupby(ordered, lambda interval: interval.group_id)}
     firsts = first_times(engine, cluster, by_group, MEMBER_TABLES)
     rows = tuple(
         row
@@ -349,5 +349,7 @@ def _highest_partition(engine: Engine, topic: str, cluster: str | None) -> int |
         f"SELECT MAX(partition) AS highest FROM {table} WHERE {condition}"
         for table, (condition, _) in tables.items()
     )
-    found = rows_of(engine, sql, [each for _, parameters in tables.values() for each in parameters])
+    found = rows_of(
+        engine, sql, [parameter for _, parameters in tables.values() for parameter in parameters]
+    )
     return max((row["highest"] for row in found if row["highest"] is not None), default=None)

@@ -122,11 +122,11 @@ def describe_past(
         notes.append(known_up_to(cluster, last_ms))
     data = tuple(
         PastDescription(
-            **{field.name: getattr(each, field.name) for field in fields(each)},
+            **{field.name: getattr(description, field.name) for field in fields(description)},
             cluster=cluster,
             time_ms=at_ms,
         )
-        for each in report.data
+        for description in report.data
     )
     return Report(data, errors, tuple(notes))
 

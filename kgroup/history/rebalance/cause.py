@@ -59,11 +59,11 @@ class Commits:
     """
 
     def __init__(self, spans: Iterable[CommitSpan]) -> None:
-        self._all = sorted(spans, key=lambda each: each.mark)
-        self._marks = [each.mark for each in self._all]
-        lasts = [each.last_ms for each in self._all]
+        self._all = sorted(spans, key=lambda span: span.mark)
+        self._marks = [span.mark for span in self._all]
+        lasts = [span.last_ms for span in self._all]
         self._last_by = list(accumulate(lasts, _later))
-        firsts = [each.first_ms for each in reversed(self._all)]
+        firsts = [span.first_ms for span in reversed(self._all)]
         self._first_from = list(accumulate(firsts, _earlier))[::-1]
 
     def gap_ms(self, mark: int) -> int | None:
@@ -90,15 +90,15 @@ class Commits:
             others: or of all but these.
         """
         here = slice(bisect_left(self._marks, start), bisect_left(self._marks, end))
-        found = [
-            each
-            for each in self._all[here]
-            if ((each.topic, each.partition) in partitions) is not others
-            and each.first_ms is not None
-            and each.last_ms is not None
+        spans = [
+            span
+            for span in self._all[here]
+            if ((span.topic, span.partition) in partitions) is not others
+            and span.first_ms is not None
+            and span.last_ms is not None
         ]
-        last_ms = max((each.last_ms for each in found if each.last_ms is not None), default=None)
-        often = max(found, key=lambda each: each.count, default=None)
+        last_ms = max((span.last_ms for span in spans if span.last_ms is not None), default=None)
+        often = max(spans, key=lambda span: span.count, default=None)
         pace_ms = None
         if often and often.count > 2 and often.first_ms is not None and often.last_ms is not None:
             pace_ms = (often.last_ms - often.first_ms) // (often.count - 1)
@@ -193,7 +193,7 @@ class GroupVersion:
     def owned(self) -> frozenset[PartitionOrTask] | None:
         """All that members own; None where that is not known of each of them."""
         every = [member.owned for member in self.members.values()]
-        known = [each for each in every if each is not None]
+        known = [tasks for tasks in every if tasks is not None]
         return frozenset().union(*known) if len(known) == len(every) else None
 
 
@@ -389,7 +389,7 @@ def _life_of(
         timeout_ms = min(EPOCH_SESSION_MS, old.rebalance_timeout_ms or EPOCH_SESSION_MS)
         limit = "the timeout is, by default,"
     joined_ms = before.joined_ms if before.is_classic else None
-    owned = {(each.topic, each.partition) for each in old.owned or () if each.topic is not None}
+    owned = {(task.topic, task.partition) for task in old.owned or () if task.topic is not None}
     own = commits.between(before.log_offset, after.log_offset, owned)
     sign_ms = (joined_ms or before.time_ms) if old.seen_ms is None else old.seen_ms
     seen_ms = max((each for each in (sign_ms, own.last_ms) if each is not None), default=None)

@@ -140,7 +140,9 @@ class _Timeline:
 
         Who was in the generation and is not any more counts as gone with the next one.
         """
-        back = [each.who for name, each in after.members.items() if name not in before.members]
+        back = [
+            version.who for name, version in after.members.items() if name not in before.members
+        ]
         instances = {who.instance_id for who in back} - {None}
         clients = {who.client_id for who in back if who.instance_id is None}  # not stored before v3
         missing = {
@@ -217,8 +219,8 @@ class _Timeline:
                 and (old.topics, old.regex) == (new.topics, new.regex)
             ):
                 members = {
-                    new.who.member_id if key == name else key: new if key == name else each
-                    for key, each in self._last.members.items()
+                    new.who.member_id if key == name else key: new if key == name else version
+                    for key, version in self._last.members.items()
                 }
                 self._last = replace(self._last, members=members)
                 return
@@ -341,7 +343,7 @@ class _Timeline:
             causes[len(causes) :] = self._other_causes(before, after, causes)
         members_before = None
         if before is not None:
-            members_before = tuple(each.who for each in before.members.values())
+            members_before = tuple(member.who for member in before.members.values())
         assert after.generation is not None
         draft = Rebalance(
             cluster="",
@@ -353,7 +355,7 @@ class _Timeline:
             protocol_before=before.protocol if before else None,
             protocol=after.protocol,
             members_before=members_before,
-            members=tuple(each.who for each in after.members.values()),
+            members=tuple(member.who for member in after.members.values()),
             moved_count=None,
             moved=None,
             sync_ms=None,
@@ -381,7 +383,7 @@ class _Timeline:
             if added:
                 causes.append(_added_cause(added))
             handed = self._given_up & owned
-            if handed and all(each.kind is not CauseKind.SUBSCRIPTION_CHANGED for each in known):
+            if handed and all(cause.kind is not CauseKind.SUBSCRIPTION_CHANGED for cause in known):
                 causes.append(
                     Cause(
                         CauseKind.FOLLOW_UP,
@@ -433,20 +435,23 @@ class _Timeline:
         self, members: Iterable[MemberVersion], targets: Iterable[frozenset[PartitionOrTask]] = ()
     ) -> None:
         """Remember how many partitions of each topic were seen."""
-        for partitions in (*(each.owned for each in members if each.owned is not None), *targets):
-            for each in partitions:
-                if each.topic:
-                    seen = self._counts.get(each.topic, 0)
-                    self._counts[each.topic] = max(seen, each.partition + 1)
+        for partitions in (
+            *(member.owned for member in members if member.owned is not None),
+            *targets,
+        ):
+            for partition in partitions:
+                if partition.topic:
+                    seen = self._counts.get(partition.topic, 0)
+                    self._counts[partition.topic] = max(seen, partition.partition + 1)
 
     def _added(self, owned: Iterable[PartitionOrTask]) -> list[PartitionOrTask]:
         """Find partitions that are beyond those that were seen of their topic."""
         if not self._counts:
             return []
         return _sorted(
-            each
-            for each in owned
-            if each.topic and each.partition >= self._counts.get(each.topic, 0)
+            task
+            for task in owned
+            if task.topic and task.partition >= self._counts.get(task.topic, 0)
         )
 
 
@@ -469,7 +474,7 @@ def _with_causes(draft: Rebalance, causes: Sequence[Cause]) -> Rebalance:
 
 
 def _added_cause(added: Sequence[PartitionOrTask]) -> Cause:
-    names = ", ".join(f"{each.topic}-{each.partition}" for each in added[:5])
+    names = ", ".join(f"{task.topic}-{task.partition}" for task in added[:5])
     more = f" and {len(added) - 5} more" if len(added) > 5 else ""
     return Cause(
         CauseKind.PARTITIONS_ADDED,
@@ -492,12 +497,12 @@ def _participant(row: Row) -> Participant:
 
 def _owned(members: Iterable[MemberVersion]) -> dict[str, frozenset[PartitionOrTask]] | None:
     """What each member has; None where that is not known of all of them."""
-    found: dict[str, frozenset[PartitionOrTask]] = {}
+    tasks: dict[str, frozenset[PartitionOrTask]] = {}
     for member in members:
         if member.owned is None:
             return None
-        found[member.who.member_id] = member.owned
-    return found
+        tasks[member.who.member_id] = member.owned
+    return tasks
 
 
 _Owned = Mapping[str, frozenset[PartitionOrTask]]
@@ -508,10 +513,10 @@ def _with_moved(draft: Rebalance, old: _Owned | None, new: _Owned | None) -> Reb
     if old is None or new is None:
         return replace(draft, moved=None, moved_count=None)
     who = (*(draft.members_before or ()), *draft.members)
-    clients = {each.member_id: each.client_id for each in who}
+    clients = {participant.member_id: participant.client_id for participant in who}
     changed = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
     none = frozenset[PartitionOrTask]()
-    found = (
+    changes = (
         MemberChange(
             name,
             clients.get(name),
@@ -520,10 +525,10 @@ def _with_moved(draft: Rebalance, old: _Owned | None, new: _Owned | None) -> Reb
         )
         for name in changed
     )
-    moved = tuple(each for each in found if each.got or each.lost)
-    count = len({owned for each in moved for owned in (*each.got, *each.lost)})
+    moved = tuple(change for change in changes if change.got or change.lost)
+    count = len({owned for change in moved for owned in (*change.got, *change.lost)})
     return replace(draft, moved=moved, moved_count=count)
 
 
 def _sorted(partitions: Iterable[PartitionOrTask]) -> list[PartitionOrTask]:
-    return sorted(partitions, key=lambda each: each.sort_key)
+    return sorted(partitions, key=lambda task: task.sort_key)

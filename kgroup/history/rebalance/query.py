@@ -56,13 +56,13 @@ def rebalances(
     if group_id is not None:
         cluster = cluster_of_group(engine, group_id, cluster)
     found = tuple(
-        each
+        rebalance
         for name, keys in _keys(engine, group_id, cluster, since_ms, until_ms)
-        for each in _of_cluster(engine, name, keys)
-        if each.time_ms is None
+        for rebalance in _of_cluster(engine, name, keys)
+        if rebalance.time_ms is None
         or (
-            (since_ms is None or each.time_ms >= since_ms)
-            and (until_ms is None or each.time_ms < until_ms)
+            (since_ms is None or rebalance.time_ms >= since_ms)
+            and (until_ms is None or rebalance.time_ms < until_ms)
         )
     )
     notes: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ def _of_cluster(engine: Engine, cluster: str, keys: Sequence[_Key]) -> list[Reba
     found: list[Rebalance] = []
     for start in range(0, len(keys), AT_ONCE):
         found += _of_groups(engine, cluster, keys[start : start + AT_ONCE], names)
-    return sorted(found, key=lambda each: each.group_id)
+    return sorted(found, key=lambda rebalance: rebalance.group_id)
 
 
 def _of_groups(
@@ -145,8 +145,8 @@ def _of_groups(
             Commits(spans.get(key, ())),
             names,
         )
-        for each in of_group:
-            yield replace(each, cluster=key[0], group_id=key[1], offsets_partition=key[2])
+        for rebalance in of_group:
+            yield replace(rebalance, cluster=key[0], group_id=key[1], offsets_partition=key[2])
 
 
 def _spans(
@@ -169,7 +169,7 @@ def _spans(
         f"WHERE topic IS NOT NULL GROUP BY {columns}, mark, topic, partition "
         f"ORDER BY {columns}, mark, topic, partition"
     )
-    found: dict[_Key, list[CommitSpan]] = {}
+    spans: dict[_Key, list[CommitSpan]] = {}
     for row in rows_of(engine, sql, [*parameters] * 3):
         span = CommitSpan(
             -1 if row["mark"] is None else row["mark"],
@@ -179,8 +179,8 @@ def _spans(
             row["first_ms"],
             row["last_ms"],
         )
-        found.setdefault(_key(row), []).append(span)
-    return found
+        spans.setdefault(_key(row), []).append(span)
+    return spans
 
 
 def _key(row: Row) -> _Key:
@@ -253,8 +253,8 @@ def find_storms(
         NotFoundError: the group is not there.
         UsageError: it is in several clusters.
     """
-    found = rebalances(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
-    return Report(tuple(storms_of(found.data, count, within_ms)), found.errors, found.notes)
+    report = rebalances(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
+    return Report(tuple(storms_of(report.data, count, within_ms)), report.errors, report.notes)
 
 
 def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> list[Storm]:
@@ -268,11 +268,11 @@ def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> li
     Returns:
         Storms by cluster, group and time.
     """
-    timed = [each for each in rebalances if each.time_ms is not None]
-    found: list[Storm] = []
-    for _, of_group in groupby(timed, lambda each: (each.cluster, each.group_id)):
-        every = sorted(of_group, key=lambda each: each.time_ms or 0)
-        times = [each.time_ms or 0 for each in every]
+    timed = [rebalance for rebalance in rebalances if rebalance.time_ms is not None]
+    storms: list[Storm] = []
+    for _, of_group in groupby(timed, lambda rebalance: (rebalance.cluster, rebalance.group_id)):
+        every = sorted(of_group, key=lambda rebalance: rebalance.time_ms or 0)
+        times = [rebalance.time_ms or 0 for rebalance in every]
         start = end = 0  # of the storm that is being looked at
         for first in range(len(every) - count + 1):
             if times[first + count - 1] - times[first] > within_ms:
@@ -281,17 +281,17 @@ def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> li
                 end = first + count
                 continue
             if end > start:
-                found.append(_storm(every[start:end]))
+                storms.append(_storm(every[start:end]))
             start, end = first, first + count
         if end > start:
-            found.append(_storm(every[start:end]))
-    return found
+            storms.append(_storm(every[start:end]))
+    return storms
 
 
 def _storm(every: Sequence[Rebalance]) -> Storm:
     members: dict[tuple[str | None, str | None, str | None], list[str]] = {}
-    for each in every:
-        for cause in each.causes:
+    for rebalance in every:
+        for cause in rebalance.causes:
             if cause.member_id is not None:
                 key = (cause.instance_id, cause.client_id, cause.client_host)
                 members.setdefault(key, []).append(cause.member_id)

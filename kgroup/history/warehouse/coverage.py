@@ -126,7 +126,7 @@ class Coverage:
 
     def overlaps(self, other: Coverage) -> bool:
         """Tell whether an offset is in both."""
-        small, large = sorted((self, other), key=lambda each: len(each.firsts))
+        small, large = sorted((self, other), key=lambda coverage: len(coverage.firsts))
         # An interval of `small` is touched by the last one of `large` that begins in or before it.
         at = np.searchsorted(large.firsts, small.lasts, side="right") - 1
         return bool(((at >= 0) & (large.lasts[at] >= small.firsts)).any()) if large else False

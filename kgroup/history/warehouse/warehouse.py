@@ -193,11 +193,11 @@ class Warehouse:
 
     def files(self, cluster: str | None = None) -> dict[str, list[Path]]:
         """Give the files of each table, of one cluster or of all; those without rows have none."""
-        found: dict[str, list[Path]] = {name: [] for name in TABLES}
+        paths: dict[str, list[Path]] = {name: [] for name in TABLES}
         for name in self.clusters if cluster is None else (cluster,):
             for file in self.state(name).files:
-                found[file.table].append(self.root / file.path)
-        return found
+                paths[file.table].append(self.root / file.path)
+        return paths
 
     def row_count(self, table: str, cluster: str | None = None) -> int:
         """Tell how many rows a table has, of one cluster or of all."""
@@ -277,14 +277,14 @@ class WarehouseWriter(Warehouse):
 
     def sweep(self) -> None:
         """Remove files of tables, and of states, that no manifest lists."""
-        found = [
+        paths = [
             *self._table_files("cluster=*", "*"),
             *self.root.glob(f"{OWN}/state/*.json"),
             *self.root.glob(f"{OWN}/coverage/*.npy"),
             *self.root.glob(f"{OWN}/members/*.parquet"),
             *self.root.glob(f"{OWN}/builds/*{_UNFINISHED}"),
         ]
-        self._remove_unlisted(found, self.clusters)
+        self._remove_unlisted(paths, self.clusters)
 
     def _table_files(self, cluster: str, stem: str) -> Iterator[Path]:
         """Find files of tables by patterns of the cluster's folder and of their names."""
@@ -414,7 +414,7 @@ def _manifest_path(build: int) -> str:
 
 def _paths(state: ClusterState) -> set[str]:
     """Give the files that a state names."""
-    own = ((each.coverage, each.members) for each in state.partitions.values())
+    own = ((partition.coverage, partition.members) for partition in state.partitions.values())
     return {*(file.path for file in state.files), *filter(None, chain.from_iterable(own))}
 
 

@@ -134,13 +134,15 @@ def _cause(spec: GroupSpec, leads: Software) -> str:
 
     That is found out by taking it for known.
     """
-    topics = {name: replace(each, is_listing_known=True) for name, each in spec.topics.items()}
+    topics = {
+        name: replace(metadata, is_listing_known=True) for name, metadata in spec.topics.items()
+    }
     listed = replace(spec, topics=topics)
     is_new = topics != spec.topics
     if is_new and is_determined(listed):
         return "it is not known how brokers will list new partitions"
     if CLIENTS[leads.name].is_same_without is not None:
-        members = tuple(replace(each, unknown_id=False) for each in spec.members)
+        members = tuple(replace(member, unknown_id=False) for member in spec.members)
         informed = replace(spec, members=members, departed=())
         if informed != spec and is_determined(informed):
             return "a leader that has not led so far may not know all topics at first"
@@ -184,7 +186,7 @@ def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
     if not any(member.rack for member in spec.members):
         return False
     by_rack = Software(library.name, library.version_by_rack)
-    without = replace(spec, members=tuple(replace(each, rack=None) for each in spec.members))
+    without = replace(spec, members=tuple(replace(member, rack=None) for member in spec.members))
     return _shares(spec, by_rack) != _shares(without, by_rack)
 
 
@@ -212,7 +214,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
                 f"one there; {_consequence(spec, leads)}"
             )
     elif spec.leader_client is None:
-        clients = {each.client for each in spec.members}
+        clients = {member.client for member in spec.members}
         if None in clients or len(clients) > 1 or any(m.is_client_inferred for m in spec.members):
             is_known = False
             yield (
@@ -224,7 +226,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
             f"There are members of {', '.join(spec.not_imitated)}, which is not imitated: where "
             "one of them leads, the group may get another assignment."
         )
-    libraries = {each.client.name for each in spec.members if each.client is not None}
+    libraries = {member.client.name for member in spec.members if member.client is not None}
     others = sorted(libraries - {leads.name})
     if others:
         who = f" too; the leader, of {leads.name}," if is_known else "; only the leader"

@@ -128,7 +128,7 @@ def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
     if spec.protocol != "classic" or library == KAFKA_CLIENTS:
         return ()
     for members in (spec.members, spec.departed):
-        alike = (each for each in members if spec.client_of(each).name == library)
+        alike = (member for member in members if spec.client_of(member).name == library)
         times = Counter(each.client_id for each in alike if each.client_id)
         if times:
             most = max(times.values())
@@ -190,8 +190,8 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
         plan,
         before={name(member_id): had for member_id, had in plan.before.items()},
         assignment=plan.assignment
-        and {name(member_id): got for member_id, got in plan.assignment.items()},
-        members=tuple(replace(each, member_id=name(each.member_id)) for each in plan.members),
+        and {name(member_id): partitions for member_id, partitions in plan.assignment.items()},
+        members=tuple(replace(member, member_id=name(member.member_id)) for member in plan.members),
         moves=tuple(
             move._replace(
                 from_member=name(move.from_member),
@@ -201,14 +201,19 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
         ),
         balance=balance,
         threads=plan.threads
-        and {(name(member_id), number): got for (member_id, number), got in plan.threads.items()},
+        and {
+            (name(member_id), number): partitions
+            for (member_id, number), partitions in plan.threads.items()
+        },
         owners=plan.owners
         and tuple(
-            replace(each, given=each.given and (name(each.given[0]), each.given[1]))
-            for each in plan.owners
+            replace(owner, given=owner.given and (name(owner.given[0]), owner.given[1]))
+            for owner in plan.owners
         ),
         overlaps=plan.overlaps
-        and tuple(replace(each, members=tuple(map(name, each.members))) for each in plan.overlaps),
+        and tuple(
+            replace(overlap, members=tuple(map(name, overlap.members))) for overlap in plan.overlaps
+        ),
     )
 
 
@@ -254,9 +259,9 @@ def _marked(plan: AssignPlan, others: Sequence[AssignPlan | None]) -> AssignPlan
     unsure: set[str] = set()
     for other in others:
         always &= set(other.moves) if other is not None else set()
-        for member, got in plan.assignment.items():
+        for member, partitions in plan.assignment.items():
             there = other.assignment if other is not None else None
-            if there is None or set(there[member]) != set(got):
+            if there is None or set(there[member]) != set(partitions):
                 unsure.add(member)
     warnings = list(plan.warnings)
     counts = (

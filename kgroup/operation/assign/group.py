@@ -77,11 +77,11 @@ def read_group(
             is not known.
         UsageError: the strategy that was asked for is none for such a group.
     """
-    reading, found = find_group(source, group_id)
+    reading, group = find_group(source, group_id)
     return group_spec(
         source,
         reading,
-        found,
+        group,
         strategy=strategy,
         kafka_version=kafka_version,
         client=client,
@@ -100,9 +100,9 @@ def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
         InputError: it cannot be read.
     """
     reading, missing = select_groups(source, [group_id], Question(commit_times=False))
-    found = reading.image.groups.get(group_id)
-    if found is not None:
-        return reading, found
+    group = reading.image.groups.get(group_id)
+    if group is not None:
+        return reading, group
     if missing:
         raise NotFoundError(f"{named_group(group_id)}: {missing[0].reason}", group_id=group_id)
     raise InputError(f"{named_group(group_id)}: {reading.problems[0].reason}", group_id=group_id)
@@ -149,7 +149,7 @@ def group_spec(
         if protocol in ("consumer", "share") and name not in ids:
             ids[name] = made_up_topic_id(name)
             notes.append(f"the id of topic {name} is not known; the order may be another one")
-    libraries = {each.client_library for each in group.members if each.client_library}
+    libraries = {member.client_library for member in group.members if member.client_library}
     spec = GroupSpec(
         strategy or group.assignor or "",
         members,
@@ -291,7 +291,9 @@ def _check_subscriptions(group: Group, advice: Advice) -> None:
 
 def _sizes(members: Sequence[Member]) -> str:
     """Name members, and say how many bytes each of them sent."""
-    return first_names(members, lambda each: f"{each.member_id} ({_size(each.protocol_metadata)})")
+    return first_names(
+        members, lambda member: f"{member.member_id} ({_size(member.protocol_metadata)})"
+    )
 
 
 def _size(metadata: object) -> str:
@@ -319,10 +321,10 @@ def _resolved(group: Group) -> Mapping[str, Sequence[str]]:
         return group.resolved_regexes
     regexes = {m.subscription.regex for m in group.members if m.subscription is not None}
     names = {
-        each.topic
+        partition.topic
         for member in group.members
-        for each in (*(member.target_assignment or ()), *(member.assignment or ()))
-        if each.topic is not None
+        for partition in (*(member.target_assignment or ()), *(member.assignment or ()))
+        if partition.topic is not None
     }
     resolved: dict[str, Sequence[str]] = {}
     for regex in filter(None, regexes):
@@ -345,12 +347,12 @@ def _member(
     owned = member.assignment if protocol == "classic" else member.target_assignment
     if owned is None:
         owned = member.assignment
-    for each in owned or ():
-        if not 0 <= each.partition < MOST_PARTITIONS:  # clients write what they like
+    for partition in owned or ():
+        if not 0 <= partition.partition < MOST_PARTITIONS:  # clients write what they like
             raise UnfitError(
                 f"{named_group(group.group_id)}: expected partitions from 0 to "
                 f"{MOST_PARTITIONS - 1}, "
-                f"found {each.partition} of {each.topic} with member {member.member_id}",
+                f"found {partition.partition} of {partition.topic} with member {member.member_id}",
                 group_id=group.group_id,
             )
     return MemberSpec(

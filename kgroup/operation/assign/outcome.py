@@ -59,7 +59,10 @@ def find_moves(
     """
     if not any(lost.values()):
         return ()
-    gained = {member_id: set(got).difference(before[member_id]) for member_id, got in after.items()}
+    gained = {
+        member_id: set(partitions).difference(before[member_id])
+        for member_id, partitions in after.items()
+    }
     givers, takers = _owners(lost), _owners(gained)
     if givers is None or takers is None:
         return _moves_of_shared(lost, gained)
@@ -287,13 +290,15 @@ def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
     lost = {name: had.difference(assignment.get(name, ())) for name, had in before.items()}
     moves = find_moves(before, assignment, lost)
     kept = {member_id: len(before[member_id]) - len(lost[member_id]) for member_id in assignment}
-    by_topic = {name: Counter(map(itemgetter(0), got)) for name, got in assignment.items()}
+    by_topic = {
+        name: Counter(map(itemgetter(0), partitions)) for name, partitions in assignment.items()
+    }
     by_id = {member.member_id: member for member in spec.members}
     staying = sum(kept.values())
     if threads is not None:
         moves = with_threads(moves, members, threads)
         staying -= sum(move.from_member == move.to_member for move in moves)
-        given = {thread: tuple(got) for thread, got in threads.items()}
+        given = {thread: tuple(partitions) for thread, partitions in threads.items()}
         plan = replace(plan, threads=given, owners=ownership(spec, threads))
     return replace(
         plan,
@@ -374,7 +379,12 @@ def _balance(
         min(counts),
         max(counts),
         _deviation(Counter(counts)),
-        tuple(sorted((member_id for member_id, got in assignment.items() if not got), key=utf16)),
+        tuple(
+            sorted(
+                (member_id for member_id, partitions in assignment.items() if not partitions),
+                key=utf16,
+            )
+        ),
         tuple(
             TopicBalance(topic, min(shares[topic]), max(shares[topic]), _deviation(shares[topic]))
             for topic in sorted(shares, key=utf16)

@@ -302,8 +302,8 @@ def _forgetful(member: MemberSpec) -> MemberSpec:
 def _new_topic(spec: GroupSpec, number: int) -> TopicMetadata:
     """Give a topic; where brokers list others not by number, how they list it is not known."""
     by_number = all(
-        each.listed is None or each.listed == tuple(range(each.partitions))
-        for each in spec.topics.values()
+        topic.listed is None or topic.listed == tuple(range(topic.partitions))
+        for topic in spec.topics.values()
     )
     return TopicMetadata(number, is_listing_known=by_number)
 
@@ -344,11 +344,11 @@ def _find(spec: GroupSpec, name: str) -> MemberSpec:
     called = [_names(spec, member) for member in spec.members]
     for kind in ("id", "instance id", "client id", "consumer.id", "host"):
         pairs = zip(spec.members, called, strict=True)
-        found = [member for member, names in pairs if names.get(kind) == name]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            ids = ", ".join(member.member_id for member in found)
+        specs = [member for member, names in pairs if names.get(kind) == name]
+        if len(specs) == 1:
+            return specs[0]
+        if specs:
+            ids = ", ".join(member.member_id for member in specs)
             raise UsageError(f"several members have {kind} {name}; name one by its id: {ids}")
     ids = first_names(spec.members, attrgetter("member_id"))
     raise NotFoundError(f"{_called(spec)} has no member {name}; there are: {ids}")

@@ -99,10 +99,12 @@ def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
         InputError: there is such a consumer.
     """
     ids = f"/consumers/{group.group_id}/ids/"
-    unread = next((each for each in problems if (each.path or "").startswith(ids)), None)
+    unread = next((problem for problem in problems if (problem.path or "").startswith(ids)), None)
     if unread is None:
         return
-    without = {f"{ids}{each.member_id}" for each in group.members if each.subscription is None}
+    without = {
+        f"{ids}{member.member_id}" for member in group.members if member.subscription is None
+    }
     effect = (
         "Kafka's consumers read it too, and none of them can rebalance while it is there"
         if unread.kind is ProblemKind.BAD_NODE and unread.path in without
@@ -170,11 +172,13 @@ def _gives_what_is_owned(spec: GroupSpec) -> bool:
         threads = assign_threads(spec)
     except AssignorError:
         return False
-    return all(each.is_as_given for each in ownership(spec, threads))
+    return all(owner.is_as_given for owner in ownership(spec, threads))
 
 
 def _owner(member_id: str, partitions: Iterable[AssignedPartition]) -> MemberSpec:
-    named = [(each.topic or "", each.partition, each.thread) for each in partitions]
+    named = [
+        (partition.topic or "", partition.partition, partition.thread) for partition in partitions
+    ]
     return MemberSpec(
         member_id,
         (),

@@ -48,17 +48,17 @@ def with_commands(finding: Finding, group: GroupDescription | None) -> Finding:
 
 def _commands(finding: Finding, group: GroupDescription | None) -> Iterator[str]:
     values = _values(finding, group)
-    for each in finding.code.commands:
-        if any(place not in values for place in _PLACE.findall(each.text)):
+    for command in finding.code.commands:
+        if any(place not in values for place in _PLACE.findall(command.text)):
             continue
-        if each.reach is Reach.WAREHOUSE and (build := build_command()) is not None:
+        if command.reach is Reach.WAREHOUSE and (build := build_command()) is not None:
             yield build
-        yield _written(each, values, group)
+        yield _written(command, values, group)
 
 
 def _values(finding: Finding, group: GroupDescription | None) -> dict[str, str]:
     """Return the known values of the placeholders in commands."""
-    instances = {each.member_id: each.instance_id for each in group.members} if group else {}
+    instances = {member.member_id: member.instance_id for member in group.members} if group else {}
     topic, partition = finding.topic, finding.partition
     if finding.code is Rule.OPEN_TRANSACTION and finding.basis is Basis.LOG:
         # the commits of the transaction are what hangs
@@ -116,8 +116,12 @@ def _offsets_topic(evidence: Evidence) -> Iterator[Finding]:
     if not topic or not topic.partitions or evidence.cluster is None:
         return
     parts = topic.partitions
-    headless = sorted(number for number, each in parts.items() if each.leader is None)
-    behind = sorted(number for number, each in parts.items() if len(each.isr) < len(each.replicas))
+    headless = sorted(number for number, partition in parts.items() if partition.leader is None)
+    behind = sorted(
+        number
+        for number, partition in parts.items()
+        if len(partition.isr) < len(partition.replicas)
+    )
     if headless:
         yield _of_topic(f"Partitions without a leader: {first_names(headless)}.")
     if behind:
@@ -127,7 +131,7 @@ def _offsets_topic(evidence: Evidence) -> Iterator[Finding]:
         yield _of_topic(f"cleanup.policy is {policy}: commits are deleted.")
     if len(evidence.cluster.brokers) < 2:
         return
-    if all(len(each.replicas) == 1 for each in parts.values()):
+    if all(len(part.replicas) == 1 for part in parts.values()):
         text = f"One replica, of {len(evidence.cluster.brokers)} brokers."
         yield _of_topic(text, Severity.WARNING)
     if len(parts) == 1:
@@ -191,7 +195,7 @@ class Request:
         return (
             self.time_lags
             or self.limits.time_lag_ms is not None
-            or any("time_lag_ms" in each.changes for each in self.group_limits)
+            or any("time_lag_ms" in limit.changes for limit in self.group_limits)
         )
 
     @property
@@ -199,10 +203,10 @@ class Request:
         """The age from which on a commit can be a finding, of any group."""
         limits = self.limits.old_commit_ms, self.limits.stuck_ms
         own = (
-            each.changes[name]
-            for each in self.group_limits
+            limit.changes[name]
+            for limit in self.group_limits
             for name in ("old_commit_ms", "stuck_ms")
-            if name in each.changes
+            if name in limit.changes
         )
         return min(*limits, *own)
 
@@ -264,8 +268,8 @@ def check(
         notes += audit.notes
     if look_back is not None:
         past = look_back(evidence)
-        seen = {_place(each) for each in findings}
-        findings += (each for each in past.data if _place(each) not in seen)
+        seen = {_place(finding) for finding in findings}
+        findings += (finding for finding in past.data if _place(finding) not in seen)
         problems += past.errors
         notes += past.notes
     if Rule.CONSUMER_PROTOCOL in request.rules:
@@ -279,12 +283,12 @@ def check(
 
         findings, unread_groups = judge_strategies(source, findings)
         problems += tuple(unread_groups)
-    asked = [each for each in findings if not request.rules or each.code in request.rules]
-    groups = {each.group_id: each for each in report.data}
+    asked = [finding for finding in findings if not request.rules or finding.code in request.rules]
+    groups = {description.group_id: description for description in report.data}
     new = [
-        with_commands(each, groups.get(each.group_id or ""))
-        for each in asked
-        if each.key not in request.known
+        with_commands(finding, groups.get(finding.group_id or ""))
+        for finding in asked
+        if finding.key not in request.known
     ]
     if len(new) < len(asked):
         count = len(asked) - len(new)
@@ -293,10 +297,10 @@ def check(
     count = len(report.data)
     if not new and (count or not report.errors):
         notes += (f"{count} group{'' if count == 1 else 's'} checked, nothing found",)
-    paths = {each.path for each in findings} - {None}
-    unread = (each for each in report.errors if each.path not in paths)
+    paths = {finding.path for finding in findings} - {None}
+    unread = (error for error in report.errors if error.path not in paths)
     errors = tuple(dict.fromkeys((*unread, *problems)))
-    is_bad = any(each.severity.rank <= request.fail_on.rank for each in new)
+    is_bad = any(finding.severity.rank <= request.fail_on.rank for finding in new)
     # that groups have no findings does not mean that there are none
     verdict = ExitStatus.PROBLEM if is_bad else outcome(report.data, errors)
     found = Report(tuple(new), errors, tuple(dict.fromkeys(notes)), verdict)
@@ -374,10 +378,10 @@ def _unread(report: Report[GroupDescription]) -> Iterator[str]:
 
 
 def _times(group: GroupDescription) -> Iterator[int]:
-    of_commits = [each.commit_timestamp_ms for each in group.offsets]
-    of_pending = [each.commit_timestamp_ms for each in group.pending_offsets]
+    of_commits = [offset.commit_timestamp_ms for offset in group.offsets]
+    of_pending = [offset.commit_timestamp_ms for offset in group.pending_offsets]
     times = (group.state_timestamp_ms, *of_commits, *of_pending)
-    return (each for each in times if each is not None)
+    return (time for time in times if time is not None)
 
 
 def _stable_ends(source: GroupSource, groups: Iterable[GroupDescription]) -> dict[At, int]:
@@ -406,8 +410,8 @@ def _judged(evidence: Evidence, *, is_whole: bool) -> Iterable[Finding]:
         if group.type is GroupType.ZOOKEEPER:
             yield from check_lag(group, own)
             continue
-        for each in (*check_membership(group, own), *check_commits(group, own)):
-            yield _with_looks(each, evidence)
+        for finding in (*check_membership(group, own), *check_commits(group, own)):
+            yield _with_looks(finding, evidence)
 
 
 def _with_looks(finding: Finding, evidence: Evidence) -> Finding:

@@ -26,7 +26,11 @@ _EXPIRING = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
 def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     """Judge the commits of one group, partition by partition."""
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
-    before = {(each.topic, each.partition): each for each in earlier.offsets} if earlier else {}
+    before = (
+        {(description.topic, description.partition): description for description in earlier.offsets}
+        if earlier
+        else {}
+    )
     for offset in group.offsets:
         if offset.committed_offset is None:
             continue
@@ -148,7 +152,9 @@ def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
         yield about_offset(Rule.NEVER_COMMITTED, text, group, offset, Basis.LOOKS)
     since_ms, now_ms = group.state_timestamp_ms, evidence.now.time_ms
     if still and since_ms is not None and now_ms - since_ms >= evidence.limits.stuck_ms:
-        names = first_names([f"{each.topic}-{each.partition}" for each in still])
+        names = first_names(
+            [f"{description.topic}-{description.partition}" for description in still]
+        )
         text = f"Nothing is committed for {names}, which have owners and records."
         yield finding_of(Rule.NEVER_COMMITTED, text, group.group_id, severity=Severity.INFO)
 
@@ -325,7 +331,10 @@ def _outside(group: GroupDescription) -> Iterator[Finding]:
     """Find commits made since the last rebalance for topics that no member subscribes to."""
     if group.state is not GroupState.STABLE or group.state_timestamp_ms is None:
         return
-    if any(each.subscription is None or each.subscription.topics is None for each in group.members):
+    if any(
+        member.subscription is None or member.subscription.topics is None
+        for member in group.members
+    ):
         return
     subscribed = {topic for member in group.members for topic in member.subscribed_topics}
     for offset in group.offsets:

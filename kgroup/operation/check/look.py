@@ -122,9 +122,9 @@ class Evidence:
     def limits_of(self, group_id: str) -> Thresholds:
         """Return the limits of a group: later ones win, and those of its name over a pattern's."""
         changes: dict[str, Any] = {}
-        for each in sorted(self.group_limits, key=lambda limits: limits.name == group_id):
-            if each.are_of(group_id):
-                changes |= each.changes
+        for limit in sorted(self.group_limits, key=lambda limits: limits.name == group_id):
+            if limit.are_of(group_id):
+                changes |= limit.changes
         return replace(self.limits, **changes)
 
 

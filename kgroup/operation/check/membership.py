@@ -55,7 +55,11 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
     if group.state is not GroupState.EMPTY:
         return
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
-    before = {(each.topic, each.partition): each for each in earlier.offsets} if earlier else {}
+    before = (
+        {(description.topic, description.partition): description for description in earlier.offsets}
+        if earlier
+        else {}
+    )
     for offset in group.offsets:
         committed = offset.committed_offset
         was = before.get((offset.topic, offset.partition))
@@ -73,7 +77,9 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
             return
     if not evidence.now.is_clock:
         return
-    newest = max(group.offsets, key=lambda each: each.commit_timestamp_ms or 0, default=None)
+    newest = max(
+        group.offsets, key=lambda description: description.commit_timestamp_ms or 0, default=None
+    )
     if newest is None or newest.commit_timestamp_ms is None:
         return
     then_ms, now_ms = newest.commit_timestamp_ms, evidence.now.time_ms
@@ -148,7 +154,7 @@ def _gone_partitions(group: GroupDescription) -> Iterator[Finding]:
             gone[offset.member_id, offset.topic].append(offset)
     members = {member.member_id: member for member in group.members}
     for (member_id, topic), offsets in gone.items():
-        names = first_names([f"{topic}-{each.partition}" for each in offsets])
+        names = first_names([f"{topic}-{description.partition}" for description in offsets])
         has = f"{topic} does not exist"
         if offsets[0].mark is OffsetMark.PARTITION_GONE:
             has = f"{topic} has no such partition{'' if len(offsets) == 1 else 's'}"
@@ -286,16 +292,20 @@ def _protocols(group: GroupDescription) -> Iterator[Finding]:
 
 def _clients(group: GroupDescription) -> Iterator[Finding]:
     """Compare the libraries of classic members, and what tells versions of one library apart."""
-    libraries = Counter(each.client_library for each in group.members if each.client_library)
+    libraries = Counter(member.client_library for member in group.members if member.client_library)
     if len(libraries) > 1:
         named = ", ".join(f"{count} of {name}" for name, count in sorted(libraries.items()))
-        certain = {each.client_library_certainty for each in group.members} - {None}
+        certain = {member.client_library_certainty for member in group.members} - {None}
         inferred = ", as far as client ids tell" if Certainty.INFERRED in certain else ""
         yield finding_of(Rule.MIXED_CLIENTS, f"Members are {named}{inferred}.", group.group_id)
     elif libraries.total() == len(group.members):
         # every library writes what is owned from some version on (version 1 of the message)
-        subscriptions = {each.member_id: each.subscription for each in group.members}
-        old = [name for name, said in subscriptions.items() if said and said.owned is None]
+        subscriptions = {member.member_id: member.subscription for member in group.members}
+        old = [
+            name
+            for name, subscription in subscriptions.items()
+            if subscription and subscription.owned is None
+        ]
         if old and len(old) < len(group.members):
             yield finding_of(
                 Rule.MIXED_CLIENTS,
@@ -370,7 +380,7 @@ def replaced_members(before: Look, after: Look) -> Mapping[tuple[str, str], tupl
 
 
 def _static(group: GroupDescription) -> dict[str, str]:
-    return {each.instance_id: each.member_id for each in group.members if each.instance_id}
+    return {member.instance_id: member.member_id for member in group.members if member.instance_id}
 
 
 def _shared_instance_ids(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:

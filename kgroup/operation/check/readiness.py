@@ -55,16 +55,16 @@ def judge_strategies(
         All findings, and what could not be read.
     """
     judged, problems = [], []
-    for each in findings:
-        found: Proposal | str | None = None
-        if each.code is Rule.EAGER_STRATEGY and each.group_id is not None:
+    for finding in findings:
+        strategy: Proposal | str | None = None
+        if finding.code is Rule.EAGER_STRATEGY and finding.group_id is not None:
             options = reaching(Reach.SOURCE)
             try:
-                found = judge_strategy(source, each.group_id, USUAL, options=options)
+                strategy = judge_strategy(source, finding.group_id, USUAL, options=options)
             except (BrokerError, InputError, NotFoundError) as error:
-                reason = str(error).removeprefix(f"{named_group(each.group_id)}: ")
-                problems.append(Problem(error.kind, reason, group_id=each.group_id))
-        judged.append(each if found is None else _judged(each, found))
+                reason = str(error).removeprefix(f"{named_group(finding.group_id)}: ")
+                problems.append(Problem(error.kind, reason, group_id=finding.group_id))
+        judged.append(finding if strategy is None else _judged(finding, strategy))
     return judged, problems
 
 
@@ -80,7 +80,7 @@ def _judged(finding: Finding, found: Proposal | str) -> Finding:
         return replace(finding, reason=reason, advice="Nothing to do.")
     assert found.now is not None
     assert found.then is not None
-    now_ms, then_ms = (each.forecast.stopped_ms for each in (found.now, found.then))
+    now_ms, then_ms = (compared.forecast.stopped_ms for compared in (found.now, found.then))
     return replace(
         finding,
         reason=f"{finding.reason} A rolling restart stops partitions for {seconds(now_ms)} "
@@ -94,9 +94,15 @@ def _of_group(source: GroupSource, group: GroupDescription) -> Finding:
     running = read_running(source, group.group_id)
     change = ProtocolChange(running, False, False, None, running.library)
     preconditions = tuple(conditions(change, None))
-    refuted = [each for each in preconditions if each.verdict is Verdict.REFUTED]
-    unknown = [each.code for each in preconditions if each.verdict is Verdict.UNKNOWN]
+    refuted = [
+        precondition for precondition in preconditions if precondition.verdict is Verdict.REFUTED
+    ]
+    unknown = [
+        precondition.code
+        for precondition in preconditions
+        if precondition.verdict is Verdict.UNKNOWN
+    ]
     text = f"Ready as far as is known; not known: {', '.join(unknown)}."  # a client's version never
     if refuted:
-        text = f"Not ready: {'; '.join(f'{each.code} ({each.found})' for each in refuted)}."
+        text = f"Not ready: {'; '.join(f'{precondition.code} ({precondition.found})' for precondition in refuted)}."
     return finding_of(Rule.CONSUMER_PROTOCOL, text, group.group_id)

@@ -454,9 +454,9 @@ def describe_rules() -> list[RuleDescription]:
     """Describe all rules, in their order."""
     return [
         RuleDescription(
-            each, each.severity, each.sentence, each.advice, tuple(map(str, each.commands))
+            rule, rule.severity, rule.sentence, rule.advice, tuple(map(str, rule.commands))
         )
-        for each in Rule
+        for rule in Rule
     ]
 
 

@@ -85,11 +85,11 @@ def check_zookeeper(
     found = read_groups(source, group_ids, _ALL)
     logs = source.log_ranges(
         [
-            (each.topic, each.partition)
+            (commit.topic, commit.partition)
             for group in found.groups
-            for each in _commits(group)
-            if each.topic in found.view.topics
-            and each.partition in found.view.topics[each.topic].partitions
+            for commit in _commits(group)
+            if commit.topic in found.view.topics
+            and commit.partition in found.view.topics[commit.topic].partitions
         ]
     )
     groups, _ = groups_of(found.view)
@@ -99,8 +99,8 @@ def check_zookeeper(
         findings += audit.findings(logs.ranges, now_ms)
     differing, problems, notes = _kafka_offsets(source, found.groups)
     findings += differing
-    paths = {each.path for each in findings}
-    unread = (each for each in found.problems if each.path not in paths)
+    paths = {finding.path for finding in findings}
+    unread = (problem for problem in found.problems if problem.path not in paths)
     errors = (*unread, *logs.problems, *problems)
     return Report(tuple(findings), errors, (*found.notes, *notes))
 
@@ -120,9 +120,11 @@ class _Audit:
         self._nodes = nodes
         self._group = group
         self._root = f"/consumers/{nodes.group_id}"
-        self._problems = [each for each in problems if each.group_id == nodes.group_id]
+        self._problems = [problem for problem in problems if problem.group_id == nodes.group_id]
         self._strategy = strategy
-        self._consumers = {each.consumer_id: each for each in nodes.registrations}
+        self._consumers = {
+            registration.consumer_id: registration for registration in nodes.registrations
+        }
         self._registered = {*self._consumers, *nodes.unreadable}
 
     def findings(self, ranges: Mapping[_At, LogRange], now_ms: int) -> Iterator[Finding]:
@@ -131,15 +133,15 @@ class _Audit:
         yield from self._without_session()
         yield from self._two_sessions()
         yield from self._missing_topics()
-        for each in self._group.unowned:
-            assert each.topic is not None
-            at = f"{each.topic}-{each.partition}"
+        for partition in self._group.unowned:
+            assert partition.topic is not None
+            at = f"{partition.topic}-{partition.partition}"
             yield self._finding(
                 Rule.NO_OWNER,
-                self._owner_path(each.topic, each.partition),
+                self._owner_path(partition.topic, partition.partition),
                 f"Nobody owns {at}.",
-                topic=each.topic,
-                partition=each.partition,
+                topic=partition.topic,
+                partition=partition.partition,
             )
         yield from self._wrong_owners()
         for node in _commits(self._nodes):
@@ -157,7 +159,7 @@ class _Audit:
         return f"{self._root}/owners/{topic}/{partition}"
 
     def _unreadable(self) -> Iterator[Finding]:
-        decoded = {each.path for each in self._nodes.registrations}
+        decoded = {registration.path for registration in self._nodes.registrations}
         kinds = {"ids": Rule.BAD_REGISTRATION, "owners": Rule.BAD_OWNER, "offsets": Rule.BAD_OFFSET}
         for problem in self._problems:
             path = problem.path
@@ -194,7 +196,7 @@ class _Audit:
                 foreign[owner.consumer_id, session].append(owner)
         for (consumer_id, session), owners in sorted(foreign.items()):
             consumer = self._consumers[consumer_id]
-            names = ", ".join(f"{each.topic}-{each.partition}" for each in owners[:10])
+            names = ", ".join(f"{node.topic}-{node.partition}" for node in owners[:10])
             more = f" and {len(owners) - 10} more" if len(owners) > 10 else ""
             yield self._finding(
                 Rule.SAME_ID,
@@ -257,7 +259,7 @@ class _Audit:
             is_told.add((owner.topic, owner.partition))
             yield self._owned(code, owner, reason)
         if self._group.members and len(streams) == len(self._group.members):
-            by_place = {(each.topic, each.partition): each for each in self._nodes.owners}
+            by_place = {(node.topic, node.partition): node for node in self._nodes.owners}
             yield from self._given_otherwise(by_place, is_told)
 
     def _given_otherwise(
@@ -283,7 +285,7 @@ class _Audit:
                     text = f"{name} fails with {error.type}: {error.message.partition('.')[0]}."
                     yield self._finding(Rule.CANNOT_ASSIGN, f"{self._root}/ids", text)
                 continue
-            outcomes.append((name, [each for each in rows if _is_other(each, is_told)]))
+            outcomes.append((name, [row for row in rows if _is_other(row, is_told)]))
         if not outcomes:
             return
         name, wrong = min(outcomes, key=lambda outcome: len(outcome[1]))
@@ -331,7 +333,7 @@ class _Audit:
     def _deserted(self, now_ms: int) -> Iterator[Finding]:
         if self._registered or not self._nodes.offsets:
             return
-        times = [each.stat.mtime_ms for each in self._nodes.offsets if each.stat.mtime_ms]
+        times = [offset.stat.mtime_ms for offset in self._nodes.offsets if offset.stat.mtime_ms]
         since_ms = max(times, default=None)
         count = len(self._nodes.offsets)
         last = "" if since_ms is None else f"; its last commit was {_when(since_ms, now_ms)}"
@@ -345,7 +347,7 @@ class _Audit:
 
     def _legacy(self) -> Iterator[Finding]:
         brokers = self._view.brokers.values()
-        if brokers and all(each.coordinates_groups for each in brokers):
+        if brokers and all(broker.coordinates_groups for broker in brokers):
             count = len(self._registered)
             consumers = "1 consumer" if count == 1 else f"{count} consumers"
             yield self._finding(
@@ -357,7 +359,7 @@ class _Audit:
 
 
 def _commits(group: GroupNodes) -> list[OffsetNode]:
-    return [each for each in group.offsets if each.is_commit]
+    return [offset for offset in group.offsets if offset.is_commit]
 
 
 def _is_other(each: PartitionOwner, is_told: Collection[_At]) -> bool:
@@ -382,10 +384,10 @@ def _kafka_offsets(
     committing = [group for group in groups if _commits(group)]
     if not committing:
         return [], (), ()
-    told = kafka_offsets(source, [group.group_id for group in committing])
-    kafka = told.offsets
+    offsets = kafka_offsets(source, [group.group_id for group in committing])
+    kafka = offsets.offsets
     if kafka is None:
-        return [], told.problems, (() if told.problems else (_NO_KAFKA,))
+        return [], offsets.problems, (() if offsets.problems else (_NO_KAFKA,))
     differing = _differing(committing, kafka)
     if differing:
         again = read_groups(source, sorted({group_id for group_id, _ in differing}), _ALL)
@@ -407,7 +409,7 @@ def _kafka_offsets(
                 since_ms=node.stat.mtime_ms,
             )
         )
-    return findings, told.problems, ()
+    return findings, offsets.problems, ()
 
 
 def _differing(

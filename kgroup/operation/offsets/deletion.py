@@ -69,9 +69,9 @@ def plan_deletion(
     unknown = unread(reading, chosen)
     targets = {
         group_id: {
-            (each.topic, each.partition): OffsetTarget(None)
-            for each in offsets
-            if is_chosen((each.topic, each.partition), topics)
+            (offset.topic, offset.partition): OffsetTarget(None)
+            for offset in offsets
+            if is_chosen((offset.topic, offset.partition), topics)
         }
         for group_id, offsets in reading.offsets.items()
         if group_id not in unknown
@@ -95,8 +95,10 @@ def _of_topics(
     reading: OffsetReading, targets: Targets, groups: Iterable[Group], found: tuple[Problem, ...]
 ) -> OffsetPlan:
     refused = {problem.group_id for problem in found} - {None}
-    active = (each for group in groups for each in _read(group, targets.get(group.group_id, {})))
-    missing = (each for each in reading.problems if each.group_id not in refused)
+    active = (
+        problem for group in groups for problem in _read(group, targets.get(group.group_id, {}))
+    )
+    missing = (problem for problem in reading.problems if problem.group_id not in refused)
     problems = (*active, *found, *missing)
     return make_plan(reading.offsets, targets, problems=problems, notes=reading.notes)
 
@@ -108,12 +110,12 @@ def _of_groups(
     refusals: tuple[Problem, ...],
 ) -> OffsetPlan:
     there = {*targets, *groups}
-    active = why_active(each for each in groups.values() if each.type is not GroupType.SHARE)
-    refused = {each.group_id for each in (*active, *refusals)}
+    active = why_active(group for group in groups.values() if group.type is not GroupType.SHARE)
+    refused = {problem.group_id for problem in (*active, *refusals)}
     missing = (
-        each
-        for each in reading.problems
-        if each.group_id not in there or each.kind is ProblemKind.NOT_AUTHORIZED
+        problem
+        for problem in reading.problems
+        if problem.group_id not in there or problem.kind is ProblemKind.NOT_AUTHORIZED
     )
     plan = make_plan(
         reading.offsets, targets, problems=(*active, *refusals, *missing), notes=reading.notes
@@ -134,9 +136,9 @@ def _of_groups(
 
 def _unsaved(reading: OffsetReading) -> Iterator[Problem]:
     """Tell the groups of which a backup would, or might, not have all that is committed."""
-    denied = [each for each in reading.problems if each.kind is ProblemKind.NOT_AUTHORIZED]
-    certain = {each.group_id for each in denied if each.topic is not None}
-    hidden = {each.group_id for each in denied} | reading.doubtful
+    denied = [problem for problem in reading.problems if problem.kind is ProblemKind.NOT_AUTHORIZED]
+    certain = {problem.group_id for problem in denied if problem.topic is not None}
+    hidden = {problem.group_id for problem in denied} | reading.doubtful
     for group_id in sorted(each for each in hidden if each is not None):
         has = "has" if group_id in certain else "may have"
         yield Problem(ProblemKind.NOT_AUTHORIZED, _HIDDEN.format(has), group_id=group_id)

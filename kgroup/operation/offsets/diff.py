@@ -87,8 +87,10 @@ def diff_offsets(
         problems += reading.problems
         known.append({at: record.timestamp_ms for at, record in reading.records.items()})
     rows = tuple(_difference(at, a.get(at), b.get(at), *known) for at in differing)
-    missing = {each.group_id for each in problems} - {row.group_id for row in rows}
-    told = [each for each in problems if each.group_id is None or each.group_id in missing]
+    missing = {problem.group_id for problem in problems} - {row.group_id for row in rows}
+    told = [
+        problem for problem in problems if problem.group_id is None or problem.group_id in missing
+    ]
     problems = tuple(dict.fromkeys(told))  # what both stores say is said once
     verdict = ExitStatus.PROBLEM if rows else outcome((*a, *b), problems)
     is_same = verdict is ExitStatus.DONE and bool(a)
@@ -111,8 +113,8 @@ def _by_partition(
     found = {}
     for group_id, offsets in reading.offsets.items():
         name = names.get(group_id, group_id)
-        for each in offsets:
-            found[name, each.topic, each.partition] = each.committed_offset
+        for offset in offsets:
+            found[name, offset.topic, offset.partition] = offset.committed_offset
     return found
 
 

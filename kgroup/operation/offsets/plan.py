@@ -45,7 +45,7 @@ def not_committed(
 
     Topics that may not be described are left out: `problems` of the reading tell of them.
     """
-    denied = {each.topic for each in problems if each.kind is ProblemKind.NOT_AUTHORIZED}
+    denied = {problem.topic for problem in problems if problem.kind is ProblemKind.NOT_AUTHORIZED}
     topics = {topic: numbers for topic, numbers in topics.items() if topic not in denied}
     if not topics or not chosen:
         return
@@ -175,11 +175,11 @@ class OffsetPlan:
     def backup(self) -> tuple[StoredOffset, ...]:
         """What is committed where something is to be changed, in the form of files."""
         return tuple(
-            StoredOffset(group_id, each.topic, each.partition, None)
-            if each.before is None
-            else stored(group_id, each.before)
+            StoredOffset(group_id, change.topic, change.partition, None)
+            if change.before is None
+            else stored(group_id, change.before)
             for group_id, of_group in self.changes.items()
-            for each in of_group
+            for change in of_group
         )
 
 
@@ -223,16 +223,16 @@ def make_plan(
     """
     problems = list(problems)
     active = {
-        (each.group_id, each.topic, each.partition)
-        for each in problems
-        if each.kind is ProblemKind.ACTIVE
+        (problem.group_id, problem.topic, problem.partition)
+        for problem in problems
+        if problem.kind is ProblemKind.ACTIVE
     }
     idle = {name for name, *_ in active if name is not None and targets.get(name)}
     rows: list[PlannedOffset] = []
     changes: dict[str, tuple[OffsetChange, ...]] = {}
     planned, unchanged = Result.PLANNED, Result.UNCHANGED
     for group_id in sorted(targets):
-        now = {(each.topic, each.partition): each for each in committed.get(group_id, ())}
+        now = {(offset.topic, offset.partition): offset for offset in committed.get(group_id, ())}
         of_group = []
         for at, target in sorted(targets[group_id].items()):
             before, after, log = now.get(at), target.offset, logs.get(at, _UNKNOWN)
@@ -257,9 +257,9 @@ def make_plan(
             changes[group_id] = tuple(of_group)
     if idle:
         problems = [
-            each
-            for each in problems
-            if each.kind is not ProblemKind.ACTIVE or each.group_id not in idle
+            problem
+            for problem in problems
+            if problem.kind is not ProblemKind.ACTIVE or problem.group_id not in idle
         ]
         names = first_names(sorted(idle))
         notes = (*notes, f"groups with members of which nothing would be changed: {names}")
@@ -382,7 +382,10 @@ def carry_out(
         problems = _carried_out(store, plan, on_done, cluster)
     except BrokerError as error:
         problems, verdict = (failed(error),), ExitStatus.FAILED
-    ends = {(each.group_id, each.topic, each.partition): Result.of(each) for each in problems}
+    ends = {
+        (problem.group_id, problem.topic, problem.partition): Result.of(problem)
+        for problem in problems
+    }
     planned, done = Result.PLANNED, Result.DONE  # a look into an enum takes as long as a call
 
     def end(row: PlannedOffset) -> Result:
@@ -413,7 +416,7 @@ def _carried_out(
 ) -> tuple[Problem, ...]:
     if not plan.deleted:
         active = () if store.can(GroupSource.read) else active_groups(cluster, plan.changes)
-        busy = {each.group_id for each in active}
+        busy = {problem.group_id for problem in active}
         changes = {name: each for name, each in plan.changes.items() if name not in busy}
         return (*active, *(store.write_offsets(changes, on_done) if changes else ()))
     changed = _changed(store, plan)
@@ -439,8 +442,8 @@ def _changed(store: GroupSource, plan: OffsetPlan) -> tuple[Problem, ...]:
     unknown = unread(reading, plan.deleted)
     problems = []
     for group_id in plan.deleted:
-        now = {place_of(each): each for each in reading.offsets.get(group_id, ())}
-        planned = {place_of(each): each for each in plan.changes.get(group_id, ())}
+        now = {place_of(offset): offset for offset in reading.offsets.get(group_id, ())}
+        planned = {place_of(change): change for change in plan.changes.get(group_id, ())}
         new = (OffsetChange(*at, None, None) for at in now if at not in planned)
         changed = conflict((*planned.values(), *new), now)
         if group_id in unknown:

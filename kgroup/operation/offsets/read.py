@@ -32,9 +32,9 @@ def show_offsets(
     """
     reading = read_stored(store, group_ids, regex)
     rows = [
-        stored(group_id, each)
+        stored(group_id, offset)
         for group_id, offsets in sorted(reading.offsets.items())
-        for each in offsets
+        for offset in offsets
     ]
     if reading.absent:
         rows += [
@@ -70,7 +70,7 @@ def read_stored(
         )
     chosen = group_ids or (None if regex is None else ())
     reading = store.read_offsets(chosen, regex)
-    known = {*reading.offsets, *reading.absent, *(each.group_id for each in reading.problems)}
+    known = {*reading.offsets, *reading.absent, *(problem.group_id for problem in reading.problems)}
     known |= reading.empty_commits.keys()
     missing = ()
     if None not in known:
@@ -111,7 +111,7 @@ def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:
     described are about other partitions than those that can be planned for.
     """
     others = (ProblemKind.NOT_FOUND, ProblemKind.NOT_AUTHORIZED)
-    failed = {each.group_id for each in reading.problems if each.kind not in others}
+    failed = {problem.group_id for problem in reading.problems if problem.kind not in others}
     return frozenset(
         each
         for each in group_ids

@@ -56,7 +56,7 @@ class ResetTo:
     def of_group(self, group_id: str) -> _Offsets:
         """Give the offsets where a group shall go on, by topic and partition."""
         offsets = self.offsets.get(group_id, self.same)
-        return {(each.topic, each.partition): each.committed_offset for each in offsets}
+        return {(offset.topic, offset.partition): offset.committed_offset for offset in offsets}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +112,16 @@ def plan_reset(
     chosen = _chosen(reading, cluster, group_ids, to, selection, problems)
     targeted = {group_id for group_id, ats in chosen.items() if ats}
     problems = [  # a group of which partitions are chosen comes into being
-        each
-        for each in problems
-        if each.kind is not ProblemKind.NOT_FOUND or each.group_id not in targeted
+        problem
+        for problem in problems
+        if problem.kind is not ProblemKind.NOT_FOUND or problem.group_id not in targeted
     ]
     every = {at for ats in chosen.values() for at in ats}
     logs = LogReading({}) if cluster is None else cluster.log_ranges(every)
     problems += logs.problems
     starts = _starts_at(cluster, every, to, problems)
     committed = {
-        group_id: {(each.topic, each.partition): each.committed_offset for each in offsets}
+        group_id: {(offset.topic, offset.partition): offset.committed_offset for offset in offsets}
         for group_id, offsets in reading.offsets.items()
     }
     targets: dict[str, dict[At, OffsetTarget]] = {}
@@ -167,7 +167,7 @@ def _chosen(
     every_id = dict.fromkeys((*group_ids, *reading.offsets))
     unknown = unread(reading, every_id)
     committed = {
-        group_id: {(each.topic, each.partition) for each in reading.offsets.get(group_id, ())}
+        group_id: {(offset.topic, offset.partition) for offset in reading.offsets.get(group_id, ())}
         for group_id in every_id
         if group_id not in unknown
     }
@@ -202,7 +202,7 @@ def _missing(
     named: Collection[str],
 ) -> list[Problem]:
     """Tell topics of which nobody has anything, and named groups that have none of the others."""
-    told = {each.topic for each in problems} | {
+    told = {problem.topic for problem in problems} | {
         topic for ats in chosen.values() for topic, _ in ats
     }
     missing = [
@@ -220,7 +220,7 @@ def _missing(
             text = f"Nothing is committed for a topic that matches {selection.regex.pattern!r}."
             missing.append(Problem(ProblemKind.NOT_FOUND, text))
         return missing
-    told_groups = {each.group_id for each in problems}
+    told_groups = {problem.group_id for problem in problems}
     return missing + [
         Problem(ProblemKind.NOT_FOUND, "Nothing is committed for these topics.", group_id=group_id)
         for group_id in named

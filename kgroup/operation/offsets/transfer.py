@@ -89,10 +89,10 @@ def plan_transfer(
     targets: dict[str, dict[At, OffsetTarget]] = {}
     for group_id, offsets in reading.offsets.items():
         of_group = targets.setdefault(group_id if new_id is None else new_id, {})
-        for each in offsets:
-            at = each.topic, each.partition
+        for offset in offsets:
+            at = offset.topic, offset.partition
             if is_chosen(at, topics):
-                of_group[at] = OffsetTarget(structs.replace(each, **unkept) if unkept else each)
+                of_group[at] = OffsetTarget(structs.replace(offset, **unkept) if unkept else offset)
     for group_id, ats in reading.absent.items():
         of_group = targets.setdefault(group_id if new_id is None else new_id, {})
         of_group.update({at: OffsetTarget(None) for at in ats if is_chosen(at, topics)})
@@ -107,7 +107,7 @@ def plan_transfer(
     elif fit is OutOfRange.CLAMP or not _is_own(reading.saved_from, store):
         for of_group in targets.values():
             of_group.update(
-                {at: _fitted(each, logs.ranges.get(at), fit) for at, each in of_group.items()}
+                {at: _fitted(target, logs.ranges.get(at), fit) for at, target in of_group.items()}
             )
     return make_plan(
         there.offsets,
@@ -181,18 +181,18 @@ def _fit_by_time(
     source = origin.log_ranges({(topic, partition) for topic, partition, _ in wanted})
     problems += source.problems
     times, refusals = _times(origin, wanted, source.ranges, problems)
-    found: dict[tuple[At, int], LogRange] = {}
+    ranges: dict[tuple[At, int], LogRange] = {}
     for time_ms in sorted(set(times.values())):
         ats = {(topic, number) for (topic, number, _), each in times.items() if each == time_ms}
         reading = cluster.offsets_at(ats, time_ms)
         problems += reading.problems
-        found.update(((at, time_ms), each) for at, each in reading.ranges.items())
+        ranges.update(((at, time_ms), each) for at, each in reading.ranges.items())
     for of_group in targets.values():
         for at, target in of_group.items():
             if target.offset is None or (log := logs.get(at, LogRange())).mark in GONE:
                 continue
             position = (*at, target.offset.committed_offset)
-            start = found.get((at, times[position])) if position in times else None
+            start = ranges.get((at, times[position])) if position in times else None
             here = source.ranges.get(at, LogRange())
             if here.start == here.end == position[2] and log.start == log.end is not None:
                 of_group[at] = OffsetTarget(_moved(target.offset, log.end))
@@ -242,12 +242,14 @@ def _times(
     for position, every in asked.items():
         records = [reading.records[each] for each in every if each in reading.records]
         known = [
-            each for each in records if each.offset is not None and each.timestamp_ms is not None
+            record
+            for record in records
+            if record.offset is not None and record.timestamp_ms is not None
         ]
         if not known:
             refusals[position] = "No record of the first store tells the time of the offset."
             continue
-        last_one = max(known, key=lambda each: each.offset or 0)
+        last_one = max(known, key=lambda record: record.offset or 0)
         behind = (last_one.offset or 0) < position[2]
         times[position] = (last_one.timestamp_ms or 0) + behind
     return times, refusals
@@ -280,5 +282,5 @@ def _there(store: GroupSource, group_ids: Collection[str]) -> OffsetReading:
         return OffsetReading({})
     reading = read_stored(store, group_ids)
     others = (ProblemKind.NOT_FOUND, ProblemKind.NOT_AUTHORIZED)  # they are not written to
-    problems = tuple(each for each in reading.problems if each.kind not in others)
+    problems = tuple(problem for problem in reading.problems if problem.kind not in others)
     return replace(reading, problems=problems)

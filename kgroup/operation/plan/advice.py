@@ -115,9 +115,11 @@ def every_target() -> Report[ListedTarget]:
     return Report(
         tuple(
             ListedTarget(
-                each, each.sentence, f"kgroup plan {each} {_ARGUMENTS.get(each, 'GROUP...')}"
+                target,
+                target.sentence,
+                f"kgroup plan {target} {_ARGUMENTS.get(target, 'GROUP...')}",
             )
-            for each in MigrationTarget
+            for target in MigrationTarget
         )
     )
 
@@ -154,16 +156,16 @@ def advise(
         row = GroupAdvice(group_id, group.type, group.state, group.assignor, len(group.members), "")
         try:
             if group.type is GroupType.ZOOKEEPER:
-                found = _Advisor(source, options, habits).of_old(row, zookeeper)
+                advice = _Advisor(source, options, habits).of_old(row, zookeeper)
             else:
-                found = _Advisor(source, options, habits).of(row, group)
+                advice = _Advisor(source, options, habits).of(row, group)
         except NotFoundError as error:  # it has gone meanwhile
             problems.append(Problem(error.kind, str(error), group_id=group_id))
             continue
         except InputError as error:
             reason = str(error).removeprefix(f"{named_group(group_id)}: ")
-            found = replace(row, summary=f"Nothing can be planned: {reason}.")
-        rows.append(found)
+            advice = replace(row, summary=f"Nothing can be planned: {reason}.")
+        rows.append(advice)
     return Report(tuple(rows), tuple(problems), reading.notes)
 
 
@@ -236,8 +238,8 @@ class _Advisor:
             yield f"{MigrationTarget.ASSIGNOR} {strategy}: the group uses it."
             return
         plans = {
-            name: replace(each, config=replace(each.config, strategies=(COOPERATIVE_STICKY,)))
-            for name, each in running.scenario.members.items()
+            name: replace(plan, config=replace(plan.config, strategies=(COOPERATIVE_STICKY,)))
+            for name, plan in running.scenario.members.items()
         }
         then = Compared(
             f"a rolling restart with {COOPERATIVE_STICKY}",
@@ -274,7 +276,11 @@ class _Advisor:
             "a rolling restart with the consumer protocol",
             self._restarted_later(change.running.scenario, change.plans(tuple(running.by_name))),
         )
-        unknown = [each.code for each in preconditions if each.verdict is Verdict.UNKNOWN]
+        unknown = [
+            precondition.code
+            for precondition in preconditions
+            if precondition.verdict is Verdict.UNKNOWN
+        ]
         begun = ", and some members have gone to it already" if change.is_begun else ""
         yield Proposal(
             target,
@@ -400,21 +406,21 @@ def _of_plan(plan: Plan) -> tuple[Compared | None, Compared | None]:
 
 def _refuted(preconditions: Sequence[Precondition]) -> str | None:
     """Say what does not hold, and what to do."""
-    for each in preconditions:
-        if each.verdict is Verdict.REFUTED:
-            found = "" if each.found is None else f" Found: {each.found}."
-            return f"not now. {each.text}{found} {each.check or ''}".rstrip()
+    for precondition in preconditions:
+        if precondition.verdict is Verdict.REFUTED:
+            found = "" if precondition.found is None else f" Found: {precondition.found}."
+            return f"not now. {precondition.text}{found} {precondition.check or ''}".rstrip()
     return None
 
 
 def _summed(row: GroupAdvice, found: Sequence[Proposal | str]) -> GroupAdvice:
-    proposals = tuple(each for each in found if isinstance(each, Proposal))
+    proposals = tuple(proposal for proposal in found if isinstance(proposal, Proposal))
     reasons = tuple(each for each in found if isinstance(each, str))
-    sound = tuple(each for each in proposals if each.against is None)
-    others = tuple(each for each in proposals if each.against is not None)
-    names = ", ".join(each.target for each in sound)
+    sound = tuple(proposal for proposal in proposals if proposal.against is None)
+    others = tuple(proposal for proposal in proposals if proposal.against is not None)
+    names = ", ".join(proposal.target for proposal in sound)
     summary = f"Makes sense: {names}." if sound else "Nothing makes sense for it now."
     if others:
-        told = "; ".join(f"{each.target} ({each.against})" for each in others)
+        told = "; ".join(f"{proposal.target} ({proposal.against})" for proposal in others)
         summary += f" The numbers speak against: {told}."
     return replace(row, summary=summary, proposals=(*sound, *others), reasons=reasons)

@@ -301,8 +301,8 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
     text = "Clients are as new as cooperative-sticky: of Java 2.4 or later."
     old = [
         name
-        for name, each in running.by_name.items()
-        if each.subscription is not None and each.subscription.owned is None
+        for name, member in running.by_name.items()
+        if member.subscription is not None and member.subscription.owned is None
     ]
     check = "Look at the version of kafka-clients that each of them is built with."
     if running.is_stopped:
@@ -317,7 +317,7 @@ def _version(running: RunningGroup, library: str | None) -> Precondition:
 
 def _of_librdkafka(strategy: str, lists: _Lists) -> Precondition:
     text = f"librdkafka has the strategies that members list: {', '.join(_OF_LIBRDKAFKA)}."
-    listed = sorted({strategy, *(each for names in lists.values() for each in names)})
+    listed = sorted({strategy, *(name for names in lists.values() for name in names)})
     without = [each for each in listed if each not in _OF_LIBRDKAFKA]
     if not without:
         found = ", ".join(listed)
@@ -446,4 +446,4 @@ def configured_strategies(names: tuple[str, ...], library: str | None) -> str:
     """Write strategies as a library's setting has them: classes of Java, and else names."""
     if library == LIBRDKAFKA:
         return ",".join(names)
-    return ",".join(CLASSES.get(each, each) for each in names)
+    return ",".join(CLASSES.get(name, name) for name in names)

@@ -22,8 +22,8 @@ _POLICY = "connector.client.config.override.policy"
 
 def sink_connectors(members: Iterable[Member]) -> tuple[str, ...]:
     """Give the connectors whose tasks members are, by the client ids that Connect gives them."""
-    told = (_CLIENT_ID.fullmatch(each.client_id or "") for each in members)
-    return tuple(sorted({found[1] for found in told if found}))
+    told = (_CLIENT_ID.fullmatch(member.client_id or "") for member in members)
+    return tuple(sorted({match[1] for match in told if match}))
 
 
 def settable(connectors: tuple[str, ...]) -> Iterable[Precondition]:
@@ -97,13 +97,15 @@ def how_to_resume(connectors: tuple[str, ...]) -> str:
 
 
 def _requests(connectors: tuple[str, ...], what: str) -> str:
-    return ", ".join(f"PUT /connectors/{quote(each, safe='')}/{what}" for each in connectors)
+    return ", ".join(
+        f"PUT /connectors/{quote(connector, safe='')}/{what}" for connector in connectors
+    )
 
 
 def shared_settings(settings: tuple[SettingChange, ...]) -> tuple[SettingChange, ...]:
     """Give settings as a connector has them, once for all of its tasks."""
-    found: dict[str, SettingChange] = {}
-    for each in settings:
-        name = OVERRIDE + each.name
-        found.setdefault(name, SettingChange(None, name, each.before, each.after))
-    return tuple(found.values())
+    changes: dict[str, SettingChange] = {}
+    for setting in settings:
+        name = OVERRIDE + setting.name
+        changes.setdefault(name, SettingChange(None, name, setting.before, setting.after))
+    return tuple(changes.values())

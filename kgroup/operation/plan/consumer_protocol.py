@@ -150,7 +150,9 @@ class ProtocolChange:
         if not self.is_begun:
             return () if self.back else tuple(members)
         return tuple(
-            name for name, each in members.items() if each.uses_classic_protocol is not self.back
+            name
+            for name, member in members.items()
+            if member.uses_classic_protocol is not self.back
         )
 
     # --- for the simulator ---
@@ -191,7 +193,7 @@ class ProtocolChange:
         session_ms = self.brokers.number(CONSUMER_SESSION)
         if self.back:
             assert self.assignor is not None
-            asked = {each.assignor for each in self.group.members}
+            asked = {member.assignor for member in self.group.members}
             yield SettingChange(None, _PROTOCOL, "consumer", "classic")
             yield SettingChange(None, _REMOTE, asked.pop() if len(asked) == 1 else None, None)
             yield SettingChange(
@@ -204,7 +206,7 @@ class ProtocolChange:
         if self.asked_for is not None:
             yield SettingChange(None, _REMOTE, None, self.asked_for)
         yield SettingChange(None, STRATEGY, None, None)
-        told = {self.running.by_name[each].session_timeout_ms for each in names}
+        told = {self.running.by_name[name].session_timeout_ms for name in names}
         was = told.pop() if len(told) == 1 else None
         yield SettingChange(None, _SESSION, None if was is None else str(was), None)
         yield SettingChange(None, _HEARTBEAT, None, None)
@@ -212,7 +214,7 @@ class ProtocolChange:
     @property
     def _sessions(self) -> tuple[int, int] | None:
         """Return the members' session timeout and that of the broker, where they differ."""
-        told = {each.session_timeout_ms for each in self.group.members}
+        told = {member.session_timeout_ms for member in self.group.members}
         becomes = self.brokers.number(CONSUMER_SESSION)
         if self.back or self.is_begun or len(told) != 1 or becomes is None:
             return None
@@ -357,7 +359,7 @@ def _size(change: ProtocolChange) -> Precondition:
     count = len(change.group.members)
     needed = {"group.consumer.max.size": count}
     text = f"The group of {count} is not larger than it may be."
-    if not stops and any(each.instance_id for each in change.group.members):
+    if not stops and any(member.instance_id for member in change.group.members):
         # The coordinator counts a static member and the one that comes in its place.
         needed = {"group.consumer.max.size": count + 1}
         text = f"The group of {count} may have one more, while a static member comes back."
@@ -380,7 +382,7 @@ def _size(change: ProtocolChange) -> Precondition:
 def _spoken(change: ProtocolChange) -> Precondition:
     text = "It is known which protocol each member speaks."
     by_name = change.running.by_name
-    unknown = [name for name, each in by_name.items() if each.uses_classic_protocol is None]
+    unknown = [name for name, member in by_name.items() if member.uses_classic_protocol is None]
     if unknown:
         return Precondition(
             "spoken-protocol",
@@ -389,7 +391,7 @@ def _spoken(change: ProtocolChange) -> Precondition:
             f"nobody tells it of {first_names(unknown)}",
             "Look at group.protocol of each; members that have it already need no restart.",
         )
-    classic = [name for name, each in by_name.items() if each.uses_classic_protocol]
+    classic = [name for name, member in by_name.items() if member.uses_classic_protocol]
     found = f"classic: {first_names(classic)}" if classic else "consumer: all of them"
     return Precondition("spoken-protocol", text, Verdict.VERIFIED, found)
 
@@ -441,7 +443,7 @@ def _user_data(change: ProtocolChange) -> Precondition:
         f"{kgroup_on(change.group, 'plan assignor range')}"
     )
     by_name = change.running.by_name
-    have = [name for name, each in by_name.items() if each.assignment_user_data]
+    have = [name for name, member in by_name.items() if member.assignment_user_data]
     if have:
         found = f"those of {first_names(have)} do"
         return Precondition(code, text, Verdict.REFUTED, found, refusal)
@@ -480,7 +482,9 @@ def _common_strategy(change: ProtocolChange) -> Precondition:
     text = f"Members that speak the classic protocol support {change.assignor}."
     by_name = change.running.by_name
     lists = {
-        name: each.classic_protocols for name, each in by_name.items() if each.uses_classic_protocol
+        name: member.classic_protocols
+        for name, member in by_name.items()
+        if member.uses_classic_protocol
     }
     code = "common-strategy"
     if not lists:
@@ -503,9 +507,9 @@ def _common_strategy(change: ProtocolChange) -> Precondition:
 def _patterns(change: ProtocolChange) -> Precondition:
     text = "No program subscribes with a SubscriptionPattern, which is for the broker to match."
     regexes = {
-        name: each.subscription.regex
-        for name, each in change.running.by_name.items()
-        if each.subscription is not None and each.subscription.regex
+        name: member.subscription.regex
+        for name, member in change.running.by_name.items()
+        if member.subscription is not None and member.subscription.regex
     }
     if not regexes:
         found = "all subscribe to topics by name"
@@ -579,7 +583,7 @@ def _start(change: ProtocolChange) -> PlanStep:
     type_ = GroupType.CLASSIC if change.back else GroupType.CONSUMER
     return started_with(
         f"the {change.protocol} protocol",
-        tuple(replace(each, before=None) for each in change.settings(())),
+        tuple(replace(setting, before=None) for setting in change.settings(())),
         (f"{kgroup_on(change.group, 'describe')} shows the type {change.protocol}.",),
         Expected(type_, assignor, members=1, protocol=None if change.back else "consumer"),
     )
@@ -712,7 +716,7 @@ def _others_step(change: ProtocolChange, names: Sequence[str], habits: ProgramBe
         f"{kgroup_on(change.group, 'describe', '-o', 'json')} has uses_classic_protocol: false for "
         "every member.",
     ]
-    if any(change.running.by_name[each].instance_id for each in names):
+    if any(change.running.by_name[name].instance_id for name in names):
         session_ms = change.brokers.number(CONSUMER_SESSION)
         see.append(
             "A static member that stops keeps its partitions until it is back, at most for the "

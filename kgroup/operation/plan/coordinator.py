@@ -214,7 +214,7 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
         reading = source.broker_settings(_SETTINGS)
     except BrokerError as error:
         return Brokers(broker, features, "; ".join(dict.fromkeys([*refused, str(error)])))
-    refused += dict.fromkeys(each.reason for each in reading.problems)
+    refused += dict.fromkeys(problem.reason for problem in reading.problems)
     why = "; ".join(refused) or None
     if not _knows_groups(group, features):
         return Brokers(broker, features, why, reading.brokers)

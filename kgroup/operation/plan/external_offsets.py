@@ -77,7 +77,8 @@ def read_stores(running: RunningGroup, table: OffsetTable) -> Stores:
     """
     group_id = running.group.group_id
     committed = {
-        (each.topic, each.partition): each.committed_offset for each in running.group.offsets
+        (offset.topic, offset.partition): offset.committed_offset
+        for offset in running.group.offsets
     }
     try:
         is_there = table.has_table()
@@ -85,8 +86,8 @@ def read_stores(running: RunningGroup, table: OffsetTable) -> Stores:
     except InputError as error:
         return Stores(committed, {}, True, str(error))
     stored = {
-        (each.topic, each.partition): each.committed_offset
-        for each in reading.offsets.get(group_id, ())
+        (offset.topic, offset.partition): offset.committed_offset
+        for offset in reading.offsets.get(group_id, ())
     }
     fault = reading.problems[0].reason if reading.problems else None
     return Stores(committed, stored, is_there, fault)
@@ -153,7 +154,7 @@ def _one_ahead(stores: Stores) -> Precondition:
 def _known(running: RunningGroup, known: Mapping[At, int], where: str) -> Precondition:
     code, text = "known-offsets", f"{where[0].upper()}{where[1:]} has an offset of each partition."
     assert running.scenario.start is not None
-    owned = {at for each in running.scenario.start.members.values() for at in each.owned}
+    owned = {at for member in running.scenario.start.members.values() for at in member.owned}
     if running.is_stopped:
         if known:
             return Precondition(code, text, Verdict.VERIFIED, f"{len(known)} partitions")
@@ -272,7 +273,7 @@ def plan_external_offsets(
         moves = way.copied_and_started(goal)
         if stores.stored and stores.stored == stores.committed:
             del moves[0]
-        steps = tuple(replace(each.step, number=n) for n, each in enumerate(moves, 1))
+        steps = tuple(replace(step.step, number=n) for n, step in enumerate(moves, 1))
         return plan.carried_out(f"{what}, as the group is stopped.", steps)
     moves = [] if stores.is_there else [way.first_copy()]
     moves += way.rolling(goal) if rolling else way.stopped(goal)

@@ -166,7 +166,7 @@ def _away_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
         for plan in scenario.members.values()
         if plan.config.instance_id is not None
     ]
-    return max([habits.restart_ms, *(each + _SPARE_MS for each in sessions)])
+    return max([habits.restart_ms, *(session + _SPARE_MS for session in sessions)])
 
 
 def rest_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
@@ -174,7 +174,7 @@ def rest_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
 
     On ZooKeeper, in which each tries once more to get what others still own.
     """
-    rounds = [each.config.rebalance_backoff_ms for each in scenario.connectors.values()]
+    rounds = [connector.config.rebalance_backoff_ms for connector in scenario.connectors.values()]
     rounds += [
         plan.config.heartbeat_interval_ms
         if plan.config.group_protocol == "classic"
@@ -203,7 +203,7 @@ def forecast(
     """
     count = len(scenario.members) + len(scenario.connectors)
     topics = dict(scenario.topics)
-    topics |= {each.topic: each.count for move in moves for each in move.steps if each.topic}
+    topics |= {step.topic: step.count for move in moves for step in move.steps if step.topic}
     size = count * sum(topics.values())
     courses = max(1, min(_COURSES, _SMALL // max(size, 1)))
     steps, totals = zip(
@@ -219,7 +219,7 @@ def forecast(
 
 def _most_read_again(courses: Sequence[Forecast]) -> Forecast:
     """Give the first, with the most records that are read again in any."""
-    return replace(courses[0], read_again=max(each.read_again for each in courses))
+    return replace(courses[0], read_again=max(course.read_again for course in courses))
 
 
 def _played(
@@ -241,13 +241,13 @@ def _played(
     if scenario.connectors:
         first = None
     played = ends[-1]
-    found = tuple(
+    steps = tuple(
         replace(move.step, number=number, forecast=_measured(played, before, after, first))
         for number, (move, before, after) in enumerate(
             zip(moves, [begin, *ends], ends, strict=False), 1
         )
     )
-    return found, _measured(played, begin, played, first)
+    return steps, _measured(played, begin, played, first)
 
 
 def paced(scenario: Scenario, habits: ProgramBehavior) -> Scenario:
@@ -307,12 +307,12 @@ def _measured(
     """
     begin_ms, end_ms = before.end_ms, after.end_ms
     if generation_id is None:
-        count = sum(begin_ms <= each.begin_ms < end_ms for each in played.rebalances)
+        count = sum(begin_ms <= rebalance.begin_ms < end_ms for rebalance in played.rebalances)
     else:
         count = _generations(after, generation_id) - _generations(before, generation_id)
     again, skipped = (
-        sum(getattr(each, name) for each in after.partitions)
-        - sum(getattr(each, name) for each in before.partitions)
+        sum(getattr(partition, name) for partition in after.partitions)
+        - sum(getattr(partition, name) for partition in before.partitions)
         for name in ("read_again", "skipped")
     )
     found = costs(played, begin_ms, end_ms, count, again, skipped)
@@ -354,21 +354,23 @@ def _generations(played: Simulation, first: int) -> int:
     with the number at which that one ended.
     """
     count, last, was_empty = 0, first, False
-    for each in played.events:
-        if (found := each.generation_id) is None:
+    for event in played.events:
+        if (found := event.generation_id) is None:
             continue
-        is_new = found < last or (was_empty and each.state not in _WITHOUT_GENERATION)
+        is_new = found < last or (was_empty and event.state not in _WITHOUT_GENERATION)
         count += found - last if found > last else min(found, is_new)
-        last, was_empty = found, each.state is GroupState.EMPTY
+        last, was_empty = found, event.state is GroupState.EMPTY
     return count
 
 
 def _intervals(played: Simulation) -> Mapping[TopicPartition, list[tuple[int, int, str]]]:
     """Tell from when to when each partition was owned by whom, sorted by their begins."""
     found: dict[TopicPartition, list[tuple[int, int, str]]] = defaultdict(list)
-    for each in played.ownerships:
-        end_ms = played.end_ms if each.end_ms is None else each.end_ms
-        found[each.topic, each.partition].append((each.begin_ms, end_ms, each.owner))
+    for ownership in played.ownerships:
+        end_ms = played.end_ms if ownership.end_ms is None else ownership.end_ms
+        found[ownership.topic, ownership.partition].append(
+            (ownership.begin_ms, end_ms, ownership.owner)
+        )
     for intervals in found.values():
         intervals.sort()
     return found
@@ -385,9 +387,11 @@ def _moves(played: Simulation) -> Iterator[int]:
 def _stops(played: Simulation) -> Iterator[tuple[TopicPartition, int, int]]:
     """Tell from when to when a partition was read by nobody that had been read."""
     still: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
-    for each in played.standstills:
-        end_ms = played.end_ms if each.end_ms is None else each.end_ms
-        still[each.topic, each.partition, each.owner].append((each.begin_ms, end_ms))
+    for standstill in played.standstills:
+        end_ms = played.end_ms if standstill.end_ms is None else standstill.end_ms
+        still[standstill.topic, standstill.partition, standstill.owner].append(
+            (standstill.begin_ms, end_ms)
+        )
     for partition, intervals in _intervals(played).items():
         read: list[tuple[int, int]] = []
         for begin_ms, end_ms, owner in intervals:
@@ -410,10 +414,10 @@ def _stops(played: Simulation) -> Iterator[tuple[TopicPartition, int, int]]:
 def _most(played: Simulation, begin_ms: int, end_ms: int) -> int:
     """Return how many partitions one member had at a time at most."""
     changes: list[tuple[int, int, str]] = []
-    for each in played.ownerships:
-        changes.append((each.begin_ms, 1, each.owner))
-        if each.end_ms is not None:
-            changes.append((each.end_ms, -1, each.owner))
+    for ownership in played.ownerships:
+        changes.append((ownership.begin_ms, 1, ownership.owner))
+        if ownership.end_ms is not None:
+            changes.append((ownership.end_ms, -1, ownership.owner))
     changes.sort()
     begins = [at_ms for at_ms, _, _ in changes]
     owned: Counter[str] = Counter()

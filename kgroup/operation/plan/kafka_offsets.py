@@ -108,11 +108,11 @@ def _brokers(old: OldGroup) -> Precondition:
 def _preconditions(
     old: OldGroup, running: RunningGroup, store: CommitStore, storage: Precondition
 ) -> list[Precondition]:
-    found = [running.rests, storage, _brokers(old), _client_version(old)]
+    preconditions = [running.rests, storage, _brokers(old), _client_version(old)]
     if store is CommitStore.ZOOKEEPER:
-        found.append(old.leftovers)
+        preconditions.append(old.leftovers)
     if old.set_ids:
-        found.append(
+        preconditions.append(
             Precondition(
                 "made-ids",
                 "A member that is restarted has another id.",
@@ -123,7 +123,7 @@ def _preconditions(
                 f"{old.places.in_zookeeper}` tells since when they are there.",
             )
         )
-    return found
+    return preconditions
 
 
 def _client_version(old: OldGroup) -> Precondition:
@@ -193,7 +193,7 @@ def _restart(
     back: str,
 ) -> PlanStep:
     group_id = quote(old.group.group_id)
-    names = tuple(each.name for each in old.planned_members)
+    names = tuple(member.name for member in old.planned_members)
     return PlanStep(
         0,
         title,

@@ -77,10 +77,10 @@ def new_members(scenario: Scenario, strategy: str) -> Mapping[str, Mapping[str, 
     The first thread of a topic goes with the first of each other topic, and so on: a thread may
     have read a topic of its own, a consumer reads all that it subscribes to.
     """
-    found: dict[str, Mapping[str, MemberPlan]] = {}
+    plans: dict[str, Mapping[str, MemberPlan]] = {}
     for name, plan in scenario.connectors.items():
         streams = plan.config.registration.streams(scenario.topics)
-        found[name] = {
+        plans[name] = {
             (key := f"{name}-{number}"): MemberPlan(
                 ConsumerConfig(
                     scenario.group_id,
@@ -93,7 +93,7 @@ def new_members(scenario: Scenario, strategy: str) -> Mapping[str, Mapping[str, 
             )
             for number in range(max(streams.values(), default=0))
         }
-    return found
+    return plans
 
 
 def replaced(
@@ -104,7 +104,7 @@ def replaced(
     From the end of the last old one until the first new one starts it takes as long as a restart.
     """
     old = _stopped(scenario, dict.fromkeys(members, _BEGIN_MS), _BEGIN_MS + _JOINED_MS, habits)
-    ends = [each.end_ms for each in old.ownerships if each.end_ms is not None]
+    ends = [ownership.end_ms for ownership in old.ownerships if ownership.end_ms is not None]
     start_ms = max(ends, default=_BEGIN_MS) + habits.restart_ms
     begins = {key: (0, plan) for plans in members.values() for key, plan in plans.items()}
     new = _started(scenario, begins, _JOINED_MS, habits, is_copied=True)
@@ -200,11 +200,11 @@ def _counted(played: Simulation) -> tuple[int, int, int]:
 
     Those of the new group are generations, those of the old one have none.
     """
-    generations = max((each.generation_id or 0 for each in played.events), default=0)
+    generations = max((event.generation_id or 0 for event in played.events), default=0)
     return (
         generations or len(played.rebalances),
-        sum(each.read_again for each in played.partitions),
-        sum(each.skipped for each in played.partitions),
+        sum(partition.read_again for partition in played.partitions),
+        sum(partition.skipped for partition in played.partitions),
     )
 
 
@@ -217,10 +217,16 @@ def _together(old: Simulation, new: Simulation, later_ms: int) -> Simulation:
         is_at_rest=old.is_at_rest and new.is_at_rest,
         events=(
             *old.events,
-            *(replace(each, time_ms=each.time_ms + later_ms) for each in new.events),
+            *(replace(event, time_ms=event.time_ms + later_ms) for event in new.events),
         ),
-        ownerships=(*old.ownerships, *(_later(each, later_ms) for each in new.ownerships)),
-        standstills=(*old.standstills, *(_later(each, later_ms) for each in new.standstills)),
+        ownerships=(
+            *old.ownerships,
+            *(_later(ownership, later_ms) for ownership in new.ownerships),
+        ),
+        standstills=(
+            *old.standstills,
+            *(_later(standstill, later_ms) for standstill in new.standstills),
+        ),
     )
 
 
@@ -232,26 +238,28 @@ def _later(found: _Span, later_ms: int) -> _Span:
 def _both_ms(old: Sequence[Ownership], new: Sequence[Ownership], end_ms: int) -> int:
     """Tell for how long partitions were read by both groups, all together."""
     spans: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
-    for each in new:
-        spans[each.topic, each.partition].append((each.begin_ms, each.end_ms or end_ms))
+    for ownership in new:
+        spans[ownership.topic, ownership.partition].append(
+            (ownership.begin_ms, ownership.end_ms or end_ms)
+        )
     return sum(
-        max(0, min(each.end_ms or end_ms, until_ms) - max(each.begin_ms, since_ms))
-        for each in old
-        for since_ms, until_ms in spans[each.topic, each.partition]
+        max(0, min(ownership.end_ms or end_ms, until_ms) - max(ownership.begin_ms, since_ms))
+        for ownership in old
+        for since_ms, until_ms in spans[ownership.topic, ownership.partition]
     )
 
 
 def _neither_ms(old: Sequence[Ownership], new: Sequence[Ownership]) -> int:
     """Tell how long it was from the last that old ones read to the first that new ones do."""
     begins: dict[TopicPartition, int] = {}
-    for each in new:
-        at = each.topic, each.partition
-        begins[at] = min(each.begin_ms, begins.get(at, each.begin_ms))
+    for ownership in new:
+        at = ownership.topic, ownership.partition
+        begins[at] = min(ownership.begin_ms, begins.get(at, ownership.begin_ms))
     ends: dict[TopicPartition, int] = {}
-    for each in old:
-        at = each.topic, each.partition
-        if each.end_ms is not None:
-            ends[at] = max(each.end_ms, ends.get(at, 0))
+    for ownership in old:
+        at = ownership.topic, ownership.partition
+        if ownership.end_ms is not None:
+            ends[at] = max(ownership.end_ms, ends.get(at, 0))
     return sum(max(0, begins[at] - end_ms) for at, end_ms in ends.items() if at in begins)
 
 
@@ -324,9 +332,9 @@ def _is_copied(old: OldGroup) -> bool:
 def _read_before(old: OldGroup) -> int:
     """Count records that the log still has and that the group has read."""
     return sum(
-        max(0, each.committed_offset - start)
-        for each in old.group.offsets
-        if (found := old.ranges.get((each.topic, each.partition))) is not None
+        max(0, offset.committed_offset - start)
+        for offset in old.group.offsets
+        if (found := old.ranges.get((offset.topic, offset.partition))) is not None
         if (start := found.start) is not None
     )
 
@@ -334,9 +342,9 @@ def _read_before(old: OldGroup) -> int:
 def _lag(old: OldGroup) -> int:
     """Count records that the group has not read, of partitions of which it is known."""
     return sum(
-        found.waiting(each.committed_offset) or 0
-        for each in old.group.offsets
-        if (found := old.ranges.get((each.topic, each.partition))) is not None
+        found.waiting(offset.committed_offset) or 0
+        for offset in old.group.offsets
+        if (found := old.ranges.get((offset.topic, offset.partition))) is not None
     )
 
 
@@ -392,22 +400,22 @@ def _alone(old: OldGroup) -> Precondition:
 
 def _storage(old: OldGroup) -> Precondition:
     """Tell where members commit: a copy from where they do not would lose what they have read."""
-    _, found = old.storage
-    if found.verdict is Verdict.VERIFIED or not old.kafka:
-        return found
+    _, precondition = old.storage
+    if precondition.verdict is Verdict.VERIFIED or not old.kafka:
+        return precondition
     if old.running is None and old.is_same:
         told = "the group is stopped, and both stores have the same"
-        return replace(found, verdict=Verdict.VERIFIED, found=told, check=None)
-    told = (found.found or "").partition(";")[0]
-    return replace(found, verdict=Verdict.REFUTED, found=told)
+        return replace(precondition, verdict=Verdict.VERIFIED, found=told, check=None)
+    told = (precondition.found or "").partition(";")[0]
+    return replace(precondition, verdict=Verdict.REFUTED, found=told)
 
 
 def _committed(old: OldGroup) -> Precondition:
     text = "All partitions have commits: new consumers begin there."
     owned = {
         (at.topic, at.partition)
-        for each in old.group.members
-        for at in each.assignment or ()
+        for member in old.group.members
+        for at in member.assignment or ()
         if at.topic is not None
     }
     left = sorted(owned - old.zookeeper.keys() - (old.kafka or {}).keys())
@@ -432,7 +440,7 @@ def _committed(old: OldGroup) -> Precondition:
 
 def _stop(old: OldGroup) -> PlanStep:
     group_id, where = quote(old.group.group_id), old.places.in_zookeeper
-    names = first_names([each.name for each in old.planned_members])
+    names = first_names([member.name for member in old.planned_members])
     is_both = old.storage[0] is CommitStore.BOTH
     compare = old.places.offsets("diff", "zookeeper", "kafka", old.group.group_id)
     return PlanStep(

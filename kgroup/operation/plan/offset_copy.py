@@ -56,7 +56,7 @@ def copy_of_step(plans: Sequence[Plan], number: int, group_ids: Collection[str] 
 
 
 def _by_hand(plan: Plan, step: PlanStep) -> str:
-    what = (*step.actions, *(f"Run: {each}" for each in step.commands))
+    what = (*step.actions, *(f"Run: {command}" for command in step.commands))
     return (
         f"step {step.number} for {shown_id(plan.group_id)} copies no offsets, which is all that "
         f"can be applied; do it by hand: {step.title}. {' '.join(what)}".rstrip()
@@ -79,7 +79,7 @@ def plan_copy(
         InputError: there is nothing to read.
         BrokerError: nobody answers.
     """
-    clusters = [each for each in (goal, origin) if each.can(GroupSource.read)]
+    clusters = [source for source in (goal, origin) if source.can(GroupSource.read)]
     plan = plan_transfer(
         origin,
         goal,
@@ -91,12 +91,14 @@ def plan_copy(
     plan = replace(plan, notes=(*notes, *plan.notes))
     if not copy.is_last:
         return plan
-    known = {(each.kind, each.group_id) for each in plan.problems}  # where the second store tells
+    known = {
+        (problem.kind, problem.group_id) for problem in plan.problems
+    }  # where the second store tells
     active = tuple(
-        replace(each, group_id=each.group_id if copy.new_id is None else copy.new_id)
-        for each in active_groups(origin, group_ids)
+        replace(group, group_id=group.group_id if copy.new_id is None else copy.new_id)
+        for group in active_groups(origin, group_ids)
     )
-    names = {each.group_id for each in active}
+    names = {problem.group_id for problem in active}
     rows = tuple(
         replace(row, result=Result.REFUSED)
         if row.group_id in names and row.result is Result.PLANNED
@@ -104,7 +106,7 @@ def plan_copy(
         for row in plan.rows
     )
     changes = {name: each for name, each in plan.changes.items() if name not in names}
-    new = tuple(each for each in active if (each.kind, each.group_id) not in known)
+    new = tuple(problem for problem in active if (problem.kind, problem.group_id) not in known)
     return replace(plan, rows=rows, changes=changes, problems=(*new, *plan.problems))
 
 
@@ -143,12 +145,12 @@ def compare_copied(
         tuple(at for at in wanted if at not in there),
         tuple(at for at, offset in wanted.items() if there.get(at, offset) != offset),
         tuple(
-            each
-            for each in (*first.problems, *second.problems)
-            if each.kind is not ProblemKind.NOT_FOUND
+            problem
+            for problem in (*first.problems, *second.problems)
+            if problem.kind is not ProblemKind.NOT_FOUND
         ),
     )
 
 
 def _by_partition(offsets: Iterable[CommittedOffset]) -> dict[At, int]:
-    return {(each.topic, each.partition): each.committed_offset for each in offsets}
+    return {(offset.topic, offset.partition): offset.committed_offset for offset in offsets}

@@ -67,14 +67,14 @@ def reset_duration_ms(reset: str) -> int | None:
     """
     if reset in ("earliest", "latest", "none"):
         return None
-    found = _DURATION.fullmatch(reset.removeprefix(_BY_DURATION))
-    if not reset.startswith(_BY_DURATION) or found is None or not any(found.groups()):
+    match = _DURATION.fullmatch(reset.removeprefix(_BY_DURATION))
+    if not reset.startswith(_BY_DURATION) or match is None or not any(match.groups()):
         raise ValueError(
             f"expected earliest, latest, none or by_duration:PnDTnHnMn.nS, found {reset!r}"
         )
-    days, hours, minutes, seconds = (int(each or 0) for each in found.groups()[:4])
+    days, hours, minutes, seconds = (int(each or 0) for each in match.groups()[:4])
     whole_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-    return whole_s * 1_000 + int((found[5] or "").ljust(3, "0")[:3])
+    return whole_s * 1_000 + int((match[5] or "").ljust(3, "0")[:3])
 
 
 def changed_keys(before: int, after: int) -> float:
@@ -206,7 +206,7 @@ def _reset(running: RunningGroup, reset: str | None) -> Precondition:
 
 def _commits(running: RunningGroup) -> Precondition:
     text = "Every partition that the group reads has a commit: others would begin anew, too."
-    committed = {(each.topic, each.partition) for each in running.group.offsets}
+    committed = {(offset.topic, offset.partition) for offset in running.group.offsets}
     lacking = [
         f"{topic}-{number}"
         for topic, count in running.scenario.topics.items()
@@ -338,17 +338,17 @@ def _readers(source: GroupSource, topic: str, zookeeper: GroupSource | None) -> 
     groups = [*reading.image.groups.values()]
     if zookeeper is not None:
         groups += zookeeper.read(None, _QUESTION).image.groups.values()
-    old = [each for each in groups if each.type is GroupType.ZOOKEEPER]
-    groups = [each for each in groups if each.type is not GroupType.ZOOKEEPER]
+    old = [group for group in groups if group.type is GroupType.ZOOKEEPER]
+    groups = [group for group in groups if group.type is not GroupType.ZOOKEEPER]
     return _Readers(
-        tuple(each.group_id for each in groups if _is_read(each, topic)),
+        tuple(group.group_id for group in groups if _is_read(group, topic)),
         tuple(
-            each
-            for each in groups
-            if not each.members and topic in {offset.topic for offset in each.offsets}
+            group
+            for group in groups
+            if not group.members and topic in {offset.topic for offset in group.offsets}
         ),
-        tuple(each.group_id for each in old if _is_read(each, topic)),
-        tuple(each.reason for each in reading.problems),
+        tuple(group.group_id for group in old if _is_read(group, topic)),
+        tuple(problem.reason for problem in reading.problems),
     )
 
 
@@ -366,7 +366,9 @@ def _remarks(found: _Readers, topic: str) -> Iterator[str]:
 
 def _about_away(away: tuple[Group, ...], topic: str, told: int | None, count: int) -> str:
     """Say what is to be done for groups that nobody is in, between the step and their start."""
-    known = 1 + max(each.partition for one in away for each in one.offsets if each.topic == topic)
+    known = 1 + max(
+        offset.partition for one in away for offset in one.offsets if offset.topic == topic
+    )
     before = told or min(known, count - 1)
     group = away[0] if len(away) == 1 else replace(away[0], group_id="GROUP")
     return (
@@ -379,8 +381,9 @@ def _about_away(away: tuple[Group, ...], topic: str, told: int | None, count: in
 
 def _is_read(group: Group, topic: str) -> bool:
     return any(
-        topic in each.subscribed_topics or topic in {owned.topic for owned in each.assignment or ()}
-        for each in group.members
+        topic in member.subscribed_topics
+        or topic in {owned.topic for owned in member.assignment or ()}
+        for member in group.members
     )
 
 
@@ -469,7 +472,7 @@ def _of_stopped(
         InputError: it has not.
     """
     group = running.group
-    committed = [each.partition for each in group.offsets if each.topic == topic]
+    committed = [offset.partition for offset in group.offsets if offset.topic == topic]
     if not committed:
         raise UnfitError(
             f"{named_group(group.group_id)}: expected members that read {topic}, or commits of it, "
@@ -610,13 +613,15 @@ def _grow(running: RunningGroup, topic: str, count: int) -> PlanStep:
     leader = next(
         (
             name
-            for name, each in running.by_name.items()
-            if each.member_id == running.group.leader_id
+            for name, member in running.by_name.items()
+            if member.member_id == running.group.leader_id
         ),
         None,
     )
     if running.group.type is GroupType.CLASSIC:
-        ages_ms = [each.config.metadata_max_age_ms for each in running.scenario.members.values()]
+        ages_ms = [
+            member.config.metadata_max_age_ms for member in running.scenario.members.values()
+        ]
         who = "The group's leader" + ("" if leader is None else f" ({leader})")
         seen = (
             f"{who} looks for new partitions every {max(ages_ms, default=0) / 1000:g} s "

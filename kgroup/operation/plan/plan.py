@@ -202,7 +202,7 @@ class OffsetCopy:
     def _table_words(self) -> tuple[str, ...]:
         return (
             *(() if self.table is None else ("--sql-table", self.table)),
-            *(word for each in self.columns for word in ("--sql-column", each)),
+            *(word for column in self.columns for word in ("--sql-column", column)),
         )
 
 
@@ -300,7 +300,7 @@ class Plan:
     @property
     def is_refuted(self) -> bool:
         """Whether it cannot be carried out."""
-        return any(each.verdict is Verdict.REFUTED for each in self.preconditions)
+        return any(precondition.verdict is Verdict.REFUTED for precondition in self.preconditions)
 
     @property
     def is_sound(self) -> bool:
@@ -309,10 +309,16 @@ class Plan:
 
     def refused(self) -> Plan:
         """Sum up what does not hold."""
-        refuted = (each for each in self.preconditions if each.verdict is Verdict.REFUTED)
+        refuted = (
+            precondition
+            for precondition in self.preconditions
+            if precondition.verdict is Verdict.REFUTED
+        )
         told = (
-            each.text if each.found is None else f"{each.text} Found: {each.found}."
-            for each in refuted
+            precondition.text
+            if precondition.found is None
+            else f"{precondition.text} Found: {precondition.found}."
+            for precondition in refuted
         )
         return replace(self, summary=f"It cannot be done so. This does not hold: {' '.join(told)}")
 

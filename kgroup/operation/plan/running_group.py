@@ -51,7 +51,7 @@ class RunningGroup:
         name = source.store_name
         steps = plan.steps
         if self.connectors:
-            steps = tuple(replace(each, settings=shared_settings(each.settings)) for each in steps)
+            steps = tuple(replace(step, settings=shared_settings(step.settings)) for step in steps)
         made = replace(
             plan,
             steps=steps,
@@ -64,11 +64,11 @@ class RunningGroup:
     def by_name(self) -> Mapping[str, Member]:
         """The members, by the names that the scenario has for them."""
         assert self.scenario.start is not None
-        known = {each.member_id: each for each in self.group.members}
+        known = {member.member_id: member for member in self.group.members}
         return {
-            name: known[each.member_id]
-            for name, each in self.scenario.start.members.items()
-            if each.member_id in known
+            name: known[member.member_id]
+            for name, member in self.scenario.start.members.items()
+            if member.member_id in known
         }
 
     @property
@@ -79,7 +79,10 @@ class RunningGroup:
     @property
     def library(self) -> str | None:
         """What plans call the library of all members, where what they sent tells it for certain."""
-        told = {(each.client_library, each.client_library_certainty) for each in self.group.members}
+        told = {
+            (member.client_library, member.client_library_certainty)
+            for member in self.group.members
+        }
         names = [name for name in _LIBRARIES if told == {(name, Certainty.CERTAIN)}]
         return _LIBRARIES[names[0]] if names else None
 
@@ -108,8 +111,8 @@ class RunningGroup:
     def names(self) -> Sequence[str]:
         """All that members are called by; see `named`."""
         told = [
-            (name, each.instance_id, each.client_id, each.member_id)
-            for name, each in self.by_name.items()
+            (name, member.instance_id, member.client_id, member.member_id)
+            for name, member in self.by_name.items()
         ]
         return [text for texts in told for text in texts if text]
 
@@ -120,8 +123,8 @@ class RunningGroup:
     def _called(self, text: str) -> Sequence[str]:
         return [
             name
-            for name, each in self.by_name.items()
-            if text in (name, each.member_id, each.instance_id, each.client_id)
+            for name, member in self.by_name.items()
+            if text in (name, member.member_id, member.instance_id, member.client_id)
         ]
 
     def named(self, text: str) -> str:
@@ -159,13 +162,13 @@ def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:
     names = member_names(members)
     return tuple(
         PlannedMember(
-            names[each.member_id],
-            each.member_id,
-            each.instance_id,
-            each.client_id,
-            each.client_host,
+            names[member.member_id],
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
         )
-        for each in members
+        for member in members
     )
 
 
@@ -190,25 +193,25 @@ def read_running(
         InputError: it is another group, nobody knows what its members do, or it cannot be
             simulated.
     """
-    reading, found = find_group(source, group_id)
-    if found.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
+    reading, group = find_group(source, group_id)
+    if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
         raise UnfitError(
-            f"{named_group(group_id)}: expected {expected}, found one of type {found.type}",
+            f"{named_group(group_id)}: expected {expected}, found one of type {group.type}",
             group_id=group_id,
         )
-    brokers = read_brokers(source, found)
-    if _is_stopped(found):
-        start = InitialGroup(1, found.assignor or "", "", {}, {}, {})
+    brokers = read_brokers(source, group)
+    if _is_stopped(group):
+        start = InitialGroup(1, group.assignor or "", "", {}, {}, {})
         empty = Scenario(group_id, {}, {}, (), 0, start=start)
-        return RunningGroup(found, empty, brokers=brokers)
-    report = scenario_of(source, reading, found)
+        return RunningGroup(group, empty, brokers=brokers)
+    report = scenario_of(source, reading, group)
     scenario = brokers.simulated(report.data[0])
-    if sink_connectors(found.members):  # Connect sets it, where nobody says otherwise
+    if sink_connectors(group.members):  # Connect sets it, where nobody says otherwise
         scenario = beginning_at(scenario, "earliest")
     scenario = paced(configured(scenario), habits)
     late = tuple(_late(scenario, habits))
     assumed = (*assumptions(scenario), _restarts(scenario, habits), *late)
-    return RunningGroup(found, scenario, report.errors, (*report.notes, *late), assumed, brokers)
+    return RunningGroup(group, scenario, report.errors, (*report.notes, *late), assumed, brokers)
 
 
 def _is_stopped(found: Group) -> bool:
@@ -231,7 +234,7 @@ def _restarts(scenario: Scenario, habits: ProgramBehavior) -> str:
 
 def _late(scenario: Scenario, habits: ProgramBehavior) -> Iterator[str]:
     """Tell that members are said to be so slow that their group would never rest."""
-    allowed = {name: each.config.max_poll_interval_ms for name, each in scenario.members.items()}
+    allowed = {name: plan.config.max_poll_interval_ms for name, plan in scenario.members.items()}
     late = [name for name, most_ms in allowed.items() if most_ms <= habits.poll_ms]
     if late:
         yield (

@@ -122,13 +122,13 @@ def _check(template: str) -> None:
 
 def _made(members: Mapping[str, Member], template: str) -> Mapping[str, str]:
     return {
-        name: each.instance_id
+        name: member.instance_id
         or template.format(
-            client=_legal(each.client_id or "member"),
-            host=_legal((each.client_host or "unknown").lstrip("/")),
+            client=_legal(member.client_id or "member"),
+            host=_legal((member.client_host or "unknown").lstrip("/")),
             number=number,
         )
-        for number, (name, each) in enumerate(members.items(), 1)
+        for number, (name, member) in enumerate(members.items(), 1)
     }
 
 
@@ -148,10 +148,10 @@ def client_version(members: Mapping[str, Member], of_brokers: Collection[str]) -
     text = "Clients know static members: of Java 2.3, librdkafka 1.4, or later."
     unknown = [
         name
-        for name, each in members.items()
-        if each.instance_id is None
+        for name, member in members.items()
+        if member.instance_id is None
         and name not in of_brokers
-        and (each.subscription is None or each.subscription.owned is None)
+        and (member.subscription is None or member.subscription.owned is None)
     ]
     if not unknown:
         found = "members are static, of the consumer protocol, or tell what they own (since 2.4)"
@@ -169,7 +169,7 @@ def client_version(members: Mapping[str, Member], of_brokers: Collection[str]) -
 def broker_version(members: Mapping[str, Member], brokers: Brokers) -> Precondition:
     """That brokers know static members."""
     text = "Brokers know static members: of 2.3 or later, and so is inter.broker.protocol.version."
-    if static := [name for name, each in members.items() if each.instance_id]:
+    if static := [name for name, member in members.items() if member.instance_id]:
         found = f"static already: {first_names(static)}"
         return Precondition("broker-version", text, Verdict.VERIFIED, found)
     check = (
@@ -209,7 +209,7 @@ def unique_ids(ids: Mapping[str, str], made_of: str) -> Precondition:
 def lasting_ids(members: Mapping[str, Member]) -> Precondition:
     """That ids are those of programs, and not of their starts."""
     text = "An id stays with its program over restarts, and no two programs have it at a time."
-    if all(each.instance_id for each in members.values()):
+    if all(member.instance_id for member in members.values()):
         found = "members are static already"
         return Precondition("lasting-ids", text, Verdict.VERIFIED, found)
     return Precondition(
@@ -329,8 +329,8 @@ def plan_static_membership(
     brokers = running.brokers
     needed_ms = -(-_MARGIN * habits.restart_ms // _STEP_MS) * _STEP_MS
     sessions = {
-        name: max(needed_ms, each.session_timeout_ms or _DEFAULT_SESSION_MS)
-        for name, each in members.items()
+        name: max(needed_ms, member.session_timeout_ms or _DEFAULT_SESSION_MS)
+        for name, member in members.items()
         if running.scenario.members[name].config.group_protocol == "classic"
     }
     of_brokers = members.keys() - sessions.keys()
@@ -390,7 +390,9 @@ def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> P
     """Plan to take `group.instance.id` from each member that has one."""
     if running.is_stopped:
         return _of_stopped(running, "back")
-    static = {name: each.instance_id for name, each in running.by_name.items() if each.instance_id}
+    static = {
+        name: member.instance_id for name, member in running.by_name.items() if member.instance_id
+    }
     plan = plan_of(running.group, MigrationTarget.STATIC_MEMBERSHIP, "back", (running.rests,))
     if plan.is_refuted:
         return plan.refused()
@@ -470,10 +472,10 @@ def _settings(
     members: Mapping[str, Member], ids: Mapping[str, str], sessions: Mapping[str, int]
 ) -> tuple[SettingChange, ...]:
     """Say what changes: a session once for all members where it is the same."""
-    found = [
+    changes = [
         SettingChange(name, INSTANCE_ID, None, ids[name])
-        for name, each in members.items()
-        if each.instance_id is None
+        for name, member in members.items()
+        if member.instance_id is None
     ]
     longer = {
         name: (members[name].session_timeout_ms, session_ms)
@@ -482,13 +484,13 @@ def _settings(
     }
     if len(longer) == len(members) and len(set(longer.values())) == 1:
         ((was, becomes),) = set(longer.values())
-        found.append(SettingChange(None, SESSION, _text(was), str(becomes)))
+        changes.append(SettingChange(None, SESSION, _text(was), str(becomes)))
     else:
-        found += [
+        changes += [
             SettingChange(name, SESSION, _text(was), str(becomes))
             for name, (was, becomes) in longer.items()
         ]
-    return tuple(found)
+    return tuple(changes)
 
 
 def _text(number: int | None) -> str | None:
@@ -524,7 +526,7 @@ def _later(
     running: RunningGroup, ids: Mapping[str, str], session_ms: int, habits: ProgramBehavior
 ) -> PlanStep:
     """Describe what every restart is from then on."""
-    was_ms = max(each.session_timeout_ms or 0 for each in running.by_name.values())
+    was_ms = max(member.session_timeout_ms or 0 for member in running.by_name.values())
     before = f", and not after {seconds(was_ms)} as now" if 0 < was_ms < session_ms else ""
     return PlanStep(
         0,

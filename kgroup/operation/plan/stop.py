@@ -39,7 +39,7 @@ def how_to_start(group: Group) -> tuple[str, ...]:
 
 def removal(group: Group) -> tuple[str, ...]:
     """Give the command that removes static members, which do not leave when they stop."""
-    if all(each.instance_id is None for each in group.members):
+    if all(member.instance_id is None for member in group.members):
         return ()
     return (kgroup_on(group, "members remove", "--all", "--execute"),)
 

@@ -35,9 +35,9 @@ from kgroup.word import Word
 
 _Members = tuple[PlannedMember, ...]
 _BY: tuple[Callable[[PlannedMember], object], ...] = (
-    lambda each: each.instance_id,
-    lambda each: each.client_id and (each.client_id, each.client_host),
-    lambda each: each.client_id,
+    lambda member: member.instance_id,
+    lambda member: member.client_id and (member.client_id, member.client_host),
+    lambda member: member.client_id,
 )
 """Keys that identify a member whose id has changed, the most specific first."""
 
@@ -75,14 +75,16 @@ def turnover(plan: Plan, step: PlanStep, there: _Members) -> Turnover:
     """
     earlier = [each for each in plan.steps if each.number < step.number and each.seen is not None]
     seen = [each.seen for each in earlier if each.seen and shares(each, step)]
-    planned = (each for each in plan.members if not step.restarted or each.name in step.restarted)
+    planned = (
+        member for member in plan.members if not step.restarted or member.name in step.restarted
+    )
     met = step.met or ()
     before = (*(seen[-1] if seen else planned), *met)
     known = (*(earlier[-1].seen or () if earlier else plan.members), *met)
-    ids = {each.member_id for each in there}
+    ids = {member.member_id for member in there}
     ids_before = {each.member_id for each in (*known, *before)}
-    new = tuple(each for each in there if each.member_id not in ids_before)
-    gone = tuple(each for each in known if each.member_id not in ids)
+    new = tuple(member for member in there if member.member_id not in ids_before)
+    gone = tuple(member for member in known if member.member_id not in ids)
     missing = tuple(each for each in before if each.member_id in ids)
     if earlier and not earlier[-1].seen:  # the group was empty: whoever is there was started since
         return Turnover(before, missing, 0, (), 0, ())
@@ -104,15 +106,15 @@ def _unpaired(new: _Members, gone: _Members) -> tuple[_Members, _Members]:
     If more members of a name have joined than left, it is unknown which of them came back.
     """
     for name in _BY:
-        come, left = (Counter(map(name, each)) for each in (new, gone))
+        come, left = (Counter(map(name, members)) for members in (new, gone))
         pairs = Counter({each: come[each] for each in left if each and come[each] <= left[each]})
         new = tuple(each for each in new if name(each) not in pairs)
         rest = []
-        for each in gone:
-            if pairs[name(each)] > 0:
-                pairs[name(each)] -= 1
+        for member in gone:
+            if pairs[name(member)] > 0:
+                pairs[name(member)] -= 1
             else:
-                rest.append(each)
+                rest.append(member)
         gone = tuple(rest)
     return new, gone
 
@@ -240,7 +242,7 @@ def _restarted(plan: Plan, seen: ObservedGroup) -> StepCondition:
 
 def _new(turnover: Turnover) -> StepCondition:
     """Say of members that came meanwhile that nobody knows how they were started."""
-    names = first_names([each.name for each in turnover.new])
+    names = first_names([member.name for member in turnover.new])
     if turnover.known_new:
         found = f"came since, nobody tells how: {names}; restart them with the others, too"
     else:
@@ -255,7 +257,7 @@ def _counted(expected: Expected, seen: ObservedGroup) -> StepCondition:
     fewer = _HALF if count or expected.is_restarted else StepProgress.NOT_BEGUN
     found, turnover = str(count), seen.turnover
     if expected.is_restarted and count and turnover.gone_count:
-        names = first_names([each.name for each in turnover.gone])
+        names = first_names([member.name for member in turnover.gone])
         of = "" if len(turnover.gone) == turnover.gone_count else f"{turnover.gone_count} of "
         found += f"; not back: {of}{names}; where that is for good, plan anew"
     progress = StepProgress.DONE if count >= expected.members else fewer
@@ -286,14 +288,16 @@ def _stopped(plan: Plan, group: Group, missing: Sequence[str]) -> StepCondition:
     if not missing:
         progress = StepProgress.HALF_DONE if owned else StepProgress.DONE
         return StepCondition(text, progress, f"{owned} owned" if owned else "nobody")
-    before = {each.name for each in plan.members}
+    before = {member.name for member in plan.members}
     progress = StepProgress.NOT_BEGUN if before <= set(missing) else StepProgress.HALF_DONE
     return StepCondition(text, progress, f"there: {first_names(missing)}")
 
 
 def _subscribed(topics: Collection[str], group: Group) -> StepCondition:
-    told = [each.subscription for each in group.members if each.subscription is not None]
-    there = {topic for each in told for topic in each.topics or ()}
+    subscriptions = [
+        member.subscription for member in group.members if member.subscription is not None
+    ]
+    there = {topic for subscription in subscriptions for topic in subscription.topics or ()}
     left = sorted(set(topics) - there)
     return StepCondition(
         f"Members subscribe to {first_names(sorted(topics))}.",
@@ -317,10 +321,12 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> StepC
     if kafka is None:
         return StepCondition(text, StepProgress.HALF_DONE, None)
     owned = {
-        each.member_id: {(at.topic or "", at.partition) for at in each.assignment or ()}
-        for each in group.members
+        member.member_id: {(at.topic or "", at.partition) for at in member.assignment or ()}
+        for member in group.members
     }
-    zookeeper = {(each.topic, each.partition): each.committed_offset for each in group.offsets}
+    zookeeper = {
+        (offset.topic, offset.partition): offset.committed_offset for offset in group.offsets
+    }
     there = zookeeper.keys() | kafka.keys()
     ats = there & (set().union(*owned.values()) or zookeeper.keys())
     ahead = {at for at in ats if kafka.get(at, -1) > zookeeper.get(at, -1)}
@@ -353,9 +359,11 @@ def _spoken(protocol: str, group: Group) -> StepCondition:
 
     Brokers before 4.0 do not tell who does (ConsumerGroupDescribe of version 0).
     """
-    classic = [each for each in group.members if each.uses_classic_protocol]
-    names = ", ".join(each.instance_id or each.client_id or each.member_id for each in classic)
-    is_known = all(each.uses_classic_protocol is not None for each in group.members)
+    classic = [member for member in group.members if member.uses_classic_protocol]
+    names = ", ".join(
+        member.instance_id or member.client_id or member.member_id for member in classic
+    )
+    is_known = all(member.uses_classic_protocol is not None for member in group.members)
     found = f"not yet: {names}" if classic else "every one does" if is_known else None
     progress = StepProgress.DONE if is_known and not classic else StepProgress.HALF_DONE
     return StepCondition(f"All members speak the {protocol} protocol.", progress, found)
@@ -391,7 +399,11 @@ def _same(what: str, expected: str, found: str | None) -> StepCondition:
 
 def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Iterator[StepCondition]:
     """Compare topics' partitions, and what of them the group owns."""
-    owned = {(each.topic, each.partition) for m in group.members for each in m.assignment or ()}
+    owned = {
+        (partition.topic, partition.partition)
+        for m in group.members
+        for partition in m.assignment or ()
+    }
     for topic, count in expected.partitions.items():
         if topic in counts:
             is_done = counts[topic] >= count
@@ -410,8 +422,10 @@ def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Itera
 
 def _instances(expected: Sequence[str], group: Group) -> StepCondition:
     """Compare the members' instance ids: whoever was restarted has its own."""
-    there = {each.instance_id for each in group.members if each.instance_id is not None}
-    dynamic = [each.client_id or each.member_id for each in group.members if not each.instance_id]
+    there = {member.instance_id for member in group.members if member.instance_id is not None}
+    dynamic = [
+        member.client_id or member.member_id for member in group.members if not member.instance_id
+    ]
     if not expected:
         return StepCondition(
             "No member has an instance id.",
@@ -498,9 +512,9 @@ def verify_step(
         for plan, step in chosen
         if plan.group_id in groups
     )
-    missing = tuple(each for each in missing if each.group_id not in gone)
+    missing = tuple(problem for problem in missing if problem.group_id not in gone)
     problems = (*missing, *reading.problems, *kafka.problems)
-    is_done = all(each.progress is StepProgress.DONE for each in checks)
+    is_done = all(check.progress is StepProgress.DONE for check in checks)
     verdict = None if problems or is_done else ExitStatus.PROBLEM
     return Report(checks, problems, (*reading.notes, *notes), verdict)
 
@@ -512,9 +526,9 @@ def _gone(
 
     Not where others may be in what could not be read.
     """
-    if any(each.group_id is None for each in others):
+    if any(problem.group_id is None for problem in others):
         return {}
-    names = {each.group_id for each in missing}
+    names = {problem.group_id for problem in missing}
     return {
         plan.group_id: Group(plan.group_id, plan.type, GroupState.EMPTY)
         for plan, step in chosen
@@ -565,7 +579,7 @@ def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
     Just once: who is there later may have taken the next step, which would seem to be undone. Until
     it is done it is noted who came in between: they are to be restarted with the others.
     """
-    came = tuple(each for each in check.members if each.name in check.new)
+    came = tuple(member for member in check.members if member.name in check.new)
 
     def noted(step: PlanStep) -> PlanStep:
         if step.number != check.step or step.seen is not None:
@@ -584,7 +598,7 @@ def _partition_counts(source: GroupSource, steps: Iterable[PlanStep]) -> Mapping
     topics = {topic for step in steps for topic in step.expected.partitions}
     if not topics or not source.can(GroupSource.view):
         return {}
-    return {name: len(found.partitions) for name, found in source.view(topics).topics.items()}
+    return {name: len(topic.partitions) for name, topic in source.view(topics).topics.items()}
 
 
 def _check(
@@ -599,26 +613,28 @@ def _check(
     members = turnover(plan, step, there)
     missing: tuple[str, ...] = ()
     if step.expected.is_restarted:
-        missing = tuple(each.name for each in members.missing)
+        missing = tuple(member.name for member in members.missing)
     elif step.expected.state is GroupState.EMPTY:
-        names = {each.member_id: each.name for each in plan.members}
-        missing = tuple(sorted(names.get(each.member_id, each.member_id) for each in there))
+        names = {member.member_id: member.name for member in plan.members}
+        missing = tuple(sorted(names.get(member.member_id, member.member_id) for member in there))
     found = tuple(conditions(plan, step, ObservedGroup(group, kafka, counts, members, missing)))
     if step.copies is not None and step.expected.commits is None:  # which tells the same
         found += (copied(step.copies, plan.group_id, open_stores),)
-    progress = _whole([each.progress for each in found], missing)
+    progress = _whole([condition.progress for condition in found], missing)
     if progress is not StepProgress.WRONG:  # what is not so yet may still come
         found = tuple(
-            replace(each, progress=progress) if each.progress is StepProgress.WRONG else each
-            for each in found
+            replace(condition, progress=progress)
+            if condition.progress is StepProgress.WRONG
+            else condition
+            for condition in found
         )
-    new = tuple(each.name for each in members.known_new) if step.expected.is_restarted else ()
+    new = tuple(member.name for member in members.known_new) if step.expected.is_restarted else ()
     return StepCheck(plan.group_id, step.number, step.title, progress, missing, new, found, there)
 
 
 def _whole(found: Sequence[StepProgress], missing: Sequence[str]) -> StepProgress:
     """Say how far a step is; what is wrong before it was taken by all may still come right."""
-    if all(each is StepProgress.DONE for each in found):
+    if all(progress is StepProgress.DONE for progress in found):
         return StepProgress.DONE
     if StepProgress.NOT_BEGUN in found:
         return StepProgress.NOT_BEGUN

@@ -159,7 +159,7 @@ def java_settings(
         "partition.assignment.strategy": lambda _: strategy,
         "auto.offset.reset": lambda text: RESETS.get(text, "none"),
     }
-    found = [
+    changes = [
         SettingChange(
             None, "key.deserializer", None, "<what Decoder of keys did, as a Deserializer>"
         ),
@@ -170,7 +170,7 @@ def java_settings(
         is_certain = name in ("zookeeper.connect", "group.id", "partition.assignment.strategy")
         if becomes is None:
             if before is not None:
-                found.append(SettingChange(None, name, before, None))
+                changes.append(SettingChange(None, name, before, None))
             continue
         if before is not None:
             after = made.get(name, str)(before)
@@ -183,9 +183,9 @@ def java_settings(
         else:
             after = _unknown(name)
         if becomes != name:
-            found.append(SettingChange(None, name, before, None))
-        found.append(SettingChange(None, becomes, before if becomes == name else None, after))
-    return tuple(found)
+            changes.append(SettingChange(None, name, before, None))
+        changes.append(SettingChange(None, becomes, before if becomes == name else None, after))
+    return tuple(changes)
 
 
 def _unknown(name: str) -> str:
@@ -272,7 +272,10 @@ class OldGroup:
     @property
     def zookeeper(self) -> Mapping[TopicPartition, int]:
         """Its commits in ZooKeeper."""
-        return {(each.topic, each.partition): each.committed_offset for each in self.group.offsets}
+        return {
+            (offset.topic, offset.partition): offset.committed_offset
+            for offset in self.group.offsets
+        }
 
     @property
     def is_same(self) -> bool:
@@ -291,7 +294,9 @@ class OldGroup:
     def places(self) -> StoreAddresses:
         """Where both stores are."""
         hosts = [
-            server_text(each.host, each.port) for each in self.brokers if each.host and each.port
+            server_text(broker.host, broker.port)
+            for broker in self.brokers
+            if broker.host and broker.port
         ]
         servers = ",".join(hosts[:_ENOUGH_BROKERS])
         return StoreAddresses(self.address or UNKNOWN_ADDRESS, servers or UNKNOWN_ADDRESS)
@@ -362,7 +367,7 @@ class OldGroup:
     @property
     def set_ids(self) -> tuple[str, ...]:
         """Members that come back with the same id, as `consumer.id` is set: by name."""
-        names = [each.name for each in self.planned_members]
+        names = [member.name for member in self.planned_members]
         return tuple(name for name in names if not _MADE_ID.fullmatch(name))
 
     def brokers_since(self, version: int, text: str, advice: str) -> Precondition:
@@ -375,10 +380,10 @@ class OldGroup:
         """
         count = len(self.brokers)
         code = "broker-version"
-        if count and all(each.coordinates_groups for each in self.brokers):
+        if count and all(broker.coordinates_groups for broker in self.brokers):
             told = f"{count} are registered, and all as brokers of 0.9 or later are"
             return Precondition(code, text, Verdict.VERIFIED, told)
-        old = [str(each.id) for each in self.brokers if each.version == 1]
+        old = [str(broker.id) for broker in self.brokers if broker.version == 1]
         if version == 9 and old:
             told = f"registered as those of 0.8 are: broker {first_names(old)}"
             return Precondition(code, text, Verdict.REFUTED, told, advice)
@@ -425,7 +430,7 @@ def read_old(
         UsageError: the settings are none.
     """
     try:
-        reading, found = find_group(source, group_id)
+        reading, group = find_group(source, group_id)
     except NotFoundError:
         if not _is_in_kafka(source, group_id, cluster):
             raise
@@ -435,39 +440,39 @@ def read_old(
             "Kafka alone, with what it has committed: it has left ZooKeeper, or never was there",
             group_id=group_id,
         ) from None
-    if found.type is not GroupType.ZOOKEEPER or reading.view is None:
+    if group.type is not GroupType.ZOOKEEPER or reading.view is None:
         raise UnfitError(
             f"{named_group(group_id)}: expected consumers that live on ZooKeeper, found a group of "
-            f"type {found.type}",
+            f"type {group.type}",
             group_id=group_id,
         )
-    told = kafka_offsets(source, [group_id])
-    kafka = told.offsets
-    committed = [(each.topic, each.partition) for each in found.offsets]
+    offsets = kafka_offsets(source, [group_id])
+    kafka = offsets.offsets
+    committed = [(offset.topic, offset.partition) for offset in group.offsets]
     old = OldGroup(
-        found,
+        group,
         None,
         None if kafka is None else {at[1:]: kafka[at] for at in kafka},
-        told.members.get(group_id),
+        offsets.members.get(group_id),
         source.log_ranges(committed).ranges if committed else {},
         [reading.view.brokers[number] for number in sorted(reading.view.brokers)],
         OFFSETS_TOPIC in reading.view.topics,
         settings,
         address,
     )
-    if not found.members:
+    if not group.members:
         return old
-    report = scenario_of(source, reading, found)
+    report = scenario_of(source, reading, group)
     scenario = _configured(report.data[0], old)
-    running = RunningGroup(found, scenario, report.errors, report.notes, assumptions(scenario))
+    running = RunningGroup(group, scenario, report.errors, report.notes, assumptions(scenario))
     return replace(old, running=running)
 
 
 def _is_in_kafka(source: GroupSource, group_id: str, cluster: GroupSource | None) -> bool:
     if cluster is not None:
         return group_id in cluster.read([group_id], _ALONE).image.groups
-    told = kafka_offsets(source, [group_id])
-    return bool(told.offsets or told.members.get(group_id))
+    offsets = kafka_offsets(source, [group_id])
+    return bool(offsets.offsets or offsets.members.get(group_id))
 
 
 def _configured(scenario: Scenario, old: OldGroup) -> Scenario:

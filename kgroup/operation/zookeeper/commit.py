@@ -103,7 +103,7 @@ def differing_note(
 
 def _notes_on_silence(groups: Iterable[Group]) -> Iterator[str]:
     """Yield a note on groups without commits in ZooKeeper, if those in Kafka are unknown."""
-    silent = [each.group_id for each in groups if each.members and not each.offsets]
+    silent = [group.group_id for group in groups if group.members and not group.offsets]
     if silent:
         names = ", ".join(map(repr, silent[:_MOST_NAMES])) + (", …" if silent[_MOST_NAMES:] else "")
         yield (

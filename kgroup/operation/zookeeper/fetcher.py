@@ -136,24 +136,30 @@ def list_fetches(
         InputError: the source has no nodes of ZooKeeper.
         BrokerError: ZooKeeper cannot be asked.
     """
-    found = read_groups(source, [group_id], _EVERYTHING)
-    group = found.view.groups.get(group_id)
+    groups = read_groups(source, [group_id], _EVERYTHING)
+    group = groups.view.groups.get(group_id)
     if group is None:
-        return Report((), found.problems, found.notes)
+        return Report((), groups.problems, groups.notes)
     led = [
-        (each.topic, each.partition)
-        for each in group.owners
-        if _leader(found.view, (each.topic, each.partition))[1] is not None
+        (owner.topic, owner.partition)
+        for owner in group.owners
+        if _leader(groups.view, (owner.topic, owner.partition))[1] is not None
     ]
-    told = kafka_offsets(source, [group_id])
-    kafka = {at[1:]: offset for at, offset in (told.offsets or {}).items()}
+    offsets = kafka_offsets(source, [group_id])
+    kafka = {at[1:]: offset for at, offset in (offsets.offsets or {}).items()}
     logs = source.log_ranges(led)
     fetches = fetches_of(
-        found.view, group, logs.ranges, kafka, count=count, reset=reset, kafka_version=kafka_version
+        groups.view,
+        group,
+        logs.ranges,
+        kafka,
+        count=count,
+        reset=reset,
+        kafka_version=kafka_version,
     )
-    problems = found.problems + told.problems + logs.problems + _left_out(group)
+    problems = groups.problems + offsets.problems + logs.problems + _left_out(group)
     differing = differing_note(group_id, _in_zookeeper(group), kafka)
-    return Report(fetches, problems, (*found.notes, *differing, *_notes(group)))
+    return Report(fetches, problems, (*groups.notes, *differing, *_notes(group)))
 
 
 def fetches_of(
@@ -181,7 +187,7 @@ def fetches_of(
         Rows sorted by consumer, fetcher, topic and partition; those that wait come last.
     """
     commits = larger(_in_zookeeper(group), kafka)
-    consumers = {each.consumer_id for each in group.registrations}
+    consumers = {registration.consumer_id for registration in group.registrations}
     rows = []
     for owner in group.owners:
         if owner.broker is not None:
@@ -229,7 +235,11 @@ def fetches_of(
 
 
 def _in_zookeeper(group: GroupNodes) -> dict[tuple[str, int], int]:
-    return {(each.topic, each.partition): each.offset for each in group.offsets if each.is_commit}
+    return {
+        (offset.topic, offset.partition): offset.offset
+        for offset in group.offsets
+        if offset.is_commit
+    }
 
 
 def _thread_name(consumer_id: str, number: int, broker: Broker | None) -> str | None:
@@ -265,14 +275,18 @@ def _end(log: LogRange, reset: OffsetReset) -> int | None:
 def _left_out(group: GroupNodes) -> tuple[Problem, ...]:
     reason = "A partition of Kafka 0.7, whose consumers fetch in another way; it is left out."
     return tuple(
-        Problem(ProblemKind.UNSUPPORTED, reason, group_id=group.group_id, path=each.path)
-        for each in group.owners
-        if each.broker is not None
+        Problem(ProblemKind.UNSUPPORTED, reason, group_id=group.group_id, path=owner.path)
+        for owner in group.owners
+        if owner.broker is not None
     )
 
 
 def _notes(group: GroupNodes) -> tuple[str, ...]:
     """Name the consumers that fetch nothing."""
-    owning = {each.consumer_id for each in group.owners}
-    idle = [each.consumer_id for each in group.registrations if each.consumer_id not in owning]
+    owning = {owner.consumer_id for owner in group.owners}
+    idle = [
+        registration.consumer_id
+        for registration in group.registrations
+        if registration.consumer_id not in owning
+    ]
     return tuple(f"{consumer_id} owns nothing, and fetches nothing." for consumer_id in idle)

@@ -170,54 +170,54 @@ def list_consumers(
     source: GroupSource, group_ids: Collection[str] = ()
 ) -> Report[RegisteredConsumer]:
     """List the consumers that are registered, by group and id; raises as `read_groups`."""
-    found = read_groups(source, group_ids)
+    groups = read_groups(source, group_ids)
     rows = []
-    for group in found.groups:
+    for group in groups.groups:
         owned: dict[str, int] = {}
         owned_topics = frozenset(owner.topic for owner in group.owners)
         for owner in group.owners:
             owned[owner.consumer_id] = owned.get(owner.consumer_id, 0) + 1
-        for each in sorted(group.registrations, key=lambda node: node.consumer_id):
+        for registration in sorted(group.registrations, key=lambda node: node.consumer_id):
             rows.append(
                 RegisteredConsumer(
-                    group_id=each.group_id,
-                    consumer_id=each.consumer_id,
-                    host=each.host,
-                    pattern=each.pattern,
-                    streams=each.subscription,
-                    topics=_topics(each, found.view, owned_topics),
-                    owned_count=owned.get(each.consumer_id, 0),
-                    version=each.version,
-                    registered_ms=each.stat.ctime_ms,
-                    timestamp_ms=each.timestamp_ms,
-                    session_id=each.stat.ephemeral_owner,
+                    group_id=registration.group_id,
+                    consumer_id=registration.consumer_id,
+                    host=registration.host,
+                    pattern=registration.pattern,
+                    streams=registration.subscription,
+                    topics=_topics(registration, groups.view, owned_topics),
+                    owned_count=owned.get(registration.consumer_id, 0),
+                    version=registration.version,
+                    registered_ms=registration.stat.ctime_ms,
+                    timestamp_ms=registration.timestamp_ms,
+                    session_id=registration.stat.ephemeral_owner,
                 )
             )
-    return Report(tuple(rows), found.problems, found.notes)
+    return Report(tuple(rows), groups.problems, groups.notes)
 
 
 def list_owners(source: GroupSource, group_ids: Collection[str] = ()) -> Report[OwnedPartition]:
     """List owner nodes, by group, topic and partition; raises as `read_groups`."""
-    found = read_groups(source, group_ids)
+    groups = read_groups(source, group_ids)
     rows = []
-    for group in found.groups:
-        registered = {each.consumer_id for each in group.registrations}
-        for each in group.owners:
+    for group in groups.groups:
+        registered = {registration.consumer_id for registration in group.registrations}
+        for owner in group.owners:
             rows.append(
                 OwnedPartition(
-                    group_id=each.group_id,
-                    topic=each.topic,
-                    broker=each.broker,
-                    partition=each.partition,
-                    thread_id=each.thread_id,
-                    consumer_id=each.consumer_id,
-                    thread=each.thread,
-                    registered=each.consumer_id in registered,
-                    since_ms=each.stat.ctime_ms,
-                    session_id=each.stat.ephemeral_owner,
+                    group_id=owner.group_id,
+                    topic=owner.topic,
+                    broker=owner.broker,
+                    partition=owner.partition,
+                    thread_id=owner.thread_id,
+                    consumer_id=owner.consumer_id,
+                    thread=owner.thread,
+                    registered=owner.consumer_id in registered,
+                    since_ms=owner.stat.ctime_ms,
+                    session_id=owner.stat.ephemeral_owner,
                 )
             )
-    return Report(tuple(rows), found.problems, found.notes)
+    return Report(tuple(rows), groups.problems, groups.notes)
 
 
 def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -> Report[TreeNode]:
@@ -239,8 +239,8 @@ def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -
     tree = source.subtree(root, depth)
     view = decode_tree(tree)
     decoded = _decoded(view)
-    problems = tuple(each for each in view.problems if _lies_in(each.path, root))
-    errors = {each.path: each.reason for each in problems}
+    problems = tuple(problem for problem in view.problems if _lies_in(problem.path, root))
+    errors = {problem.path: problem.reason for problem in problems}
     rows = tuple(
         _tree_node(node, decoded.get(node.path), errors.get(node.path))
         for node in tree.nodes.values()

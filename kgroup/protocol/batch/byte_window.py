@@ -101,9 +101,9 @@ class ByteWindow:
         while self.has(position, 1):
             data = self.view(position, self.end - position).tobytes()
             if data != bytes(len(data)):
-                found = _NOT_ZERO.search(data)
-                assert found is not None
-                return position + found.start()
+                match = _NOT_ZERO.search(data)
+                assert match is not None
+                return position + match.start()
             position = self.end
             self.release(max(self.base, position - kept))
             position = self._skip_hole(kept)

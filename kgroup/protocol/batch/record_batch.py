@@ -239,17 +239,17 @@ class _Reader:
         damage: Damage | None = None
         while window.has(position, 1):
             window.release(position)
-            found = self._batch_at(position)
-            if isinstance(found, RecordBatch):
+            flaw = self._batch_at(position)
+            if isinstance(flaw, RecordBatch):
                 if damage is not None:
                     yield damage
                     damage = None
-                yield found
-                position += found.size
+                yield flaw
+                position += flaw.size
                 continue
-            if found.is_cut and not self._final:
+            if flaw.is_cut and not self._final:
                 break
-            more = self._skip(position, found)
+            more = self._skip(position, flaw)
             position += more.size
             if damage is not None:
                 more = replace(damage, size=damage.size + more.size, is_unwritten=False)
@@ -399,9 +399,9 @@ class _Reader:
         position = start
         while (first := self._next_trusted(position, end)) < end:
             last = position = first
-            while position < end and isinstance(found := self._batch_at(position), RecordBatch):
+            while position < end and isinstance(batch := self._batch_at(position), RecordBatch):
                 last = position
-                position += found.size
+                position += batch.size
             if position == end:
                 return first
             # the members of this chain share its fate: go on behind them

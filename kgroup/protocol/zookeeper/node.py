@@ -101,8 +101,8 @@ def decode_registration(node: Node, group_id: str, consumer_id: str) -> Registra
 
 def consumer_host(group_id: str, consumer_id: str) -> str | None:
     """Return the host in a consumer's name, ``<group>_<host>-<ms>-<hex>``; None without."""
-    found = _CONSUMER.fullmatch(consumer_id.removeprefix(f"{group_id}_"))
-    return found[1] if found and consumer_id.startswith(f"{group_id}_") else None
+    match = _CONSUMER.fullmatch(consumer_id.removeprefix(f"{group_id}_"))
+    return match[1] if match and consumer_id.startswith(f"{group_id}_") else None
 
 
 def decode_owner(
@@ -129,16 +129,16 @@ def split_thread(text: str, consumer_ids: frozenset[str]) -> tuple[str, int | No
     A consumer's id may end in a hyphen and digits itself, and clients in other languages write it
     alone.
     """
-    found = None if text in consumer_ids else _THREAD.fullmatch(text)
-    return (found[1], int(found[2])) if found else (text, None)
+    match = None if text in consumer_ids else _THREAD.fullmatch(text)
+    return (match[1], int(match[2])) if match else (text, None)
 
 
 def split_partition(name: str) -> tuple[int | None, int]:
     """Split ``<broker>-<number>`` of Kafka 0.7; later ones have no broker."""
-    found = _PARTITION.fullmatch(name)
-    if found is None or int(found[2]) > _MAX_INT:
+    match = _PARTITION.fullmatch(name)
+    if match is None or int(match[2]) > _MAX_INT:
         raise ValueError(f"expected the number of a partition as the node's name, found {name!r}")
-    return (None if found[1] is None else int(found[1])), int(found[2])
+    return (None if match[1] is None else int(match[1])), int(match[2])
 
 
 def decode_offset(node: Node, group_id: str, topic: str, partition: str) -> OffsetNode:
@@ -199,15 +199,15 @@ def _endpoints(value: Mapping[str, Any]) -> tuple[Endpoint, ...]:
     protocols = value.get("listener_security_protocol_map") or {}
     if not isinstance(protocols, dict):
         protocols = {}
-    found = []
+    endpoints = []
     for text in _field(value, "endpoints", list):
         parts = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
         if parts is None or _port(parts[3]) is None:
             raise ValueError(f"endpoints: expected NAME://host:port, found {_short(text)}")
         listener = parts[1].upper()
         protocol = protocols.get(listener, protocols.get(parts[1], listener))
-        found.append(Endpoint(listener, str(protocol), parts[2], int(parts[3])))
-    return tuple(found)
+        endpoints.append(Endpoint(listener, str(protocol), parts[2], int(parts[3])))
+    return tuple(endpoints)
 
 
 def decode_topic(node: Node, topic: str) -> TopicNode:
@@ -332,7 +332,7 @@ def _object(text: str) -> dict[str, Any]:
             value = json.loads(text, strict=False)
         except json.JSONDecodeError:
             # That one takes a backslash that begins no escape for itself.
-            escaped = _ESCAPE.sub(lambda found: found[0] if found[1] else r"\\", text)
+            escaped = _ESCAPE.sub(lambda match: match[0] if match[1] else r"\\", text)
             value = json.loads(escaped, strict=False)
     except (ValueError, RecursionError):
         raise ValueError(f"expected JSON, found {_short(text)}") from None

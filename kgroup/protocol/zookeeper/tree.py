@@ -172,7 +172,12 @@ class _View:
             tuple(group.registrations),
             tuple(sorted(owners, key=_place)),
             tuple(sorted(group.offsets, key=_place)),
-            tuple(sorted(consumer_ids - {each.consumer_id for each in group.registrations})),
+            tuple(
+                sorted(
+                    consumer_ids
+                    - {registration.consumer_id for registration in group.registrations}
+                )
+            ),
         )
 
     def _cluster_node(self, node: Node, parts: tuple[str, ...]) -> None:

@@ -88,7 +88,7 @@ class ClassicGroups:
     def listed(self) -> list[tuple[str, str, GroupState]]:
         """Return id, protocol type and state of all groups."""
         found = self.groups.values()
-        return [(each.group_id, each.protocol_type or "", each.state) for each in found]
+        return [(group.group_id, group.protocol_type or "", group.state) for group in found]
 
     def delete_group(self, request: DeleteGroup) -> None:
         """Remove a group that has no members."""
@@ -289,7 +289,7 @@ class ClassicCoordinator(ClassicGroups):
             self._runtime.answer(request, LeaveAnswer(ErrorCode.INVALID_GROUP_ID))
             return
         group = self.groups.get(request.group_id)
-        found = [(each, self._leave(group, each)) for each in request.members]
+        found = [(member, self._leave(group, member)) for member in request.members]
         has_left = any(code is ErrorCode.NONE for _, code in found)
         if group is not None and has_left and self._version >= rules.JAVA:
             TABLE[LeaveGroup][group.state](self, group)

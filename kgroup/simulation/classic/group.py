@@ -251,7 +251,7 @@ class ClassicMember:
 
     def vote(self, candidates: frozenset[str]) -> str:
         """Return the first of its protocols that is among some."""
-        return next(each.name for each in self.protocols if each.name in candidates)
+        return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
 
 class Watch(Interface):
@@ -331,7 +331,7 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         """How long members are waited for: as long as the most patient of them wants."""
-        return max((each.rebalance_timeout_ms for each in self._members.values()), default=0)
+        return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def static_id(self, instance_id: str | None) -> str | None:
         """Return the id of a static member."""
@@ -344,7 +344,7 @@ class ClassicGroup:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self._put(member)
-        self._supported.update(each.name for each in member.protocols)
+        self._supported.update(protocol.name for protocol in member.protocols)
         if member.instance_id is not None:
             self._statics[member.instance_id] = member.member_id
         self.forget_pending(member.member_id)
@@ -354,7 +354,7 @@ class ClassicGroup:
         if (member := self._members.pop(member_id, None)) is not None:
             self._watch.removed(self, member_id, cause)
             self._order.remove(member_id)
-            self._supported.subtract(each.name for each in member.protocols)
+            self._supported.subtract(protocol.name for protocol in member.protocols)
             if member.instance_id is not None:
                 self._statics.pop(member.instance_id, None)
             if member.session is not None:
@@ -391,16 +391,16 @@ class ClassicGroup:
 
     def update(self, member: ClassicMember, protocols: tuple[Protocol, ...]) -> None:
         """Change the protocols that a member supports."""
-        self._supported.subtract(each.name for each in member.protocols)
+        self._supported.subtract(protocol.name for protocol in member.protocols)
         member.protocols = protocols
-        self._supported.update(each.name for each in protocols)
+        self._supported.update(protocol.name for protocol in protocols)
 
     def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
         """Tell whether a member with these could be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and any(
-            self._supported[each.name] == len(self._members) for each in protocols
+            self._supported[protocol.name] == len(self._members) for protocol in protocols
         )
 
     def select_protocol(self) -> str:
@@ -415,7 +415,9 @@ class ClassicGroup:
         if self.leader_id is None:
             return False
         if self._members[self.leader_id].awaiting_join is None:
-            joined = (each.member_id for each in self.members if each.awaiting_join is not None)
+            joined = (
+                member.member_id for member in self.members if member.awaiting_join is not None
+            )
             if (leader_id := next(joined, None)) is None:
                 return False
             self.leader_id = leader_id
@@ -441,8 +443,8 @@ class ClassicGroup:
         assert self.protocol is not None
         members = map(self._members.__getitem__, leader_order(list(self._order), self._version))
         return tuple(
-            JoinedMember(each.member_id, each.instance_id, each.metadata(self.protocol))
-            for each in members
+            JoinedMember(member.member_id, member.instance_id, member.metadata(self.protocol))
+            for member in members
         )
 
     def describe(self) -> DescribeAnswer:
@@ -451,14 +453,14 @@ class ClassicGroup:
         protocol = (self.protocol or "") if is_stable else ""
         members = tuple(
             DescribedMember(
-                each.member_id,
-                each.instance_id,
-                each.client_id,
-                each.client_host,
-                each.metadata(protocol) if is_stable else b"",
-                each.assignment if is_stable or self._version >= JAVA else b"",
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata(protocol) if is_stable else b"",
+                member.assignment if is_stable or self._version >= JAVA else b"",
             )
-            for each in self.members
+            for member in self.members
         )
         return DescribeAnswer(
             ErrorCode.NONE, self.state, self.protocol_type or "", protocol, members
@@ -475,16 +477,16 @@ class ClassicGroup:
             "currentStateTimestamp": -1 if since_ms is None else since_ms,
             "members": [
                 {
-                    "memberId": each.member_id,
-                    "groupInstanceId": each.instance_id,
-                    "clientId": each.client_id,
-                    "clientHost": each.client_host,
-                    "rebalanceTimeout": each.rebalance_timeout_ms,
-                    "sessionTimeout": each.session_timeout_ms,
-                    "subscription": each.metadata(self.protocol) if self.protocol else b"",
-                    "assignment": assignments.get(each.member_id, b""),
+                    "memberId": member.member_id,
+                    "groupInstanceId": member.instance_id,
+                    "clientId": member.client_id,
+                    "clientHost": member.client_host,
+                    "rebalanceTimeout": member.rebalance_timeout_ms,
+                    "sessionTimeout": member.session_timeout_ms,
+                    "subscription": member.metadata(self.protocol) if self.protocol else b"",
+                    "assignment": assignments.get(member.member_id, b""),
                 }
-                for each in self.members
+                for member in self.members
             ],
         }
 
@@ -548,7 +550,7 @@ class ClassicGroup:
         if self.protocol_type != CONSUMER:
             return None
         protocol = self.protocol or ""
-        said = [decode_subscription(each.metadata(protocol)) for each in self._members.values()]
+        said = [decode_subscription(member.metadata(protocol)) for member in self._members.values()]
         if any("topics" not in each for each in said):
             return None
         return frozenset(topic for each in said for topic in each["topics"])

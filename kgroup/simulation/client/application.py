@@ -212,7 +212,7 @@ class Consumer(Process):
             self.process(habits.processing_ms + slow_ms)
         busy_ms = habits.processing_ms
         logs = self._cluster.logs
-        if all(logs.end_offset(each, now_ms) <= self.position(each) for each in self._begins):
+        if all(logs.end_offset(begin, now_ms) <= self.position(begin) for begin in self._begins):
             busy_ms = min(busy_ms, POLL_MS)  # it has waited for records, and there are none
         self._read_ms = now_ms
         self.after(busy_ms, self._poll_again)
@@ -269,7 +269,11 @@ class Consumer(Process):
         if self._habits.store is not None:
             self._store(partitions)
         if self._habits.takes_later:  # it has committed what it has processed before it polls
-            here = {each: at for each, at in self.positions().items() if each in partitions}
+            here = {
+                partition: at
+                for partition, at in self.positions().items()
+                if partition in partitions
+            }
             self.client.commit(here, self._committed)
         self._stop_reading(partitions)
 
@@ -301,8 +305,8 @@ class Consumer(Process):
         if self._habits.takes_later:
             self._fetch(partitions)
             return
-        self._seek(tuple(each for each in partitions if each in store), store)
-        if others := tuple(each for each in partitions if each not in store):
+        self._seek(tuple(partition for partition in partitions if partition in store), store)
+        if others := tuple(partition for partition in partitions if partition not in store):
             self._fetch(others)
 
     def _fetch(self, partitions: tuple[TopicPartition, ...]) -> None:
@@ -317,8 +321,8 @@ class Consumer(Process):
             else:
                 found = {each: at.committed_offset for each, at in answer.offsets.items()}
                 store = self._habits.store or {}
-                for each in store.keys() & set(partitions):
-                    found[each] = max(store[each], found.get(each, store[each]))
+                for partition in store.keys() & set(partitions):
+                    found[partition] = max(store[partition], found.get(partition, store[partition]))
                 self._seek(partitions, found)
 
         client = self.client
@@ -343,7 +347,7 @@ class Consumer(Process):
 
     def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
         """Return how far it has come."""
-        return {each: CommittedPartition(self.position(each)) for each in self._begins}
+        return {begin: CommittedPartition(self.position(begin)) for begin in self._begins}
 
     def failed(self, reason: str) -> None:
         """End: the consumer has thrown."""

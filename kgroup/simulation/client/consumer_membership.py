@@ -376,7 +376,7 @@ class ConsumerClient:
         self.state = ConsumerClientState.STABLE if is_done else ConsumerClientState.RECONCILING
         self.member_id, self.epoch = joined.member_id, joined.generation_id
         self.owned, self.topics = joined.owned, joined.topics
-        known = {each.name: each.topic_id for each in self._host.topics}
+        known = {topic.name: topic.topic_id for topic in self._host.topics}
         owned = frozenset((known[topic], number) for topic, number in joined.owned)
         kept = frozenset((known[at[0]], at[1]) for at in joined.owned if at not in joined.revoking)
         self._current = Assignment(0, owned)
@@ -443,14 +443,14 @@ class ConsumerClient:
         """Give the topics that metadata are about: with a regex those whose ids were asked for."""
         if self.config.regex is None:
             return topics
-        return TopicImage(each for each in topics if each.topic_id in asked)
+        return TopicImage(topic for topic in topics if topic.topic_id in asked)
 
     def _know_topics(self, topics: TopicImage) -> None:
         self._metadata = topics
         if self.config.regex is not None and self._waits:
             self._reconcile()
         if (matches := self.config.pattern) is not None:
-            self.topics = tuple(sorted(filter(matches, (each.name for each in topics))))
+            self.topics = tuple(sorted(filter(matches, (topic.name for topic in topics))))
 
     def find_coordinator(self) -> None:
         """Look for the coordinator, and send a heartbeat when it is found, if one is due."""
@@ -576,14 +576,16 @@ class ConsumerClient:
         names = {topic_id: self._metadata.name_of(topic_id) for topic_id, _ in self._target[1]}
         if None in names.values():
             self._look_for_topics()
-        known = frozenset(each for each in self._target.partitions if names[each[0]] is not None)
+        known = frozenset(
+            partition for partition in self._target.partitions if names[partition[0]] is not None
+        )
         assignment = Assignment(self._target.epoch, known)
         if self._current != _NOTHING_YET and known == self._current.partitions:
             self._acknowledge(assignment)
             return
         new = tuple(sorted((names[topic_id] or "", number) for topic_id, number in known))
         kept = set(new)
-        revoked = tuple(each for each in self.owned if each not in kept)
+        revoked = tuple(partition for partition in self.owned if partition not in kept)
         self._is_reconciling, self._has_rejoined = True, False
         self._application.pausing(revoked)
         until_ms = self._clock.now_ms + self.config.max_poll_interval_ms
@@ -621,8 +623,10 @@ class ConsumerClient:
     ) -> None:
         def revoke() -> None:
             owned, given_up = set(self.owned), set(revoked)
-            self.owned = tuple(each for each in self.owned if each not in given_up)
-            self._application.revoked(tuple(each for each in revoked if each in owned))
+            self.owned = tuple(partition for partition in self.owned if partition not in given_up)
+            self._application.revoked(
+                tuple(partition for partition in revoked if partition in owned)
+            )
             if not self._aborts():
                 self._in_poll(lambda: self._assign(assignment, new))
 
@@ -637,7 +641,7 @@ class ConsumerClient:
         if self._aborts():
             return
         before, self.owned = set(self.owned), new
-        self._application.assigned(tuple(each for each in new if each not in before))
+        self._application.assigned(tuple(partition for partition in new if partition not in before))
         self._waits = self._waits and not new
         self._is_reconciling = False
         self._acknowledge(assignment)

@@ -53,8 +53,8 @@ def subscribed_topics(answer: JoinAnswer) -> frozenset[str]:
         AssignorError: a subscription is none.
     """
     strategy = answer.protocol or ""
-    subscribers = (decode_subscription(each, strategy) for each in answer.members)
-    return frozenset(topic for each in subscribers for topic in each.topics)
+    subscribers = (decode_subscription(member, strategy) for member in answer.members)
+    return frozenset(topic for subscriber in subscribers for topic in subscriber.topics)
 
 
 def assignments(
@@ -73,7 +73,7 @@ def assignments(
     """
     strategy = answer.protocol or ""
     topics = {name: TopicMetadata(count) for name, count in partitions.items()}
-    subscribers = [decode_subscription(each, strategy) for each in answer.members]
+    subscribers = [decode_subscription(member, strategy) for member in answer.members]
     software = Software(KAFKA_CLIENTS, config.assigns_as)
     assignor = assignor_of("classic", strategy, software, group_id=config.group_id)
     found: Assignment = assignor(subscribers, topics)
@@ -205,7 +205,7 @@ class ClassicClient(GroupMember):
         self._continue()
 
     def _know_topics(self, topics: TopicImage) -> None:
-        self._metadata = {each.name: each.partitions for each in topics}
+        self._metadata = {topic.name: topic.partitions for topic in topics}
         if (matches := self.config.pattern) is not None:
             self._topics = tuple(sorted(filter(matches, self._metadata)))
 
@@ -284,8 +284,8 @@ class ClassicClient(GroupMember):
                 self._application.lost(owned)
         else:
             keeps = self._topics if self.config.is_cooperative else ()
-            self.owned = tuple(each for each in owned if each[0] in keeps)
-            if revoked := tuple(each for each in owned if each[0] not in keeps):
+            self.owned = tuple(partition for partition in owned if partition[0] in keeps)
+            if revoked := tuple(partition for partition in owned if partition[0] not in keeps):
                 self._application.revoked(revoked)
         self._assigned_for = None
         if not self.is_closed:
@@ -498,12 +498,14 @@ class ClassicClient(GroupMember):
         assert self._protocol is not None
         self._remembered[self._protocol] = (assigned, self.generation_id)
         had, now = set(before), set(assigned)
-        if revoked := tuple(each for each in before if each not in now):
+        if revoked := tuple(partition for partition in before if partition not in now):
             self._rejoin_needed = True
             self._application.revoked(revoked)
         self._is_joining = False
         self._needs_prepare = True
-        self._application.assigned(tuple(each for each in self.owned if each not in had))
+        self._application.assigned(
+            tuple(partition for partition in self.owned if partition not in had)
+        )
         self._continue()
 
     def close(self) -> None:

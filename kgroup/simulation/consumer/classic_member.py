@@ -89,7 +89,7 @@ def as_consumer_group(
 def _consumer_member(
     group: ClassicGroup, member: ClassicMember, topics: TopicImage
 ) -> ConsumerMember:
-    said = [each.metadata for each in member.protocols if each.name == group.protocol]
+    said = [protocol.metadata for protocol in member.protocols if protocol.name == group.protocol]
     if not said:
         raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
     subscription = decode_subscription(said[0])
@@ -163,7 +163,7 @@ def as_classic_group(
         if member.classic is None:  # one that has taken another instance
             raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
         protocols = tuple(protocols_of(member.classic))
-        counts.update(each.name for each in protocols)
+        counts.update(protocol.name for protocol in protocols)
         made.add(
             ClassicMember(
                 member.member_id,
@@ -177,7 +177,9 @@ def as_classic_group(
             )
         )
     common = frozenset(name for name, count in counts.items() if count == len(made))
-    if any(common.isdisjoint(each.name for each in member.protocols) for member in made.members):
+    if any(
+        common.isdisjoint(protocol.name for protocol in member.protocols) for member in made.members
+    ):
         raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
     made.protocol = made.select_protocol()
     made.subscribed_topics = frozenset(topic for each in staying for topic in each.topics)
@@ -412,7 +414,8 @@ def classic_metadata(session_timeout_ms: int, protocols: Sequence[Protocol]) -> 
     return {
         "sessionTimeoutMs": session_timeout_ms,
         "supportedProtocols": [
-            {"name": each.name, "metadata": base64_text(each.metadata)} for each in protocols
+            {"name": protocol.name, "metadata": base64_text(protocol.metadata)}
+            for protocol in protocols
         ],
     }
 
@@ -469,9 +472,11 @@ def _check_protocols(
     group: ConsumerGroup, protocol_type: str, protocols: Sequence[Protocol]
 ) -> None:
     """Let nobody in who shares no protocol with the others (`supportsClassicProtocols`)."""
-    others = [each.classic for each in group.members.values() if each.classic is not None]
+    others = [member.classic for member in group.members.values() if member.classic is not None]
     counts = Counter(each["name"] for other in others for each in other["supportedProtocols"])
-    if protocol_type != CONSUMER or not any(counts[each.name] == len(others) for each in protocols):
+    if protocol_type != CONSUMER or not any(
+        counts[protocol.name] == len(others) for protocol in protocols
+    ):
         raise RequestRefused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
@@ -485,5 +490,7 @@ def _check_protocol(member: ConsumerMember, request: SyncGroup) -> None:
 
 def _waits_for_release(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Tell whether others have something that it shall have (`waitingOnUnreleasedPartition`)."""
-    missing = (each for each in group.targets[member.member_id] if each not in member.assigned)
+    missing = (
+        target for target in group.targets[member.member_id] if target not in member.assigned
+    )
     return any(map(group.is_held, missing))

@@ -152,7 +152,7 @@ def resolved_regex(
     counts = group.subscriptions.copy()
     for regex in sorted(regexes & group.subscriptions.regexes.keys()):
         matches = parse_regex(regex).fullmatch
-        found = frozenset(each.name for each in topics if matches(each.name))
+        found = frozenset(topic.name for topic in topics if matches(topic.name))
         before = group.regexes.get(regex)
         known = frozenset[str]() if before is None else before.topics
         if found != known:
@@ -300,7 +300,9 @@ class ConsumerCoordinator:
 
         Whatever topics expressions match was found before: they are looked at again.
         """
-        found = (each.version for group in self.groups.values() for each in group.regexes.values())
+        found = (
+            regex.version for group in self.groups.values() for regex in group.regexes.values()
+        )
         self._topics_version = self._new_topics_version = 1 + max(found, default=0)
         for group in self.groups.values():
             self._runtime.moved(group, None)

@@ -236,7 +236,9 @@ class ConsumerGroup:
         if member_epoch == member.epoch:
             return None
         held = {**member.revoking, **member.assigned}
-        is_known = all(held.get(each, member.epoch + 1) <= member_epoch for each in partitions)
+        is_known = all(
+            held.get(partition, member.epoch + 1) <= member_epoch for partition in partitions
+        )
         return None if is_known and member_epoch < member.epoch else _stale(member)
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode | None:
@@ -268,23 +270,25 @@ class ConsumerGroup:
         """
 
         def told(partitions: Iterable[IdPartition]) -> frozenset[IdPartition]:
-            return frozenset(each for each in partitions if topics.name_of(each[0]) is not None)
+            return frozenset(
+                partition for partition in partitions if topics.name_of(partition[0]) is not None
+            )
 
         members = tuple(
             ConsumerDescribedMember(
-                each.member_id,
-                each.instance_id,
-                each.rack_id,
-                each.epoch,
-                each.client_id,
-                each.client_host,
-                each.topics,
-                each.regex,
-                told([*each.assigned, *each.revoking]),
-                told(self.targets.get(each.member_id, ())),
-                each.classic is not None,
+                member.member_id,
+                member.instance_id,
+                member.rack_id,
+                member.epoch,
+                member.client_id,
+                member.client_host,
+                member.topics,
+                member.regex,
+                told([*member.assigned, *member.revoking]),
+                told(self.targets.get(member.member_id, ())),
+                member.classic is not None,
             )
-            for each in map(self.members.__getitem__, self.member_order)
+            for member in map(self.members.__getitem__, self.member_order)
         )
         return ConsumerDescribeAnswer(
             ErrorCode.NONE,
@@ -400,9 +404,9 @@ class ConsumerGroup:
         self.is_homogeneous = self.subscriptions.is_homogeneous(len(self.members))
 
     def _release(self, held: Held, epoch: int) -> None:
-        for each in held:
-            if self._held.get(each) == epoch:
-                del self._held[each]
+        for partition in held:
+            if self._held.get(partition) == epoch:
+                del self._held[partition]
 
     def _matched(self, regex: str) -> frozenset[str]:
         resolved = self.regexes.get(regex)

@@ -61,7 +61,7 @@ class ConsumerMember:
 
     def owns_all(self, owned: Iterable[IdPartition] | None) -> bool:
         """Tell whether it may have what it says it has; it must say it (`isSubset`)."""
-        return owned is not None and all(each in self.assigned for each in owned)
+        return owned is not None and all(partition in self.assigned for partition in owned)
 
     def said(self, request: ConsumerGroupHeartbeat) -> ConsumerMember:
         """Return it with what a heartbeat says, which leaves out what is as it was.

@@ -133,7 +133,7 @@ def group_tombstones(
 
 def partitions(topics: Iterable[Data]) -> tuple[IdPartition, ...]:
     """Read the partitions of a record, in its order."""
-    return tuple((each["topicId"], number) for each in topics for number in each["partitions"])
+    return tuple((topic["topicId"], number) for topic in topics for number in topic["partitions"])
 
 
 def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartition, int]:

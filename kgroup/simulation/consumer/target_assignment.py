@@ -83,13 +83,21 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     Kafka: `computeNextAssignment`.
     """
     target = frozenset(filter(way.wants, way.target))
-    kept = {each: since for each, since in member.assigned.items() if each in target}
-    revoking = {each: since for each, since in member.assigned.items() if each not in target}
+    kept = {partition: since for partition, since in member.assigned.items() if partition in target}
+    revoking = {
+        partition: since for partition, since in member.assigned.items() if partition not in target
+    }
     if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
         return member.moved(state, member.epoch, kept, revoking)
-    missing = [each for each in way.target if each in target and each not in kept]
-    free = [each for each in missing if each in member.revoking or not way.is_held(each)]
+    missing = [
+        partition for partition in way.target if partition in target and partition not in kept
+    ]
+    free = [
+        partition
+        for partition in missing
+        if partition in member.revoking or not way.is_held(partition)
+    ]
     is_complete = len(free) == len(missing)
     state = MemberState.STABLE if is_complete else MemberState.UNRELEASED_PARTITIONS
     return member.moved(state, way.epoch, kept | dict.fromkeys(free, way.epoch), {})
@@ -97,12 +105,18 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
 
 def _unsubscribed(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
     """Have it give up what it does not subscribe to any more (`updateCurrentAssignment`)."""
-    assigned = {each: since for each, since in member.assigned.items() if way.wants(each)}
+    assigned = {
+        partition: since for partition, since in member.assigned.items() if way.wants(partition)
+    }
     # a member that subscribes to nothing is written anew in any case, as Kafka does
     is_same = len(assigned) == len(member.assigned)
     if is_same and (way.subscribed or member.revoking):
         return member
-    dropped = {each: since for each, since in member.assigned.items() if each not in assigned}
+    dropped = {
+        partition: since
+        for partition, since in member.assigned.items()
+        if partition not in assigned
+    }
     revoking = {**member.revoking, **dropped}
     if revoking and way.still_has(revoking):
         state = MemberState.UNREVOKED_PARTITIONS
@@ -158,7 +172,7 @@ def target_assignments(
             )
             for member_id, member in members.items()
         ),
-        {each.name: TopicMetadata(each.partitions, each.racks) for each in topics},
+        {topic.name: TopicMetadata(topic.partitions, topic.racks) for topic in topics},
         "consumer",
         topic_ids={name: uuid_bytes(topic_id) for topic_id, name in names.items()},
     )
@@ -177,8 +191,8 @@ def target_assignments(
     ids = {name: topic_id for topic_id, name in names.items()}
     assigned: Assignment = assignor_of("consumer", assignor, group_id=group.group_id)(server)
     return {
-        member_id: tuple((ids[name], number) for name, number in found)
-        for member_id, found in assigned.items()
+        member_id: tuple((ids[name], number) for name, number in partitions)
+        for member_id, partitions in assigned.items()
     }
 
 

@@ -50,8 +50,8 @@ class TopicImage:
         if not known:
             return 0
         said = [
-            (each.name, each.topic_id, each.partitions, [sorted(r) for r in each.racks or ()])
-            for each in known
+            (topic.name, topic.topic_id, topic.partitions, [sorted(r) for r in topic.racks or ()])
+            for topic in known
         ]
         return int.from_bytes(blake2b(repr(said).encode(), digest_size=8).digest(), signed=True)
 

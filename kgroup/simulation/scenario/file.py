@@ -225,11 +225,11 @@ def _check_addition(top: TomlTable, arrays: Mapping[str, list[TomlTable]]) -> No
 
 def _of_version(there: Scenario, version: Version, top: TomlTable) -> Scenario:
     """Have a group that is there run with a version of Kafka, which must know what it does."""
-    configs = [each.config for each in there.members.values()]
+    configs = [member.config for member in there.members.values()]
     needed = {
-        CONSUMER_PROTOCOL: any(each.group_protocol == "consumer" for each in configs),
-        COOPERATIVE: any(COOPERATIVE_STICKY in each.strategies for each in configs),
-        STATIC_MEMBERS: any(each.instance_id is not None for each in configs),
+        CONSUMER_PROTOCOL: any(config.group_protocol == "consumer" for config in configs),
+        COOPERATIVE: any(COOPERATIVE_STICKY in config.strategies for config in configs),
+        STATIC_MEMBERS: any(config.instance_id is not None for config in configs),
     }
     for oldest, is_needed in needed.items():
         if is_needed and version < oldest:

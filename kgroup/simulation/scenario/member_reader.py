@@ -344,9 +344,9 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
     has_generations = False
     pauses = tuple(Paused)
     actions = tuple(
-        each
-        for each in Action
-        if each not in (Action.MOVE_COORDINATOR, Action.REMOVE, Action.COPY_OFFSETS)
+        action
+        for action in Action
+        if action not in (Action.MOVE_COORDINATOR, Action.REMOVE, Action.COPY_OFFSETS)
     )
 
     def __init__(self, group_id: str) -> None:

@@ -117,7 +117,7 @@ class Stage(ABC, Generic[_M]):
         yet, and whatever a step has done to partitions has been read. Who stands still for ever is
         out of the group.
         """
-        awake = [each for each in self.consumers if not each.is_paused]
+        awake = [consumer for consumer in self.consumers if not consumer.is_paused]
         return self._rests(awake) and all(
             self._world.logs.is_read_to(*awaited) for awaited in self._awaited.items()
         )
@@ -320,15 +320,15 @@ class CoordinatorStage(Stage[Consumer]):
         if group is None or group.state is GroupState.EMPTY:
             return not members
         is_stable = group.state is GroupState.STABLE and len(group) == len(members)
-        if not is_stable or not all(each.is_settled for each in members):
+        if not is_stable or not all(member.is_settled for member in members):
             return False
         wanted = {
             (topic.name, number)
             for topic in self.cluster.topics
-            if any(each.client.config.subscribes_to(topic.name) for each in members)
+            if any(member.client.config.subscribes_to(topic.name) for member in members)
             for number in range(topic.partitions)
         }
-        owned = [partition for each in members for partition in each.client.owned]
+        owned = [partition for member in members for partition in member.client.owned]
         return len(owned) == len(wanted) and wanted.issuperset(owned)
 
     def _run(self, name: str, stands: Joined | None = None) -> None:
@@ -386,7 +386,9 @@ class CoordinatorStage(Stage[Consumer]):
             return
         self.cluster.note(OPERATOR, str(step.action), f"to {step.to}")
         if step.to is KeptIn.KAFKA:
-            offsets = {each: CommittedPartition(offset) for each, offset in self._store.items()}
+            offsets = {
+                partition: CommittedPartition(offset) for partition, offset in self._store.items()
+            }
             self.cluster.send(OPERATOR, broker, OffsetCommit(group_id, offsets), lambda _: None)
         else:
             self.cluster.send(OPERATOR, broker, OffsetFetch(group_id), self._take)
@@ -395,7 +397,7 @@ class CoordinatorStage(Stage[Consumer]):
         """Have in the external store what is committed."""
         if answer is not None:
             offsets = answer.offsets.items()
-            self._store.update({each: at.committed_offset for each, at in offsets})
+            self._store.update({partition: at.committed_offset for partition, at in offsets})
 
     def _is_up(self, broker: int) -> bool:
         return self.cluster.is_up(broker)
@@ -443,7 +445,7 @@ class ZookeeperStage(Stage[ZookeeperConsumer]):
         if not self.cluster.is_resting or registered.keys() != {e.consumer_id for e in members}:
             return False
         try:
-            return all(each.is_settled(registered) for each in members)
+            return all(member.is_settled(registered) for member in members)
         except AssignorError:
             return False
 
@@ -531,7 +533,7 @@ def play_parts(
         What had happened by the end of each part.
     """
     stage = _stage(scenario, seed)
-    found = []
+    simulations = []
     for part in parts:
         stage.schedule(part.steps)
         end_ms = stage.clock.now_ms + part.duration_ms
@@ -539,8 +541,8 @@ def play_parts(
         if part.steps:
             _rest(stage, end_ms + patience_ms, _LOOK_AGAIN_MS)
         end = stage.timeline.end(scenario.title, scenario.about, seed, is_at_rest=stage.is_settled)
-        found.append(end)
-    return tuple(found)
+        simulations.append(end)
+    return tuple(simulations)
 
 
 def _stage(scenario: Scenario, seed: int) -> CoordinatorStage | ZookeeperStage:

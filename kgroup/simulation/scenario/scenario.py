@@ -229,8 +229,8 @@ class Scenario:
     @property
     def settles_ms(self) -> int:
         """How long it may take until a member that is gone is missed and the others know it."""
-        sessions = [each.config.session_timeout_ms for each in self.connectors.values()]
-        for config in (each.config for each in self.members.values()):
+        sessions = [connector.config.session_timeout_ms for connector in self.connectors.values()]
+        for config in (member.config for member in self.members.values()):
             is_classic = config.group_protocol == "classic"
             theirs, brokers = config.session_timeout_ms, self.consumer_settings.session_timeout_ms
             sessions.append(theirs if is_classic else brokers)

@@ -23,7 +23,7 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 def write_start(cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup) -> None:
     """Write what the coordinator would have written: the group, and its commits."""
     _write_logs(cluster, start)
-    cluster.names.update({each.member_id: name for name, each in start.members.items()})
+    cluster.names.update({member.member_id: name for name, member in start.members.items()})
     for (topic, number), offset in start.offsets.items():
         key = {"group": scenario.group_id, "topic": topic, "partition": number}
         value = {
@@ -52,7 +52,7 @@ def write_offsets(
 ) -> None:
     """Write what consumers on ZooKeeper would have committed, to where they commit."""
     _write_logs(cluster, start)
-    stores = {(each.storage, each.is_dual) for each in configs}
+    stores = {(config.storage, config.is_dual) for config in configs}
     if any(storage == "kafka" for storage, _ in stores):
         cluster.offsets.update(start.offsets)
     if any(storage == "zookeeper" or is_dual for storage, is_dual in stores):
@@ -110,7 +110,7 @@ def _consumer_group(
     cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup
 ) -> Iterator[GroupRecord]:
     group_id = scenario.group_id
-    ids = {each.name: each.topic_id for each in cluster.topics}
+    ids = {topic.name: topic.topic_id for topic in cluster.topics}
     members = [_consumer_member(scenario, start, name, ids) for name in start.members]
     matched = {
         regex: frozenset(filter(parse_regex(regex).fullmatch, scenario.topics))
@@ -161,7 +161,9 @@ def _consumer_member(
         topics=frozenset(config.topics),
         regex=config.regex or "",
         assignor=config.remote_assignor,
-        assigned={each: since for each, since in owned.items() if each not in revoking},
+        assigned={
+            partition: since for partition, since in owned.items() if partition not in revoking
+        },
         revoking=revoking,
         classic=classic,
     )

@@ -338,9 +338,9 @@ class ZookeeperConsumer(Process):
         threads: ThreadAssignment = assignor(consumers, topics)
         return {
             at: number
-            for (consumer_id, number), got in threads.items()
+            for (consumer_id, number), partitions in threads.items()
             if consumer_id == self.consumer_id
-            for at in got
+            for at in partitions
         }
 
     # --- registration ---------------------------------------------------------------------------

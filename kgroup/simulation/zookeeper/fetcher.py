@@ -332,8 +332,8 @@ class FetcherManager:
         for at, error in errors.items():
             by_error[error.name].append(at)
             self._failed.add(at)
-        for name, found in by_error.items():
-            self._cluster.note(self._name, "Fetch", None, name, tuple(found))
+        for name, partitions in by_error.items():
+            self._cluster.note(self._name, "Fetch", None, name, tuple(partitions))
         yield self._lock.acquire
         self._no_leader.update(dict.fromkeys(errors))
         self._has_no_leader.signal()
@@ -438,18 +438,18 @@ class _Fetcher:
         errors: dict[TopicPartition, ErrorCode] = {}
         reset = []
         for at, offset in asked.items():
-            found, info = answer[at], self._manager.info(at)
-            if found is ErrorCode.OFFSET_OUT_OF_RANGE:
+            code, info = answer[at], self._manager.info(at)
+            if code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 new = yield from self._manager.reset(info, self._broker)
                 if new is None:
-                    errors[at] = found
+                    errors[at] = code
                 else:
                     self.offsets[at] = new
                     reset.append(at)
-            elif isinstance(found, ErrorCode):
-                errors[at] = found
-            elif found > offset:
-                yield info.stream.put(FetchedChunk(info, offset, found))
-                self.offsets[at] = info.fetched_offset = found
+            elif isinstance(code, ErrorCode):
+                errors[at] = code
+            elif code > offset:
+                yield info.stream.put(FetchedChunk(info, offset, code))
+                self.offsets[at] = info.fetched_offset = code
         self._manager.note_reset(reset)
         return errors

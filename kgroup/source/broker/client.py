@@ -410,9 +410,9 @@ class BrokerClient:
 def _same_node(manager: Any, node: Any) -> Any:
     """Return the id of a bootstrap server with a manager: each shuffles them before it counts."""
     return next(
-        each.node_id
-        for each in manager.cluster.bootstrap_brokers()
-        if (each.host, each.port) == (node.host, node.port)
+        broker.node_id
+        for broker in manager.cluster.bootstrap_brokers()
+        if (broker.host, broker.port) == (node.host, node.port)
     )
 
 
@@ -633,7 +633,7 @@ def _has_leaders(topic: Topic | None) -> bool:
     return (
         topic is not None
         and topic.error is None
-        and all(each.leader is not None for each in topic.partitions.values())
+        and all(partition.leader is not None for partition in topic.partitions.values())
     )
 
 

@@ -134,7 +134,7 @@ class Coordinators:
         was not listed counts only where the coordinator knows all its records to be replicated.
         """
         answers: dict[str, T] = {}
-        waiting = {each.group_id: each for each in coordinators}
+        waiting = {coordinator.group_id: coordinator for coordinator in coordinators}
         doubts: dict[str, int] = {}
         backoff = Backoff(self._client, in_step=True)
         while waiting:
@@ -143,16 +143,16 @@ class Coordinators:
                 self._checked(ask, *batch) if reads else ask(*batch) for batch in batches
             )
             moved: dict[str, BrokerError | CoordinatorRefusal] = {
-                each.group_id: self._reasons[each.group_id]
-                for each in waiting.values()
-                if each.node is None
+                group.group_id: self._reasons[group.group_id]
+                for group in waiting.values()
+                if group.node is None
             }
             for (_, part), result in zip(batches, results, strict=True):
                 if isinstance(result, BrokerError):
                     if result.kind in BROKEN:
-                        moved.update((each.group_id, result) for each in part)
+                        moved.update((group.group_id, result) for group in part)
                     else:
-                        self.blame(result, (each.group_id for each in part))
+                        self.blame(result, (group.group_id for group in part))
                     continue
                 for group_id, answer in result.items():
                     if not isinstance(answer, CoordinatorRefusal):
@@ -169,8 +169,8 @@ class Coordinators:
                 break
             for group_id in moved:
                 doubts.setdefault(group_id, 0)
-            found = await self._found_again(moved, backoff, leaves_time=bool(answers))
-            if found is None:
+            groups = await self._found_again(moved, backoff, leaves_time=bool(answers))
+            if groups is None:
                 for group_id, reason in moved.items():
                     if group_id in answers:
                         continue
@@ -180,8 +180,8 @@ class Coordinators:
                         self._refused(group_id, reason)
                 break
             waiting = {
-                each.group_id: replace(waiting[each.group_id], node=each.node, is_listed=False)
-                for each in found
+                group.group_id: replace(waiting[group.group_id], node=group.node, is_listed=False)
+                for group in groups
             }
         return answers
 
@@ -211,9 +211,9 @@ class Coordinators:
         topics = await self._client.topics([OFFSETS_TOPIC])
         count = len(topics[OFFSETS_TOPIC].partitions) if OFFSETS_TOPIC in topics else 0
         ats = {
-            each.group_id: (OFFSETS_TOPIC, offsets_partition(each.group_id, count))
-            for each in coordinators
-            if count and not each.is_listed
+            coordinator.group_id: (OFFSETS_TOPIC, offsets_partition(coordinator.group_id, count))
+            for coordinator in coordinators
+            if count and not coordinator.is_listed
         }
         requests: list[Any] = [ask(node, coordinators)]
         if ats:  # before the others, which are whole if this finds nothing
@@ -299,7 +299,10 @@ async def _ask_for(
     kind = {"key_type": int(transactional)} if version else {}
     if version is not None and version >= 4:
         answer = await client.ask_any(FindCoordinatorRequest, coordinator_keys=keys, **kind)
-        named = {each.key: (each.error_code, each.node_id) for each in answer.coordinators}
+        named = {
+            coordinator.key: (coordinator.error_code, coordinator.node_id)
+            for coordinator in answer.coordinators
+        }
         return only_asked(named, keys, "FindCoordinator")
     answers = await client.gather_all(
         client.ask_any(FindCoordinatorRequest, key=key, **kind) for key in keys
@@ -323,9 +326,9 @@ def _batches(
 ) -> Iterator[tuple[int, list[CoordinatedGroup]]]:
     """Divide groups by coordinator, and what one has to tell into requests."""
     by_node: dict[int, list[CoordinatedGroup]] = {}
-    for each in coordinators:
-        if each.node is not None:
-            by_node.setdefault(each.node, []).append(each)
+    for coordinator in coordinators:
+        if coordinator.node is not None:
+            by_node.setdefault(coordinator.node, []).append(coordinator)
     for node, part in by_node.items():
         for start in range(0, len(part), GROUPS_PER_REQUEST):
             yield node, part[start : start + GROUPS_PER_REQUEST]

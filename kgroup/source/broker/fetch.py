@@ -91,19 +91,22 @@ async def fetch(
     if version >= 7 and answer.error_code:
         return dict.fromkeys(offsets, Fetched(int(answer.error_code)))
     fetched = {
-        (each.topic, found.partition_index): Fetched(
-            int(found.error_code),
-            bytes(found.records or b""),
+        (response.topic, partition.partition_index): Fetched(
+            int(partition.error_code),
+            bytes(partition.records or b""),
             known(
-                found.last_stable_offset if committed and knows_isolation else found.high_watermark
+                partition.last_stable_offset
+                if committed and knows_isolation
+                else partition.high_watermark
             ),
             frozenset(
                 (aborted.producer_id, aborted.first_offset)
-                for aborted in (committed and knows_isolation and found.aborted_transactions) or ()
+                for aborted in (committed and knows_isolation and partition.aborted_transactions)
+                or ()
             ),
         )
-        for each in answer.responses
-        for found in each.partitions
+        for response in answer.responses
+        for partition in response.partitions
     }
     return only_asked(fetched, offsets, "Fetch", leader)
 

@@ -252,16 +252,18 @@ def _topology(answer: Any) -> Topology:
         epoch=answer.epoch,
         subtopologies=tuple(
             Subtopology(
-                subtopology_id=each.subtopology_id,
-                source_topics=tuple(each.source_topics),
+                subtopology_id=subtopology.subtopology_id,
+                source_topics=tuple(subtopology.source_topics),
                 source_topic_regex=(),  # resolved to topics in the answer
                 repartition_source_topics=tuple(
-                    topic.name for topic in each.repartition_source_topics
+                    topic.name for topic in subtopology.repartition_source_topics
                 ),
-                repartition_sink_topics=tuple(each.repartition_sink_topics),
-                state_changelog_topics=tuple(topic.name for topic in each.state_changelog_topics),
+                repartition_sink_topics=tuple(subtopology.repartition_sink_topics),
+                state_changelog_topics=tuple(
+                    topic.name for topic in subtopology.state_changelog_topics
+                ),
             )
-            for each in sorted(
+            for subtopology in sorted(
                 answer.subtopologies or (), key=lambda each: str(each.subtopology_id)
             )
         ),

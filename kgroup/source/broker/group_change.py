@@ -103,10 +103,10 @@ async def change_groups(
         return results
 
     coordinators = Coordinators(client, named=True)
-    found = await coordinators.find(group_ids)
+    groups = await coordinators.find(group_ids)
     problems = coordinators.problems
     try:
-        await coordinators.ask(found, noted, reads=False)
+        await coordinators.ask(groups, noted, reads=False)
     except BrokerError as error:  # nobody answers any more
         told = outcomes.keys() | {each.group_id for each in problems}
         left = [group_id for group_id in group_ids if group_id not in told]

@@ -77,7 +77,7 @@ async def list_groups(
             _list_of(client, node, question, probes.get(node, {})) for node in nodes
         )
         by_node = dict(zip(nodes, answers, strict=True))
-        has_groups = any(isinstance(each, _GroupList) and each.groups for each in answers)
+        has_groups = any(isinstance(answer, _GroupList) and answer.groups for answer in answers)
         what = "coordinators that have not loaded their groups"
         if not any(map(_is_moving, answers)) or not await backoff.wait(
             what, leaves_time=has_groups
@@ -231,7 +231,7 @@ async def _ask_unloaded(
     if not probes:
         return {}
     answer = await client.ask(node, DescribeGroupsRequest, groups=list(probes))
-    codes = {each.group_id: each.error_code for each in answer.groups}
+    codes = {group.group_id: group.error_code for group in answer.groups}
     return {
         probes[group_id]: CoordinatorRefusal(code)
         for group_id, code in only_asked(codes, probes, "DescribeGroups", node).items()

@@ -51,7 +51,7 @@ class OffsetFetcher:
         """
         client = self._client
         version = await client.version(node, OffsetFetchRequest, _BY_TOPIC_NAME)
-        group_ids = [each.group_id for each in coordinators]
+        group_ids = [coordinator.group_id for coordinator in coordinators]
         if version is not None and version >= 8:
             group = OffsetFetchRequest.OffsetFetchRequestGroup
             answer = await client.ask(
@@ -99,20 +99,23 @@ def _offsets(answer: Any, *, stored_only: bool) -> tuple[CommittedOffset, ...] |
     offsets = []
     for topic in sorted(answer.topics, key=attrgetter("name")):
         name = topic.name
-        for each in sorted(topic.partitions, key=attrgetter("partition_index")):
-            if each.committed_offset >= 0 or (stored_only and not each.error_code):
-                epoch = each.committed_leader_epoch
+        for partition in sorted(topic.partitions, key=attrgetter("partition_index")):
+            if partition.committed_offset >= 0 or (stored_only and not partition.error_code):
+                epoch = partition.committed_leader_epoch
                 offsets.append(
                     CommittedOffset(
                         name,
-                        each.partition_index,
-                        each.committed_offset,
+                        partition.partition_index,
+                        partition.committed_offset,
                         None if epoch < 0 else epoch,
-                        each.metadata,
+                        partition.metadata,
                     )
                 )
-            elif each.error_code not in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):  # none, says 0.8
-                return CoordinatorRefusal(each.error_code)
+            elif partition.error_code not in (
+                0,
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ):  # none, says 0.8
+                return CoordinatorRefusal(partition.error_code)
     return tuple(offsets)
 
 
@@ -152,21 +155,25 @@ class GroupReader:
         Raises:
             BrokerError: no broker answers.
         """
-        asked = [each for each in coordinators if offsets and each.type != GroupType.SHARE]
+        asked = [
+            coordinator
+            for coordinator in coordinators
+            if offsets and coordinator.type != GroupType.SHARE
+        ]
         both: list[Any] = [
             self._coordinators.ask(coordinators, self.describe),
             self._coordinators.ask(asked, self._fetcher.fetch),
         ]
         described, committed = await self._client.gather_all(both)
         groups = dict(listed)
-        for each in coordinators:
-            group_id = each.group_id
+        for coordinator in coordinators:
+            group_id = coordinator.group_id
             group = described.get(group_id)
             commits = committed.get(group_id) or ()
             if group_id not in described:
                 group = listed.get(group_id)
             elif group is None and commits:
-                group = await self._simple_group(each)
+                group = await self._simple_group(coordinator)
             if group is None:
                 groups.pop(group_id, None)
             else:
@@ -190,7 +197,7 @@ class GroupReader:
         if not any(at.topic is None for group in groups.values() for at in _topics_of(group)):
             return groups
         view = await self._client.metadata(None)
-        names = {each.topic_id: each.name for each in view.topics.values()}
+        names = {topic.topic_id: topic.name for topic in view.topics.values()}
 
         def name(parts: tuple[_Named, ...] | None) -> tuple[_Named, ...] | None:
             if parts is None:
@@ -202,11 +209,11 @@ class GroupReader:
                 group,
                 members=tuple(
                     replace(
-                        each,
-                        assignment=name(each.assignment),
-                        target_assignment=name(each.target_assignment),
+                        member,
+                        assignment=name(member.assignment),
+                        target_assignment=name(member.target_assignment),
                     )
-                    for each in group.members
+                    for member in group.members
                 ),
                 share_offsets=name(group.share_offsets),
             )
@@ -236,9 +243,9 @@ class GroupReader:
         """
         coordinator = self._client.brokers.get(node)
         by_type: dict[GroupType, list[str]] = {}
-        for each in coordinators:
-            for kind in DESCRIBE_BY_TYPE if each.type is None else (each.type,):
-                by_type.setdefault(kind, []).append(each.group_id)
+        for group in coordinators:
+            for kind in DESCRIBE_BY_TYPE if group.type is None else (group.type,):
+                by_type.setdefault(kind, []).append(group.group_id)
         kinds = [
             kind
             for kind in by_type
@@ -252,7 +259,7 @@ class GroupReader:
             self._client.ask(node, api.request, **api.fields(ids)) for api, ids in apis
         )
         for (api, group_ids), answer in zip(apis, answers, strict=True):
-            answered = {each.group_id: each for each in answer.groups}
+            answered = {group.group_id: group for group in answer.groups}
             for described in only_asked(answered, group_ids, api.name, node).values():
                 code = described.error_code
                 if code in _NO_SUCH_GROUP or (code and found[described.group_id] is not None):
@@ -273,7 +280,9 @@ class GroupReader:
         answer = await self._client.ask(
             node,
             request,
-            groups=[group(group_id=each.group_id, topics=None) for each in coordinators],
+            groups=[
+                group(group_id=coordinator.group_id, topics=None) for coordinator in coordinators
+            ],
         )
         offsets = {
             each.group_id: CoordinatorRefusal(each.error_code, each.error_message)
@@ -281,12 +290,12 @@ class GroupReader:
             else share_offsets(each)
             for each in answer.groups
         }
-        group_ids = [each.group_id for each in coordinators]
+        group_ids = [coordinator.group_id for coordinator in coordinators]
         return only_asked(offsets, group_ids, "DescribeShareGroupOffsets", node)
 
 
 def _topics_of(group: Group) -> Iterator[AssignedPartition | ShareOffset]:
-    for each in group.members:
-        yield from each.assignment or ()
-        yield from each.target_assignment or ()
+    for member in group.members:
+        yield from member.assignment or ()
+        yield from member.target_assignment or ()
     yield from group.share_offsets or ()

@@ -56,7 +56,7 @@ async def delete_groups(
     async def delete(
         node: int, coordinators: list[CoordinatedGroup]
     ) -> dict[str, Outcome | CoordinatorRefusal]:
-        names = [each.group_id for each in coordinators]
+        names = [coordinator.group_id for coordinator in coordinators]
         if await client.version(node, DeleteGroupsRequest) is None:
             return {
                 name: Outcome((Problem(ProblemKind.UNSUPPORTED, _OLD, group_id=name),))
@@ -79,8 +79,8 @@ async def delete_groups(
         return results
 
     problems = await _change(client, group_ids, delete, unsettled)
-    failed = {each.group_id for each in problems}
-    deleted = [each for each in dict.fromkeys(group_ids) if each not in failed]
+    failed = {problem.group_id for problem in problems}
+    deleted = [fromkey for fromkey in dict.fromkeys(group_ids) if fromkey not in failed]
     return (*problems, *await _read_back(client, deleted)) if deleted else problems
 
 
@@ -94,7 +94,7 @@ async def _read_back(client: BrokerClient, group_ids: Collection[str]) -> tuple[
         found = await coordinators.ask(await coordinators.find(group_ids), reader.describe)
     except BrokerError as error:
         reason = str(error)
-    told = {each.group_id: each.reason for each in coordinators.problems}
+    told = {problem.group_id: problem.reason for problem in coordinators.problems}
     different = []
     for group_id in group_ids:
         if group_id not in found:
@@ -187,7 +187,7 @@ async def _leave(
     answer = await client.ask_once(node, LeaveGroupRequest, group_id=group_id, members=leaving)
     if answer.error_code:
         return dict.fromkeys(members, answer.error_code)
-    codes = {each.member_id: each.error_code for each in answer.members}
+    codes = {member.member_id: member.error_code for member in answer.members}
     return only_asked(codes, members, "LeaveGroup", node)
 
 
@@ -198,9 +198,9 @@ async def _leave_one_by_one(
         client.ask_once(node, LeaveGroupRequest, group_id=group_id, member_id=each)
         for each in member_ids
     )
-    errors = [each for each in answers if isinstance(each, BrokerError)]
+    errors = [answer for answer in answers if isinstance(answer, BrokerError)]
     if errors:
-        was_sent = len(errors) < len(answers) or any(each.was_sent for each in errors)
+        was_sent = len(errors) < len(answers) or any(error.was_sent for error in errors)
         first = errors[0]
         raise BrokerError(first.kind, str(first), first.broker_id, was_sent=was_sent)
     return {name: answer.error_code for name, answer in zip(member_ids, answers, strict=True)}

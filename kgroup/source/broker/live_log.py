@@ -186,22 +186,22 @@ class LiveLog:
         with path.open("wb", buffering=0) as file:
             while at < end:
                 try:
-                    leader, found = await self._fetch(number, at, size, committed)
+                    leader, fetched = await self._fetch(number, at, size, committed)
                 except BrokerError as error:
                     problem = error
                     break
-                if not found.data:
+                if not fetched.data:
                     break  # compaction has taken the last records
-                kept, following = sound_part(found, at, is_all=size >= LARGEST_FETCH)
+                kept, following = sound_part(fetched, at, is_all=size >= LARGEST_FETCH)
                 if kept == 0 and size < LARGEST_FETCH:
                     size *= 4
                     continue
                 if kept == 0:
                     text = f"what follows offset {at - 1} is no batch that can be trusted"
                     problem = BrokerError(ProblemKind.UNUSABLE, text, leader)
-                    kept, following = len(found.data), end
-                file.write(memoryview(found.data)[:kept])
-                aborted |= found.aborted
+                    kept, following = len(fetched.data), end
+                file.write(memoryview(fetched.data)[:kept])
+                aborted |= fetched.aborted
                 self.bytes_copied += kept
                 self._on_progress(self)
                 at, size = following, FETCH_SIZE
@@ -224,10 +224,10 @@ class LiveLog:
             try:
                 if leader is None:
                     raise refusal(ErrorCode.LEADER_NOT_AVAILABLE, None)
-                found = await fetch(self.client, leader, {key: at}, size, committed=committed)
-                if not found[key].code:
-                    return leader, found[key]
-                raise refusal(found[key].code, leader)
+                fetcheds = await fetch(self.client, leader, {key: at}, size, committed=committed)
+                if not fetcheds[key].code:
+                    return leader, fetcheds[key]
+                raise refusal(fetcheds[key].code, leader)
             except BrokerError as error:
                 if error.kind not in _PASSING or not await backoff.wait(
                     f"the leader of {OFFSETS_TOPIC}-{number}"
@@ -436,7 +436,7 @@ class FollowedLogs:
         return by_leader
 
     async def _probe(self, leader: int, offsets: dict[int, int]) -> dict[int, Fetched]:
-        found = await fetch(
+        fetcheds = await fetch(
             self._client,
             leader,
             {(OFFSETS_TOPIC, number): offset for number, offset in offsets.items()},
@@ -444,7 +444,7 @@ class FollowedLogs:
             wait_ms=min(WAIT_MS, int(500 * self._client.deadline.patience_s)),
             committed=self._committed,
         )
-        return {number: fetched for (_, number), fetched in found.items()}
+        return {number: fetched for (_, number), fetched in fetcheds.items()}
 
     def _hear(self, leader: int, number: int, found: Fetched) -> None:
         """Take in what a broker says of a partition."""

@@ -48,7 +48,7 @@ async def read_next_records(
         await client.gather_all(_read_layer(client, layer, committed) for layer in layers),
         strict=True,
     ):
-        records.update(((*at, layer[at]), found) for at, found in answers.found.items())
+        records.update(((*at, layer[at]), record) for at, record in answers.found.items())
         failures = answers.failures(
             "The next record of {} cannot be read: {}.", "the times of records"
         )

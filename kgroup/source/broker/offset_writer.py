@@ -106,10 +106,12 @@ async def commit_offsets(
     version = await client.version(node, OffsetCommitRequest, _HIGHEST)
     topic_of = OffsetCommitRequest.OffsetCommitRequestTopic
     topics: dict[str, list[_Partition]] = {}
-    for each in offsets:
-        epoch = -1 if each.leader_epoch is None else each.leader_epoch
-        partition = _Partition(each.partition, each.committed_offset, epoch, each.metadata or "")
-        topics.setdefault(each.topic, []).append(partition)
+    for offset in offsets:
+        epoch = -1 if offset.leader_epoch is None else offset.leader_epoch
+        partition = _Partition(
+            offset.partition, offset.committed_offset, epoch, offset.metadata or ""
+        )
+        topics.setdefault(offset.topic, []).append(partition)
     answer = await client.ask_once(
         node,
         OffsetCommitRequest,
@@ -119,8 +121,8 @@ async def commit_offsets(
         member_id="",
         topics=[topic_of(version=version, name=name, partitions=of) for name, of in topics.items()],
     )
-    asked = [(each.topic, each.partition) for each in offsets]
-    return only_asked(_codes(answer), asked, "OffsetCommit", node)
+    partitions = [(each.topic, each.partition) for each in offsets]
+    return only_asked(_codes(answer), partitions, "OffsetCommit", node)
 
 
 async def delete_offsets(
@@ -149,9 +151,9 @@ async def delete_offsets(
 
 def _codes(answer: Any) -> dict[At, int]:
     return {
-        (topic.name, each.partition_index): each.error_code
+        (topic.name, partition.partition_index): partition.error_code
         for topic in answer.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -191,7 +193,7 @@ async def _read_back(
     problems: Collection[Problem],
 ) -> tuple[Problem, ...]:
     """Read what was written; tell what others have replaced by now, or nobody tells."""
-    failed = {(each.group_id, each.topic, each.partition) for each in problems}
+    failed = {(problem.group_id, problem.topic, problem.partition) for problem in problems}
     written = {
         group_id: [each for each in of_group if (group_id, *place_of(each)) not in failed]
         for group_id, of_group in changes.items()
@@ -199,21 +201,21 @@ async def _read_back(
     }
     coordinators = Coordinators(client, named=True)
     reason = "no broker answers"
-    found: Mapping[str, Offsets] = {}
+    offsets: Mapping[str, Offsets] = {}
     try:
         named = await coordinators.find([each for each, rest in written.items() if rest])
-        found = await coordinators.ask(named, OffsetFetcher(client).fetch)
+        offsets = await coordinators.ask(named, OffsetFetcher(client).fetch)
     except BrokerError as error:
         reason = str(error)
-    told = {each.group_id: each.reason for each in coordinators.problems}
+    told = {problem.group_id: problem.reason for problem in coordinators.problems}
     different = []
     for group_id, of_group in written.items():
-        if of_group and group_id not in found:
+        if of_group and group_id not in offsets:
             text = f"It was written, and could not be read back: {told.get(group_id, reason)}"
             kind = ProblemKind.UNKNOWN_END
             different.append(Problem(kind, f"{text.removesuffix('.')}.", group_id=group_id))
             continue
-        now = {place_of(each): each for each in found.get(group_id, ())}
+        now = {place_of(offset): offset for offset in offsets.get(group_id, ())}
         for change in remaining(of_group, now):
             topic, partition = place_of(change)
             found_instead = replace(change, before=change.after).conflict(
@@ -229,7 +231,7 @@ def divided(changes: Mapping[str, Sequence[OffsetChange]]) -> dict[str, int]:
     """Count the requests of groups that take more than one; see `GroupSource.divided`."""
     counts = {}
     for group_id, of_group in changes.items():
-        commits = [each.after for each in of_group if each.after is not None]
+        commits = [change.after for change in of_group if change.after is not None]
         count = sum(1 for _ in requests_of(group_id, commits)) + (len(commits) < len(of_group))
         if count > 1:
             counts[group_id] = count
@@ -268,7 +270,7 @@ class _Writer:
             deletes = await self._client.version(node, OffsetDeleteRequest) is not None
             results: dict[str, Outcome | CoordinatorRefusal] = {}
             ready: dict[str, list[OffsetChange]] = {}
-            for group_id in (each.group_id for each in coordinators):
+            for group_id in (coordinator.group_id for coordinator in coordinators):
                 group, offsets = described[group_id], fetched[group_id]
                 if isinstance(group, CoordinatorRefusal):
                     results[group_id] = group
@@ -307,8 +309,8 @@ class _Writer:
         changes = self._changes[group_id]
         rest, changed = list(changes), None
         was_sent = group_id in self._was_sent
-        if was_sent or [each.before for each in changes] != list(offsets):
-            now = {place_of(each): each for each in offsets}
+        if was_sent or [change.before for change in changes] != list(offsets):
+            now = {place_of(offset): offset for offset in offsets}
             if was_sent:
                 rest = remaining(changes, now)
             changed = conflict(rest, now)
@@ -318,7 +320,7 @@ class _Writer:
             return Outcome()
         if obstacle is None:
             if changed is None:
-                return [each for each in rest if each.after or each.before]
+                return [change for change in rest if change.after or change.before]
             obstacle = ProblemKind.CHANGED, changed
         return Outcome(unwritten(*obstacle, group_id, rest, changes))
 
@@ -352,7 +354,7 @@ class _Writer:
         problems = list(_unsendable(group_id, commits))
         if problems:
             left_out = {(problem.topic, problem.partition) for problem in problems}
-            commits = [each for each in commits if place_of(each) not in left_out]
+            commits = [commit for commit in commits if place_of(commit) not in left_out]
         deletions = [place_of(change) for change in changes if change.after is None]
         done: set[At] = set()
         self._was_sent.add(group_id)
@@ -400,17 +402,17 @@ class _Writer:
 
 def _unsendable(group_id: str, commits: Offsets) -> Iterator[Problem]:
     """Tell of commits that no request can have; the others of the group need not wait for them."""
-    texts = {each.topic for each in commits}.union(each.metadata or "" for each in commits)
+    texts = {commit.topic for commit in commits}.union(commit.metadata or "" for commit in commits)
     reasons = {text: reason for text in texts if (reason := no_string(text)) is not None}
-    for each in commits if reasons else ():
-        for what, text in (("topic", each.topic), ("metadata", each.metadata or "")):
+    for offset in commits if reasons else ():
+        for what, text in (("topic", offset.topic), ("metadata", offset.metadata or "")):
             if text in reasons:
                 yield Problem(
                     ProblemKind.UNSUPPORTED,
                     f"The {what} cannot be sent: {reasons[text]}.",
                     group_id=group_id,
-                    topic=each.topic,
-                    partition=each.partition,
+                    topic=offset.topic,
+                    partition=offset.partition,
                 )
                 break
 

@@ -337,7 +337,7 @@ class _Log:
         if low is None or end is None:
             return {}
         wanted = {group_id.encode(): group_id for group_id in group_ids}
-        found: dict[str, set[tuple[str, int]]] = {group_id: set() for group_id in group_ids}
+        partitions: dict[str, set[tuple[str, int]]] = {group_id: set() for group_id in group_ids}
         span = FIRST_WINDOW
         while low < end:
             high = min(end, low + span)
@@ -353,10 +353,10 @@ class _Log:
                 _, key, _ = decode_record(record.key, None)
                 if key is not None and key["data"] is not None:
                     at = (key["data"]["topic"], key["data"]["partition"])
-                    (found[name].discard if record.value is None else found[name].add)(at)
+                    (partitions[name].discard if record.value is None else partitions[name].add)(at)
             span = max(FIRST_WINDOW, min(4 * span, WINDOW_SIZE * (high - low) // max(size, 1)))
             low = high
-        return {name: frozenset(topic for topic, _ in ats) for name, ats in found.items()}
+        return {name: frozenset(topic for topic, _ in ats) for name, ats in partitions.items()}
 
     async def _window(self, low: int, high: int) -> tuple[list[RecordBatch], int, int]:
         """Read the batches that hold these offsets: with their bytes, and an error code or 0."""
@@ -365,11 +365,11 @@ class _Log:
         backoff = Backoff(self._client)
         while low < high:
             if self._leader is None:
-                found = Fetched(ErrorCode.LEADER_NOT_AVAILABLE)
+                fetched = Fetched(ErrorCode.LEADER_NOT_AVAILABLE)
             else:
                 key = (OFFSETS_TOPIC, self.number)
-                found = (await fetch(self._client, self._leader, {key: low}, fetch_size))[key]
-            code, data = found.code, found.data
+                fetched = (await fetch(self._client, self._leader, {key: low}, fetch_size))[key]
+            code, data = fetched.code, fetched.data
             what = f"the leader of {OFFSETS_TOPIC}-{self.number}"
             if code in LEADER_MOVES and await backoff.wait(what, leaves_time=True):
                 view = await self._client.metadata([OFFSETS_TOPIC])

@@ -358,7 +358,11 @@ class _Inquiry:
                 await list_groups(client, self._coordinators, question, topic), group_ids
             )
         self._count = len(topic.partitions) if topic and topic.partitions else None
-        groups = {each.group_id: self._listed(each) for each in coordinators if each.is_listed}
+        groups = {
+            coordinator.group_id: self._listed(coordinator)
+            for coordinator in coordinators
+            if coordinator.is_listed
+        }
         unknown = coordinators if question.members else await self._of_unknown_state(coordinators)
         if unknown:
             from kgroup.source.broker.group_reader import GroupReader
@@ -400,7 +404,7 @@ class _Inquiry:
         if not (question.members and question.offsets):
             return LeftOut()
         commits = {
-            id_: {each.topic for each in group.offsets} | {at[0] for at in group.empty_commits}
+            id_: {offset.topic for offset in group.offsets} | {at[0] for at in group.empty_commits}
             for id_, group in groups.items()
             if group.type is not GroupType.SHARE
         }
@@ -415,11 +419,13 @@ class _Inquiry:
         question = self._question
         names = None if group_ids is None else set(group_ids)
         return [
-            each
-            for each in coordinators
-            if question.names(each.group_id, names)
-            if not question.types or each.type is None or each.type in question.types
-            if not question.states or each.state is None or each.state in question.states
+            coordinator
+            for coordinator in coordinators
+            if question.names(coordinator.group_id, names)
+            if not question.types or coordinator.type is None or coordinator.type in question.types
+            if not question.states
+            or coordinator.state is None
+            or coordinator.state in question.states
         ]
 
     def _is_wanted(self, group: Group) -> bool:
@@ -438,14 +444,16 @@ class _Inquiry:
         """
         if not self._question.state:
             return []
-        unknown = {each for each in coordinators if each.state is None}
+        unknown = {coordinator for coordinator in coordinators if coordinator.state is None}
         other = DESCRIBE_BY_TYPE[GroupType.CONSUMER].request
-        for node in {each.node for each in coordinators if each.type is None}:
+        for node in {coordinator.node for coordinator in coordinators if coordinator.type is None}:
             if node is not None and await self._client.version(node, other) is not None:
                 unknown.update(
-                    each for each in coordinators if each.node == node and each.type is None
+                    coordinator
+                    for coordinator in coordinators
+                    if coordinator.node == node and coordinator.type is None
                 )
-        return [each for each in coordinators if each in unknown]
+        return [coordinator for coordinator in coordinators if coordinator in unknown]
 
     def _listed(self, coordinator: CoordinatedGroup) -> Group:
         """Make a group of what a list tells."""
@@ -530,16 +538,16 @@ async def read_offsets(
         listed = await list_hidden_groups(client, coordinators)
         if not listed and not coordinators.problems:
             return OffsetReading({}, notes=(NOBODY,))
-        asked = [each for each in listed if question.names(each.group_id, group_ids)]
+        groups = [group for group in listed if question.names(group.group_id, group_ids)]
     elif group_ids is not None and regex is None:
         coordinators = Coordinators(client, named=True)
-        asked = await coordinators.find(dict.fromkeys(group_ids))
+        groups = await coordinators.find(dict.fromkeys(group_ids))
     else:
         coordinators = Coordinators(client, named=False)
         listed = await list_groups(client, coordinators, question, topic)
-        asked = [each for each in listed if question.names(each.group_id, group_ids)]
-    asked = [each for each in asked if each.type is not GroupType.SHARE]
-    found = await coordinators.ask(asked, OffsetFetcher(client).fetch)
+        groups = [group for group in listed if question.names(group.group_id, group_ids)]
+    groups = [group for group in groups if group.type is not GroupType.SHARE]
+    found = await coordinators.ask(groups, OffsetFetcher(client).fetch)
     split = {group_id: split_commits(stored) for group_id, stored in sorted(found.items())}
     offsets = {group_id: commits for group_id, (commits, _) in split.items() if commits}
     empty = {group_id: ats for group_id, (_, ats) in split.items() if ats}
@@ -550,7 +558,7 @@ async def read_offsets(
         if not named and not await lists_every_group(client):
             notes.append(HIDDEN_GROUPS)
         if not await shows_every_topic(client):
-            left_out = await _left_out(client, coordinators, asked, found, named=named)
+            left_out = await _left_out(client, coordinators, groups, found, named=named)
             notes += left_out.notes
     if log_budget and topic is not None and topic.partitions:
         offsets, more = await _with_times(client, offsets, len(topic.partitions), log_budget)
@@ -576,7 +584,7 @@ async def _left_out(
     exists |= {each for each, commits in found.items() if commits}
     return await find_left_out(
         client,
-        {each: {one.topic for one in found[each]} for each in sorted(exists)},
+        {exist: {one.topic for one in found[exist]} for exist in sorted(exists)},
         {each: topics_read(group) for each, group in groups.items() if group is not None},
         named=named,
         log_budget=DEFAULT_LOG_BUDGET,
@@ -628,10 +636,10 @@ async def read_features(client: BrokerClient, node: int) -> BrokerFeatures:
     if answer.error_code:
         name = error_name(answer.error_code)
         raise BrokerError(ProblemKind.UNUSABLE, f"broker {node} answered ApiVersions: {name}", node)
-    apis = {each.api_key: each.max_version for each in answer.api_keys}
+    apis = {key.api_key: key.max_version for key in answer.api_keys}
     levels = None
     if version >= _FINALIZED and answer.finalized_features_epoch >= 0:
-        levels = {each.name: each.max_version_level for each in answer.finalized_features}
+        levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     return BrokerFeatures(apis, levels)
 
 
@@ -715,5 +723,7 @@ async def _read_settings(
                 + (f" ({needs})" if needs else ""),
                 node,
             )
-        settings |= {each.name: each.value for each in result.configs if each.value is not None}
+        settings |= {
+            config.name: config.value for config in result.configs if config.value is not None
+        }
     return settings

@@ -167,14 +167,14 @@ async def find_left_out(
             )
             problems.append(Problem(ProblemKind.NOT_AUTHORIZED, text, group_id, topic=topic))
     doubtful = frozenset(seen.keys() - logged.keys())
-    told = {each.group_id for each in problems}
+    told = {problem.group_id for problem in problems}
     if named and not visible.any:
         problems += [
             Problem(ProblemKind.NOT_AUTHORIZED, _NOTHING, group_id=group_id)
             for group_id in sorted(doubtful - told)
             if not seen[group_id]
         ]
-        told = {each.group_id for each in problems}
+        told = {problem.group_id for problem in problems}
     untold = doubtful - told
     is_noted = bool(untold) and not visible.any
     notes = (_note(untold, visible.hidden),) if is_noted else ()
@@ -217,7 +217,11 @@ def topics_read(group: Group) -> frozenset[str]:
         for member in group.members
         for topic in (
             *member.subscribed_topics,
-            *(each.topic for each in member.assignment or () if each.topic is not None),
+            *(
+                partition.topic
+                for partition in member.assignment or ()
+                if partition.topic is not None
+            ),
         )
     )
 
@@ -285,5 +289,5 @@ async def _denied(client: BrokerClient, topics: Collection[str]) -> frozenset[st
         return frozenset()
     found = (await client.metadata(topics)).topics
     return frozenset(
-        each for each in topics if each in found and found[each].error == _TOPIC_DENIED
+        topic for topic in topics if topic in found and found[topic].error == _TOPIC_DENIED
     )

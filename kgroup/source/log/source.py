@@ -271,8 +271,8 @@ def _replay_share_state(
     directories: Iterable[Path], damage: ProblemLog, notes: list[str]
 ) -> list[ShareStateLog]:
     share_logs = []
-    found = find_topic_segments(directories, SHARE_STATE_TOPIC, damage.add)
-    for log in choose_logs(found, notes):
+    segments = find_topic_segments(directories, SHARE_STATE_TOPIC, damage.add)
+    for log in choose_logs(segments, notes):
         share_logs.append(ShareStateLog(str(log[0].path.parent)))
         for segment in log:
             try:
@@ -303,10 +303,10 @@ def _identities(
     """Read the ids of clusters and brokers from each ``meta.properties``."""
     clusters, brokers = set(), set()
     for directory in directories:
-        found = read_pairs(directory / META_PROPERTIES, "=")
-        if "cluster.id" in found:
-            clusters.add(found["cluster.id"])
-        broker_id = found.get("node.id", found.get("broker.id", ""))
+        pairs = read_pairs(directory / META_PROPERTIES, "=")
+        if "cluster.id" in pairs:
+            clusters.add(pairs["cluster.id"])
+        broker_id = pairs.get("node.id", pairs.get("broker.id", ""))
         if broker_id.isdecimal() and len(broker_id) <= _LONGEST_ID:
             brokers.add(int(broker_id))
     if len(clusters) > 1:

@@ -34,7 +34,9 @@ class SnapshotSource(GroupSource):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What the source knew that it was taken from."""
-        return frozenset(each for each in Capability if each in self.snapshot.capabilities)
+        return frozenset(
+            capability for capability in Capability if capability in self.snapshot.capabilities
+        )
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
@@ -209,9 +211,9 @@ class ZookeeperSnapshotSource(SnapshotSource):
             return KafkaOffsets(None, self.snapshot.kafka_problems)
         wanted = frozenset(group_ids)
         offsets = {
-            (each.group_id, each.topic, each.partition): each.offset
-            for each in commits
-            if each.group_id in wanted
+            (commit.group_id, commit.topic, commit.partition): commit.offset
+            for commit in commits
+            if commit.group_id in wanted
         }
         return KafkaOffsets(offsets, self.snapshot.kafka_problems)
 

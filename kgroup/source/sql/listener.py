@@ -79,8 +79,8 @@ class OffsetListener(ConsumerRebalanceListener):  # type: ignore[misc]
     ) -> dict[Partition, int]:
         """Store what is committed where that is later than what is stored."""
         assert self._committed is not None
-        given = self._committed(assigned).items()
-        offsets = {tuple(partition): getattr(value, "offset", value) for partition, value in given}
+        view = self._committed(assigned).items()
+        offsets = {tuple(partition): getattr(value, "offset", value) for partition, value in view}
         later = {
             key: offsets[key]
             for key in map(tuple, assigned)

@@ -223,7 +223,7 @@ class SqlOffsetStore(OffsetTable):
                         with transaction(self._engine, write=True) as connection:
                             problems = work(connection)
                             is_at_the_end = True
-                        for group_id in set(group_ids) - {each.group_id for each in problems}:
+                        for group_id in set(group_ids) - {problem.group_id for problem in problems}:
                             on_done(group_id)
                         return problems
                     except DBAPIError as error:

@@ -166,12 +166,12 @@ class _Reader:
         wanted = self._topics_of_groups(names) | {OFFSETS_TOPIC}
         if question.nodes:
             deleting = self.children(["/admin/delete_topics"])
-            self.contents(_join(*each) for each in _pairs(deleting))
+            self.contents(_join(*pair) for pair in _pairs(deleting))
             self.about_topics(wanted)
         else:
             self.contents(f"{_TOPICS}/{name}" for name in sorted(wanted))
         old = [f"{_TOPICS}/{name}" for name in wanted if self._is_old(f"{_TOPICS}/{name}")]
-        self.contents(_join(*each) for each in _pairs(self.children(old)))
+        self.contents(_join(*pair) for pair in _pairs(self.children(old)))
 
     def about_topics(self, names: Iterable[str]) -> None:
         """Read everything about topics, and about the cluster as a whole."""

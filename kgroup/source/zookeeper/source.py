@@ -128,11 +128,11 @@ class Zookeeper(GroupSource):
         """Ask the brokers; see `GroupSource.log_ranges`."""
         if not partitions:
             return LogReading({})
-        found, problems = self._of_brokers(
+        reading, problems = self._of_brokers(
             "ends of partitions are not known",
             lambda cluster: cluster.log_ranges(partitions, committed=committed),
         )
-        return LogReading({}, problems) if found is None else self._of_known_topics(found)
+        return LogReading({}, problems) if reading is None else self._of_known_topics(reading)
 
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
@@ -140,21 +140,21 @@ class Zookeeper(GroupSource):
         """Ask the brokers; see `GroupSource.next_records`."""
         if not positions:
             return NextReading({})
-        found, problems = self._of_brokers(
+        reading, problems = self._of_brokers(
             "times of records are not known",
             lambda cluster: cluster.next_records(positions, committed=committed),
         )
-        return NextReading({}, problems) if found is None else found
+        return NextReading({}, problems) if reading is None else reading
 
     def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
         """Ask the brokers; see `GroupSource.offsets_at`."""
         if not partitions:
             return LogReading({})
-        found, problems = self._of_brokers(
+        reading, problems = self._of_brokers(
             "offsets of a time are not known",
             lambda cluster: cluster.offsets_at(partitions, time_ms),
         )
-        return LogReading({}, problems) if found is None else found
+        return LogReading({}, problems) if reading is None else reading
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """Ask the brokers; see `GroupSource.log_sizes`. That none answers, `log_ranges` tells."""
@@ -168,20 +168,20 @@ class Zookeeper(GroupSource):
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
         """Ask the brokers; see `GroupSource.kafka_offsets`."""
         question = Question(log_budget=0, commit_times=False)
-        found, problems = self._of_brokers(
+        reading, problems = self._of_brokers(
             "commits to Kafka are not known", lambda cluster: cluster.read(group_ids, question)
         )
-        if found is None:
+        if reading is None:
             return KafkaOffsets(None, problems)
         offsets = {
-            (group_id, each.topic, each.partition): each.committed_offset
-            for group_id, group in found.image.groups.items()
-            for each in group.offsets
+            (group_id, offset.topic, offset.partition): offset.committed_offset
+            for group_id, group in reading.image.groups.items()
+            for offset in group.offsets
         }
-        failed = {each.group_id for each in found.problems}
+        failed = {problem.group_id for problem in reading.problems}
         members = dict.fromkeys(() if None in failed else {*group_ids} - failed, 0)
-        members |= {name: len(group.members) for name, group in found.image.groups.items()}
-        return KafkaOffsets(offsets, found.problems, members)
+        members |= {name: len(group.members) for name, group in reading.image.groups.items()}
+        return KafkaOffsets(offsets, reading.problems, members)
 
     def placements(
         self, keys: Collection[str], *, transactional: bool = False

@@ -91,6 +91,9 @@ def _topic(view: ZookeeperView, name: str) -> Topic:
 
 
 def _broker(node: BrokerNode) -> Broker:
-    listening = [(node.host, node.port), *((each.host, each.port) for each in node.endpoints)]
+    listening = [
+        (node.host, node.port),
+        *((endpoint.host, endpoint.port) for endpoint in node.endpoints),
+    ]
     host, port = next(((host, port) for host, port in listening if host), (None, None))
     return Broker(node.id, host, port, node.rack)

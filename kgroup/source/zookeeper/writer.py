@@ -76,7 +76,7 @@ def write_offsets(
     names = list(wanted)
     for start in range(0, len(names), _GROUPS_AT_ONCE):
         writer.write(names[start : start + _GROUPS_AT_ONCE])
-    return tuple(each for group_id in wanted for each in writer.problems.get(group_id, ()))
+    return tuple(problem for group_id in wanted for problem in writer.problems.get(group_id, ()))
 
 
 class _Writer:
@@ -136,12 +136,14 @@ class _Writer:
         tree = read_tree(self._client, names, _STATE)
         reading = reading_of(tree, names, _STATE)
         denied = {
-            each.group_id: each for each in reading.problems if each.kind is ProblemKind.DENIED_NODE
+            problem.group_id: problem
+            for problem in reading.problems
+            if problem.kind is ProblemKind.DENIED_NODE
         }
         planned = {}
         for group_id in names:
             group = reading.image.groups.get(group_id)
-            now = {place_of(each): each for each in group.offsets} if group else {}
+            now = {place_of(offset): offset for offset in group.offsets} if group else {}
             rest = list(self._changes[group_id])
             if group_id in self._was_sent:
                 rest = self._rest[group_id] = remaining(rest, now)
@@ -266,7 +268,7 @@ def _parents(path: str) -> list[str]:
 
 def _above(path: str, tree: ZookeeperTree) -> str:
     """Name the nearest node above that exists: the chroot, if none of Kafka's does."""
-    return next((each for each in reversed(_parents(path)) if each in tree.nodes), "")
+    return next((parent for parent in reversed(_parents(path)) if parent in tree.nodes), "")
 
 
 def _can_be_made(name: str) -> bool:
@@ -501,7 +503,11 @@ def _error(error: int, body: bytes, who: str) -> int:
         raise ServerError(
             ProblemKind.UNUSABLE, f"{who} gives an answer that cannot be read"
         ) from None
-    codes = [int(getattr(each, "code", 0)) for each in results if isinstance(each, Exception)]
+    codes = [
+        int(getattr(exception, "code", 0))
+        for exception in results
+        if isinstance(exception, Exception)
+    ]
     return next((code for code in codes if code), NO_ERROR)  # all behind that one have -2
 
 

@@ -137,12 +137,21 @@ def assigned(spec: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if group.protocol == "zookeeper":
             threads = assign_threads(group)
-            assignment = {thread_name(thread): got for thread, got in threads.items() if got}
+            assignment = {
+                thread_name(thread): partitions
+                for thread, partitions in threads.items()
+                if partitions
+            }
         else:
             assignment = assign(group)
     except AssignorError as error:
         return {"error": {"type": error.type, "message": error.message or None}}
-    return {"assignment": {name: [list(each) for each in got] for name, got in assignment.items()}}
+    return {
+        "assignment": {
+            name: [list(partition) for partition in partitions]
+            for name, partitions in assignment.items()
+        }
+    }
 
 
 def _parts(text: str) -> list[list[str]]:

@@ -37,7 +37,7 @@ _MORE: Mapping[str, tuple[Mapping[str, Case], ...]] = {
 
 
 def _joined(*tables: Mapping[str, Case]) -> dict[str, Case]:
-    cases = {name: each for table in tables for name, each in table.items()}
+    cases = {name: case for table in tables for name, case in table.items()}
     assert len(cases) == sum(map(len, tables)), "two cases have one name"
     return cases
 

@@ -115,5 +115,5 @@ def comparable(said: dict[str, Any]) -> dict[str, Any]:
 
 def digest(answers: Sequence[dict[str, Any]]) -> str:
     """Give 4 digits that stand for the answers to one history, order of partitions included."""
-    texts = [answer_of(each) for each in answers]
+    texts = [answer_of(answer) for answer in answers]
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:_DIGITS]

@@ -29,7 +29,9 @@ def test_odd_groups(model: Model) -> None:
 
 
 def partitions(topics: Sequence[Any] | None) -> tuple[TopicPartition, ...]:
-    return tuple((each["topic"], number) for each in topics or () for number in each["partitions"])
+    return tuple(
+        (topic["topic"], number) for topic in topics or () for number in topic["partitions"]
+    )
 
 
 ROWS = recorded("franz-go")
@@ -52,27 +54,27 @@ def test_members_send(row: dict[str, Any]) -> None:
         owned=owned[0] if owned else None,
         generation=1 if owned else None,
     )
-    (said,) = FRANZ_GO.as_sent([spec], strategy, row["version"])
+    (subscriber,) = FRANZ_GO.as_sent([spec], strategy, row["version"])
     is_sticky = "sticky" in strategy  # both have the user data of Java's sticky assignor
     sent = decode_subscription(b64decode(row["subscription"]), "sticky" if is_sticky else "range")
-    assert list(said.topics) == sent["topics"]
-    assert said.owned == partitions(sent.get("ownedPartitions"))
-    assert said.rack == sent.get("rackId")
-    assert said.generation == (sent.get("generationId") if owned else None)
-    assert bool(said.owned) == (strategy == "cooperative-sticky" and bool(owned))
+    assert list(subscriber.topics) == sent["topics"]
+    assert subscriber.owned == partitions(sent.get("ownedPartitions"))
+    assert subscriber.rack == sent.get("rackId")
+    assert subscriber.generation == (sent.get("generationId") if owned else None)
+    assert bool(subscriber.owned) == (strategy == "cooperative-sticky" and bool(owned))
     if is_sticky:
-        assert said.remembered == partitions(sent["userData"]["previousAssignment"])
-        assert said.remembered_generation == sent["userData"].get("generation")
+        assert subscriber.remembered == partitions(sent["userData"]["previousAssignment"])
+        assert subscriber.remembered_generation == sent["userData"].get("generation")
     else:
-        assert sent["userData"] is said.remembered is None
+        assert sent["userData"] is subscriber.remembered is None
 
 
 def test_only_newer_members_send_their_rack() -> None:
     spec = MemberSpec("a", ("t",), rack="r")
     racks = [
-        each.rack
+        subscriber.rack
         for version in FRANZ_GO.versions
-        for each in FRANZ_GO.as_sent([spec], "range", version)
+        for subscriber in FRANZ_GO.as_sent([spec], "range", version)
     ]
     assert racks == ["r", "r", None, None]
 
@@ -150,7 +152,9 @@ def test_what_live_groups_got_is_one_of_what_may_come_out(
     sticky = FRANZ_GO.strategies[version]["sticky"]
     assert isinstance(sticky, Sticky)
     sent = FRANZ_GO.as_sent(group.members, "sticky", version)
-    outcomes = [answer_of({"assignment": each}) for each in sticky.outcomes(sent, group.topics)]
+    outcomes = [
+        answer_of({"assignment": outcome}) for outcome in sticky.outcomes(sent, group.topics)
+    ]
     assert live in outcomes
     assert outcomes[0] == answer_of(assigned(spec))
     assert not sticky.is_determined(sent, group.topics)

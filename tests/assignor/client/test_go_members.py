@@ -19,7 +19,9 @@ ROWS = [row for library in ("sarama", "kafka-go") for row in recorded(library)]
 
 
 def partitions(topics: Sequence[Any] | None) -> tuple[TopicPartition, ...]:
-    return tuple((each["topic"], number) for each in topics or () for number in each["partitions"])
+    return tuple(
+        (topic["topic"], number) for topic in topics or () for number in topic["partitions"]
+    )
 
 
 def subscription_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -48,21 +50,23 @@ def test_members_send(row: dict[str, Any]) -> None:
     member = MemberSpec(
         row["member_id"], tuple(TOPICS), rack=row["rack"], owned=owned, generation=generation
     )
-    (said,) = CLIENTS[row["library"]].as_sent([member], row["strategy"], row["version"])
+    (subscriber,) = CLIENTS[row["library"]].as_sent([member], row["strategy"], row["version"])
     sent = subscription_of(row)
-    assert list(said.topics) == sent["topics"]
-    assert said.goes_on == ("ownedPartitions" in sent)
-    assert said.owned == partitions(sent.get("ownedPartitions"))
-    assert (-1 if said.generation is None else said.generation) == sent.get("generationId", -1)
+    assert list(subscriber.topics) == sent["topics"]
+    assert subscriber.goes_on == ("ownedPartitions" in sent)
+    assert subscriber.owned == partitions(sent.get("ownedPartitions"))
+    assert (-1 if subscriber.generation is None else subscriber.generation) == sent.get(
+        "generationId", -1
+    )
     user_data = sent["userData"]
     if row["strategy"] == "rack-affinity":
-        assert b64decode(user_data).decode() == (said.rack or "")
+        assert b64decode(user_data).decode() == (subscriber.rack or "")
     elif row["strategy"] == "cooperative-sticky":
-        assert said.remembered is None
-        assert (said.remembered_generation or -1) == user_data["generation"]
+        assert subscriber.remembered is None
+        assert (subscriber.remembered_generation or -1) == user_data["generation"]
     elif owned is None or row["strategy"] != "sticky":
         assert user_data is None
-        assert said.remembered is None
+        assert subscriber.remembered is None
     else:
-        assert set(said.remembered or ()) == set(partitions(user_data["previousAssignment"]))
-        assert said.remembered_generation == user_data["generation"]
+        assert set(subscriber.remembered or ()) == set(partitions(user_data["previousAssignment"]))
+        assert subscriber.remembered_generation == user_data["generation"]

@@ -155,7 +155,7 @@ def ways(spec: Mapping[str, Any]) -> Sequence[object] | None:
         return None
     if outcomes is None:
         return None
-    return [answer_of({"assignment": each}) for each in outcomes]
+    return [answer_of({"assignment": outcome}) for outcome in outcomes]
 
 
 @pytest.mark.slow
@@ -170,7 +170,7 @@ def test_the_answer_is_one_of_those_that_chance_allows() -> None:
             continue
         assert all(text in allowed for text in texts), spec
         warnings = dry_run(read_spec(spec)).warnings
-        assert any("not determine" in each for each in warnings) == (len(allowed) > 1)
+        assert any("not determine" in warning for warning in warnings) == (len(allowed) > 1)
         varied += any(text != texts[0] for text in texts)
     assert varied  # chance was at work
 
@@ -205,7 +205,7 @@ def is_determined(spec: Mapping[str, Any], leader_id: str | None = None) -> bool
     """Tell whether a dry run says nothing of chance when the first member leaves."""
     group = replace(read_spec(spec), leader_id=leader_id)
     warnings = dry_run(leaves(group, group.members[0])).warnings
-    return not any("not determine" in each for each in warnings)
+    return not any("not determine" in warning for warning in warnings)
 
 
 def test_a_new_leader_assigns_first_what_it_knows() -> None:
@@ -234,7 +234,7 @@ def test_a_leader_assigns_a_topic_that_nobody_had_in_the_next_rebalance() -> Non
         (at_once,) = run(None, "sticky", [with_it], "-in-order")
         (end,) = led_by_one_that_knows([["t"]], [with_it])
         assert (end == answer_of(at_once)) == is_same
-        found = [each for each in dry_run(joined).warnings if "not determine" in each]
+        found = [warning for warning in dry_run(joined).warnings if "not determine" in warning]
         assert bool(found) != is_same
         assert all("has not led so far may not know all topics" in each for each in found)
 

@@ -77,7 +77,7 @@ def test_who_leads_matters_where_members_do_not_subscribe_alike() -> None:
     alike = replace(group, members=group.members[::2])
 
     def is_doubted(group: GroupSpec) -> bool:
-        return any("not determine" in each for each in dry_run(group).warnings)
+        return any("not determine" in warning for warning in dry_run(group).warnings)
 
     assert is_doubted(group)
     assert not is_doubted(replace(group, leader_id="shop-dd35"))

@@ -111,8 +111,8 @@ def test_members_send(row: dict[str, Any]) -> None:
         owned=owned[0] if owned else None,
         generation=row["round"] - 1 if owned else None,
     )
-    (said,) = LIBRDKAFKA.as_sent([spec], row["strategy"], row["version"])
-    assert subscription(said) == b64decode(row["subscription"])
+    (subscriber,) = LIBRDKAFKA.as_sent([spec], row["strategy"], row["version"])
+    assert subscription(subscriber) == b64decode(row["subscription"])
 
 
 @pytest.mark.slow

@@ -19,7 +19,9 @@ ROWS = [row for library in ("kafka-python", "kafkajs") for row in recorded(libra
 
 
 def partitions(topics: Sequence[Any] | None) -> tuple[TopicPartition, ...]:
-    return tuple((each["topic"], number) for each in topics or () for number in each["partitions"])
+    return tuple(
+        (topic["topic"], number) for topic in topics or () for number in topic["partitions"]
+    )
 
 
 def subscription_of(row: dict[str, Any]) -> dict[str, Any]:
@@ -61,12 +63,16 @@ def test_members_send(row: dict[str, Any]) -> None:
         row["member_id"], tuple(TOPICS), owned=owned, generation=None if owned is None else 1
     )
     library = CLIENTS[row["library"]]
-    (said,) = library.as_sent([member], row["strategy"], row["version"])
+    (subscriber,) = library.as_sent([member], row["strategy"], row["version"])
     sent = subscription_of(row)
-    assert list(said.topics) == sent["topics"]
-    assert said.owned == partitions(sent.get("ownedPartitions"))
+    assert list(subscriber.topics) == sent["topics"]
+    assert subscriber.owned == partitions(sent.get("ownedPartitions"))
     if row["strategy"] == "sticky":
         is_versioned = row["version"].startswith("3.")
-        plain = None if said.remembered is None else (said.remembered, said.remembered_generation)
-        assert (said.remembered_in_python if is_versioned else plain) == user_data(sent)
+        plain = (
+            None
+            if subscriber.remembered is None
+            else (subscriber.remembered, subscriber.remembered_generation)
+        )
+        assert (subscriber.remembered_in_python if is_versioned else plain) == user_data(sent)
         assert (user_data(sent) is None) == (owned is None)

@@ -102,8 +102,8 @@ class ForetoldGroup:
 
     def kill(self) -> None:
         """End all members."""
-        for each in self._members.values():
-            each.kill()
+        for member in self._members.values():
+            member.kill()
 
     def _start(
         self, name: str, topics: list[str], instance_id: str | None = None, rack: str | None = None
@@ -173,7 +173,7 @@ class ForetoldGroup:
         with Wire(self._server.version, self._server.bootstrap) as wire:
 
             def is_settled() -> bool:
-                ended = [name for name, each in members if not each.is_running]
+                ended = [name for name, member in members if not member.is_running]
                 assert not ended, f"programs that ended of themselves: {ended}"
                 answer = wire.call("DescribeGroups", groups=[self._group])["groups"][0]
                 if answer["group_state"] != "Stable":
@@ -187,7 +187,7 @@ class ForetoldGroup:
                     now == before
                     and sum(map(_size, now.values())) == total
                     and now.keys() == self._members.keys()
-                    and all(each.owned == _taken(now[name], each) for name, each in members)
+                    and all(member.owned == _taken(now[name], member) for name, member in members)
                 )
 
             until_steady(is_settled, times=8)

@@ -35,7 +35,7 @@ class LibraryGroup:
         """Start consumers with these client ids, and wait until all own all partitions."""
         where = (self._library, self._bootstrap, self._group, [self._topic], strategy, self._log)
         self._members += [LibraryMember(*where, client_id=name) for name in names]
-        until(lambda: sum(len(each.owned or ()) for each in self._members) == self._partitions)
+        until(lambda: sum(len(member.owned or ()) for member in self._members) == self._partitions)
 
     def stop_all(self) -> None:
         """Stop all consumers in order."""

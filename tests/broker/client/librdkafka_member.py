@@ -38,7 +38,7 @@ def run(member: dict[str, Any]) -> None:
     last = None
     while not is_told_to_stop.is_set():
         consumer.poll(0.05)
-        now = [[each.topic, each.partition] for each in consumer.assignment()]
+        now = [[partition.topic, partition.partition] for partition in consumer.assignment()]
         if now != last:
             print(json.dumps({"assignment": now}), flush=True)
             last = now

@@ -225,8 +225,8 @@ def lines_of(case: Case, strategy: str, server: Broker, start: Start) -> Iterato
                         "assignment": b64encode(member["member_assignment"]).decode(),
                     }
     finally:
-        for each in members:
-            each.stop()
+        for stoppable in members:
+            stoppable.stop()
 
 
 def record(libraries: Sequence[str]) -> None:

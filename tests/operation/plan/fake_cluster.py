@@ -35,7 +35,7 @@ class FakeCluster(FakeSource):
         of_group: Mapping[str, str] | None = None,
         heartbeat_version: int = 1,
     ) -> None:
-        super().__init__(*(replace(each, coordinator=_COORDINATOR) for each in groups))
+        super().__init__(*(replace(group, coordinator=_COORDINATOR) for group in groups))
         self._topics = topics or {}
         self._settings = settings
         self._of_group = of_group
@@ -113,14 +113,14 @@ def consumer_group(*members: Member, **more: object) -> Group:
 
 def _group(type_: GroupType, members: tuple[Member, ...], **more: object) -> Group:
     offsets = tuple(
-        CommittedOffset(each.topic or "", each.partition, 100)
+        CommittedOffset(partition.topic or "", partition.partition, 100)
         for found in members
-        for each in found.assignment or ()
+        for partition in found.assignment or ()
     )
     known: dict[str, object] = {
         "protocol_type": "consumer",
         "leader_id": members[0].member_id if type_ is GroupType.CLASSIC else None,
-        "offsets": tuple(sorted(offsets, key=lambda each: (each.topic, each.partition))),
+        "offsets": tuple(sorted(offsets, key=lambda offset: (offset.topic, offset.partition))),
         **more,
     }
     return Group("billing", type_, GroupState.STABLE, members=members, **known)  # type: ignore[arg-type]

@@ -25,20 +25,20 @@ def advised(found: GroupSource, group_id: str = "g", *options: str) -> GroupAdvi
 
 
 def proposed(row: GroupAdvice) -> dict[MigrationTarget, Proposal]:
-    return {each.target: each for each in row.proposals}
+    return {proposal.target: proposal for proposal in row.proposals}
 
 
 def test_an_eager_group_stops_less_with_cooperative_sticky() -> None:
     row = advised(FakeSource(group_of("abcdefghijklmnopqrst", each=5)), "g", "--sample")
-    found = proposed(row)[MigrationTarget.ASSIGNOR]
-    assert found.goal == "cooperative-sticky"
-    assert found.command == "kgroup plan assignor cooperative-sticky g --sample"
-    assert found.now is not None
-    assert found.then is not None
+    proposal = proposed(row)[MigrationTarget.ASSIGNOR]
+    assert proposal.goal == "cooperative-sticky"
+    assert proposal.command == "kgroup plan assignor cooperative-sticky g --sample"
+    assert proposal.now is not None
+    assert proposal.then is not None
     # Twenty members leave and come back, and all hundred partitions stop each time, until the last
     # member has come to poll(); later only what the one that is away had, and what moves to it when
     # it is back.
-    now, then = found.now.forecast, found.then.forecast
+    now, then = proposal.now.forecast, proposal.then.forecast
     assert (now.rebalances, now.stopped) == (40, 100)
     assert then.moved < now.moved
     assert then.stopped_ms < 0.9 * now.stopped_ms
@@ -49,17 +49,19 @@ def test_an_eager_group_that_would_stop_no_less() -> None:
     """Of few members the one that is away has most, and nobody takes it over at once."""
     row = advised(FakeSource(group_of("ab", each=1)))
     assert MigrationTarget.ASSIGNOR not in proposed(row)
-    (why,) = [each for each in row.reasons if each.startswith("assignor cooperative-sticky: ")]
+    (why,) = [
+        reason for reason in row.reasons if reason.startswith("assignor cooperative-sticky: ")
+    ]
     assert "would stop partitions for" in why
 
 
 def test_what_is_compared_is_a_rolling_restart() -> None:
     group = group_of()
-    (found, *_) = advised(FakeSource(group)).proposals
-    assert found.now is not None
+    (proposal, *_) = advised(FakeSource(group)).proposals
+    assert proposal.now is not None
     told = {"": ("range", "sticky")}
     (step,) = plan_assignor(running(group), "range", told, ProgramBehavior()).steps
-    assert found.now.forecast == step.forecast
+    assert proposal.now.forecast == step.forecast
 
 
 def test_a_cooperative_group_is_told_that_it_is_one() -> None:
@@ -69,11 +71,11 @@ def test_a_cooperative_group_is_told_that_it_is_one() -> None:
 
 
 def test_dynamic_members_move_nothing_when_they_are_static() -> None:
-    found = proposed(advised(FakeSource(group_of())))[MigrationTarget.STATIC_MEMBERSHIP]
-    assert found.now is not None
-    assert found.then is not None
-    assert (found.now.forecast.rebalances, found.then.forecast.rebalances) == (6, 0)
-    assert found.then.forecast.moved == 0
+    proposal = proposed(advised(FakeSource(group_of())))[MigrationTarget.STATIC_MEMBERSHIP]
+    assert proposal.now is not None
+    assert proposal.then is not None
+    assert (proposal.now.forecast.rebalances, proposal.then.forecast.rebalances) == (6, 0)
+    assert proposal.then.forecast.moved == 0
     static = advised(FakeSource(group_of(static=True)))
     assert MigrationTarget.STATIC_MEMBERSHIP not in proposed(static)
     assert "static-membership: every member is static." in static.reasons
@@ -82,9 +84,9 @@ def test_dynamic_members_move_nothing_when_they_are_static() -> None:
 def test_a_group_for_the_consumer_protocol() -> None:
     group = classic_group(*(member(n, partitions=[("orders", n)]) for n in range(3)))
     row = advised(FakeSource(group), "billing")
-    found = proposed(row)[MigrationTarget.CONSUMER_PROTOCOL]
-    assert found.command == "kgroup plan consumer-protocol billing"
-    assert "To be looked at first: broker-support, migration-policy" in found.why
+    proposal = proposed(row)[MigrationTarget.CONSUMER_PROTOCOL]
+    assert proposal.command == "kgroup plan consumer-protocol billing"
+    assert "To be looked at first: broker-support, migration-policy" in proposal.why
 
 
 def test_brokers_that_do_not_let_a_group_go() -> None:
@@ -93,7 +95,7 @@ def test_brokers_that_do_not_let_a_group_go() -> None:
     cluster = FakeCluster(group, settings={1: {"group.consumer.migration.policy": "disabled"}})
     row = advised(cluster, "billing")
     assert MigrationTarget.CONSUMER_PROTOCOL not in proposed(row)
-    (why,) = [each for each in row.reasons if each.startswith("consumer-protocol: ")]
+    (why,) = [reason for reason in row.reasons if reason.startswith("consumer-protocol: ")]
     assert "disabled" in why
 
 
@@ -116,10 +118,10 @@ def test_nothing_makes_sense() -> None:
 
 def test_groups_on_zookeeper_can_leave_it() -> None:
     row = advised(source(recorded_tree()), GROUP, "--zookeeper", "zk-1:2181")
-    found = proposed(row)[MigrationTarget.KAFKA_OFFSETS]
-    assert found.command == f"kgroup plan kafka-offsets {GROUP} --zookeeper zk-1:2181"
+    proposal = proposed(row)[MigrationTarget.KAFKA_OFFSETS]
+    assert proposal.command == f"kgroup plan kafka-offsets {GROUP} --zookeeper zk-1:2181"
     # The recorded brokers are of 0.8, where Java's consumer finds no coordinator.
-    assert any(each.startswith("new-consumer: not now.") for each in row.reasons)
+    assert any(reason.startswith("new-consumer: not now.") for reason in row.reasons)
     gone = proposed(advised(source(stopped(*IDS)), GROUP))[MigrationTarget.KAFKA_OFFSETS]
     assert "no restart is needed" in gone.why
     assert gone.then is None
@@ -127,35 +129,35 @@ def test_groups_on_zookeeper_can_leave_it() -> None:
 
 def test_groups_that_are_not_there() -> None:
     report = advise(FakeSource(group_of()), ["g", "nosuch"], ProgramBehavior())
-    assert [each.group_id for each in report.data] == ["g"]
-    assert [each.group_id for each in report.errors] == ["nosuch"]
+    assert [advice.group_id for advice in report.data] == ["g"]
+    assert [error.group_id for error in report.errors] == ["nosuch"]
 
 
 def test_names_with_dashes_stand_behind_the_options() -> None:
     row = advised(FakeSource(replace(group_of(), group_id="-x")), "-x", "--sample")
     assert row.proposals
-    assert all(each.command.endswith(" --sample -- -x") for each in row.proposals)
+    assert all(proposal.command.endswith(" --sample -- -x") for proposal in row.proposals)
 
 
 def test_every_target_is_listed() -> None:
-    assert [each.target for each in every_target().data] == list(MigrationTarget)
+    assert [target.target for target in every_target().data] == list(MigrationTarget)
 
 
 def test_what_the_numbers_speak_against_does_not_make_sense() -> None:
     """Of two members the one that stays takes over at once; static, it waits for each restart."""
     group = group_of("ab", each=2)
     row = advised(FakeSource(group))
-    found = proposed(row)[MigrationTarget.STATIC_MEMBERSHIP]
-    assert found.now is not None
-    assert found.then is not None
+    proposal = proposed(row)[MigrationTarget.STATIC_MEMBERSHIP]
+    assert proposal.now is not None
+    assert proposal.then is not None
     # A restart takes five seconds, and each of four partitions waits for its member once.
-    assert found.then.forecast.stopped_ms >= 4 * 5_000 > 2 * found.now.forecast.stopped_ms
-    assert found.against is not None
-    for each in (found.now, found.then):
-        assert f"{each.forecast.stopped_ms / 1000:g} s" in found.against
+    assert proposal.then.forecast.stopped_ms >= 4 * 5_000 > 2 * proposal.now.forecast.stopped_ms
+    assert proposal.against is not None
+    for compared in (proposal.now, proposal.then):
+        assert f"{compared.forecast.stopped_ms / 1000:g} s" in proposal.against
     sense, _, against = row.summary.partition("The numbers speak against: ")
     assert "static-membership" not in sense
-    assert f"static-membership ({found.against})" in against
+    assert f"static-membership ({proposal.against})" in against
 
 
 def test_what_makes_sense_comes_first_and_stops_no_longer() -> None:
@@ -165,10 +167,10 @@ def test_what_makes_sense_comes_first_and_stops_no_longer() -> None:
             assert proposals
             is_sound = [found.against is None for found in proposals]
             assert is_sound == sorted(is_sound, reverse=True)
-            for found in proposals:
-                assert found.now is not None
-                assert found.then is not None
-                now, then = found.now.forecast, found.then.forecast
+            for proposal in proposals:
+                assert proposal.now is not None
+                assert proposal.then is not None
+                now, then = proposal.now.forecast, proposal.then.forecast
                 worse = 0.9 * then.stopped_ms > now.stopped_ms or then.skipped > now.skipped
-                assert (then.read_again > now.read_again) is ("Read again would be" in found.why)
-                assert (found.against is None) is not worse
+                assert (then.read_again > now.read_again) is ("Read again would be" in proposal.why)
+                assert (proposal.against is None) is not worse

@@ -40,7 +40,7 @@ def lists(found: Plan) -> list[list[str | None]]:
 
 
 def verdicts(found: Plan) -> dict[str, Verdict]:
-    return {each.code: each.verdict for each in found.preconditions}
+    return {precondition.code: precondition.verdict for precondition in found.preconditions}
 
 
 def test_eager_to_cooperative_takes_two_restarts_of_everybody() -> None:
@@ -102,7 +102,7 @@ def test_only_members_whose_list_changes_are_restarted() -> None:
     found = plan(group_of(), "cooperative-sticky", told)
     assert [step.restarted for step in found.steps] == [("b", "c"), ("a", "b", "c")]
     assert found.steps[0].expected.is_restarted
-    assert [(each.member, each.after) for each in found.steps[0].settings] == [
+    assert [(setting.member, setting.after) for setting in found.steps[0].settings] == [
         ("b", f"{COOPERATIVE},{RANGE}"),
         ("c", f"{COOPERATIVE},{RANGE}"),
     ]
@@ -152,7 +152,7 @@ def test_the_library_of_all_members_is_known_by_what_they_sent() -> None:
 @pytest.mark.parametrize("static", [False, True])
 def test_only_dynamic_members_leave_when_they_are_restarted(static: bool) -> None:
     found = plan(group_of(static=static), "roundrobin")
-    assert ["leaves the group" in each.actions[-1] for each in found.steps] == [not static] * 2
+    assert ["leaves the group" in step.actions[-1] for step in found.steps] == [not static] * 2
 
 
 def test_librdkafka_takes_names_in_the_place_of_classes() -> None:
@@ -208,7 +208,11 @@ def test_refused(group: Group, code: str) -> None:
 def test_a_member_that_does_not_support_what_the_group_uses() -> None:
     found = plan(group_of(), "sticky", {"b": ("roundrobin",)})
     assert found.is_refuted
-    (common,) = [each for each in found.preconditions if each.code == "common-strategy"]
+    (common,) = [
+        precondition
+        for precondition in found.preconditions
+        if precondition.code == "common-strategy"
+    ]
     assert common.found == "not said of b"
     assert "INCONSISTENT_GROUP_PROTOCOL" in (common.check or "")
 
@@ -253,8 +257,8 @@ def test_members_are_named_by_what_outlives_their_restart() -> None:
     group = group_of("abcd")
     hosts = ["/h1", "/h2", "/h2", "/h3"]
     members = tuple(
-        replace(each, client_id="app", client_host=host)
-        for each, host in zip(group.members, hosts, strict=True)
+        replace(member, client_id="app", client_host=host)
+        for member, host in zip(group.members, hosts, strict=True)
     )
     found = plan(replace(group, members=members), "sticky")
     assert found.steps[1].restarted == ("app@h1#1", "app@h2#1", "app@h2#2", "app@h3#1")

@@ -29,14 +29,14 @@ STRATEGY = "consumer.override.partition.assignment.strategy"
 def tasks(connector: str = "to-db", count: int = 2) -> Group:
     group = group_of("abcdef"[:count])
     members = tuple(
-        replace(each, client_id=f"connector-consumer-{connector}-{number}")
-        for number, each in enumerate(group.members)
+        replace(member, client_id=f"connector-consumer-{connector}-{number}")
+        for number, member in enumerate(group.members)
     )
     return replace(group, members=members)
 
 
 def verdicts(plan: Plan) -> dict[str, Verdict]:
-    return {each.code: each.verdict for each in plan.preconditions}
+    return {precondition.code: precondition.verdict for precondition in plan.preconditions}
 
 
 @pytest.mark.parametrize("connector", ["to-db", "x", "two words", "a-7"])
@@ -58,17 +58,19 @@ def test_tasks_cannot_have_ids_of_their_own() -> None:
     assert plan.steps == ()
     assert verdicts(plan)["own-settings"] is Verdict.REFUTED
     (row,) = advise(source, ["g"], ProgramBehavior()).data
-    assert MigrationTarget.STATIC_MEMBERSHIP not in {each.target for each in row.proposals}
-    assert any(each.startswith("static-membership: not now.") for each in row.reasons)
+    assert MigrationTarget.STATIC_MEMBERSHIP not in {proposal.target for proposal in row.proposals}
+    assert any(reason.startswith("static-membership: not now.") for reason in row.reasons)
 
 
 def test_another_strategy_is_set_for_the_connector_that_is_stopped_meanwhile() -> None:
     source = FakeSource(tasks())
     (plan,) = plan_assignors(source, ["g"], "cooperative-sticky", {}, ProgramBehavior()).data
     (step,) = plan.steps
-    assert [(each.member, each.name) for each in step.settings] == [(None, STRATEGY)]
+    assert [(setting.member, setting.name) for setting in step.settings] == [(None, STRATEGY)]
     assert verdicts(plan)["connector"] is Verdict.UNKNOWN
-    (bears,) = [each.text for each in plan.preconditions if each.code == "listeners"]
+    (bears,) = [
+        precondition.text for precondition in plan.preconditions if precondition.code == "listeners"
+    ]
     assert "3.2 or later" in bears  # KAFKA-12487
     done = " ".join(step.actions)
     for path in ("stop", "config", "resume"):
@@ -80,7 +82,9 @@ def test_another_strategy_is_set_for_the_connector_that_is_stopped_meanwhile() -
 def test_what_is_said_of_single_tasks_becomes_one_setting() -> None:
     told = {"a-1": ("range", "sticky"), "": ("range",)}
     (plan,) = plan_assignors(FakeSource(tasks()), ["g"], "sticky", told, ProgramBehavior()).data
-    assert [(each.member, each.name) for each in plan.steps[0].settings] == [(None, STRATEGY)]
+    assert [(setting.member, setting.name) for setting in plan.steps[0].settings] == [
+        (None, STRATEGY)
+    ]
 
 
 def test_the_consumer_protocol_is_set_for_the_connector() -> None:
@@ -92,7 +96,7 @@ def test_the_consumer_protocol_is_set_for_the_connector() -> None:
         SettingChange(None, "consumer.override.group.protocol", "classic", "consumer")
         in step.settings
     )
-    assert all(each.name.startswith("consumer.override.") for each in step.settings)
+    assert all(setting.name.startswith("consumer.override.") for setting in step.settings)
     assert "PUT /connectors/two%20words/resume" in " ".join(step.actions)
     # An empty group may always change.
     assert "migration-policy" not in verdicts(plan)

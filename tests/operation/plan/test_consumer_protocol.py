@@ -85,16 +85,16 @@ class LiveSource(FakeSource):
             return SettingReading({}, (problem,))
         return SettingReading(
             {
-                1: {each: self.told.settings[each] for each in names if each in self.told.settings},
+                1: {name: self.told.settings[name] for name in names if name in self.told.settings},
                 2: {},
             }
         )
 
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
         return {
-            each: self.told.group_settings[each]
-            for each in names
-            if each in self.told.group_settings
+            name: self.told.group_settings[name]
+            for name in names
+            if name in self.told.group_settings
         }
 
 
@@ -160,18 +160,24 @@ def plan(group: Group, features: Told | BrokerError | None = None, **options: An
 
 
 def verdict(found: Plan, code: str) -> Verdict:
-    (each,) = (each for each in found.preconditions if each.code == code)
-    return each.verdict
+    (precondition,) = (
+        precondition for precondition in found.preconditions if precondition.code == code
+    )
+    return precondition.verdict
 
 
 def refuted(found: Plan) -> list[str]:
-    return [each.code for each in found.preconditions if each.verdict is Verdict.REFUTED]
+    return [
+        precondition.code
+        for precondition in found.preconditions
+        if precondition.verdict is Verdict.REFUTED
+    ]
 
 
 def test_one_member_goes_first() -> None:
     found = plan(classic(*PAIR, member("c", 2)), telling())
-    assert [each.restarted for each in found.steps] == [("a",), ("b", "c")]
-    assert [each.expected.protocol for each in found.steps] == [None, "consumer"]
+    assert [step.restarted for step in found.steps] == [("a",), ("b", "c")]
+    assert [step.expected.protocol for step in found.steps] == [None, "consumer"]
     assert refuted(found) == []
     assert verdict(found, "broker-support") is Verdict.VERIFIED
 
@@ -206,7 +212,7 @@ def test_a_group_of_one_has_one_step() -> None:
 def test_settings_that_java_refuses_are_taken_out() -> None:
     """`ConsumerConfig.CONSUMER_PROTOCOL_UNSUPPORTED_CONFIGS`, and the one of the classic one."""
     (first, *_) = plan(classic(*PAIR), telling()).steps
-    after = {each.name: each.after for each in first.settings}
+    after = {setting.name: setting.after for setting in first.settings}
     assert after == {
         "group.protocol": "consumer",
         "group.remote.assignor": "range",
@@ -215,7 +221,7 @@ def test_settings_that_java_refuses_are_taken_out() -> None:
         "heartbeat.interval.ms": None,
     }
     (step,) = plan(modern({"a": False}), telling(), back=True).steps
-    after = {each.name: each.after for each in step.settings}
+    after = {setting.name: setting.after for setting in step.settings}
     assert after == {
         "group.protocol": "classic",
         "group.remote.assignor": None,
@@ -243,10 +249,14 @@ def test_settings_that_java_refuses_are_taken_out() -> None:
 def test_the_assignor_that_is_nearest(assignors: str, strategy: str, asked: str | None) -> None:
     found = plan(classic(*PAIR, strategy=strategy), telling(group_consumer_assignors=assignors))
     (first, *_) = found.steps
-    given = [each.after for each in first.settings if each.name == "group.remote.assignor"]
+    given = [setting.after for setting in first.settings if setting.name == "group.remote.assignor"]
     assert given == ([] if asked is None else [asked])
     assert verdict(found, "server-assignor") is Verdict.VERIFIED
-    (text,) = [each.text for each in found.preconditions if each.code == "server-assignor"]
+    (text,) = [
+        precondition.text
+        for precondition in found.preconditions
+        if precondition.code == "server-assignor"
+    ]
     assert f"{strategy}, in the place of {strategy}" not in text
 
 
@@ -283,9 +293,11 @@ def test_what_the_broker_tells(
     made = plan(classic(*PAIR), features)
     assert verdict(made, code) is found
     assert bool(made.steps) is (refuted(made) == [])
-    for each in made.preconditions:
-        assert (each.check is None) is (each.verdict is Verdict.VERIFIED), each
-        assert "None" not in (each.found or ""), each
+    for precondition in made.preconditions:
+        assert (precondition.check is None) is (precondition.verdict is Verdict.VERIFIED), (
+            precondition
+        )
+        assert "None" not in (precondition.found or ""), precondition
 
 
 def test_a_static_member_that_comes_back_needs_a_place_of_its_own() -> None:
@@ -382,7 +394,7 @@ def test_a_migration_that_somebody_has_begun() -> None:
 def test_who_speaks_what_is_not_guessed() -> None:
     """Brokers before 4.0 do not tell it: those are restarted of whom it is not known."""
     found = plan(modern({"a": False, "b": None}), telling())
-    assert [each.restarted for each in found.steps] == [("b",)]
+    assert [step.restarted for step in found.steps] == [("b",)]
     assert verdict(found, "spoken-protocol") is Verdict.UNKNOWN
 
 
@@ -465,7 +477,9 @@ def test_a_strategy_that_nobody_knows_is_a_problem() -> None:
 def test_librdkafka_takes_the_name_of_a_strategy() -> None:
     (step,) = plan(modern({"a": False}), telling(), back=True, library="librdkafka").steps
     assert [
-        each.after for each in step.settings if each.name == "partition.assignment.strategy"
+        setting.after
+        for setting in step.settings
+        if setting.name == "partition.assignment.strategy"
     ] == ["cooperative-sticky"]
 
 

@@ -65,7 +65,11 @@ def check(
 
     report = verify_step(cluster, [plan_with(copies)], 1, open_stores=stores)
     (found,) = report.data
-    return found.progress, [each.progress for each in found.conditions], report.exit_status
+    return (
+        found.progress,
+        [condition.progress for condition in found.conditions],
+        report.exit_status,
+    )
 
 
 def test_commands_do_what_is_planned() -> None:
@@ -86,7 +90,7 @@ def test_a_stopped_group_is_copied_as_it_is() -> None:
     plan = plan_copy(cluster, table, COPY, ["g"])
     assert [(row.target_offset, row.read_again) for row in plan.rows] == [(10, 89), (20, None)]
     assert carry_out(table, plan).exit_status is ExitStatus.DONE
-    assert [each.committed_offset for each in table.offsets["g"]] == [10, 20]
+    assert [offset.committed_offset for offset in table.offsets["g"]] == [10, 20]
 
 
 def test_a_group_that_runs_is_not_copied_for_the_last_time() -> None:
@@ -96,7 +100,7 @@ def test_a_group_that_runs_is_not_copied_for_the_last_time() -> None:
         ("g", Result.REFUSED),
         ("h", Result.PLANNED),
     ]
-    assert [(each.kind, each.group_id) for each in plan.problems] == [("active", "g")]
+    assert [(problem.kind, problem.group_id) for problem in plan.problems] == [("active", "g")]
     assert (list(plan.changes), plan.notes) == (["h"], ("a note",))
     first = plan_copy(cluster, table, FIRST, ["g"])
     assert (list(first.changes), first.problems) == (["g"], ())
@@ -105,17 +109,17 @@ def test_a_group_that_runs_is_not_copied_for_the_last_time() -> None:
 def test_that_a_group_runs_is_told_once() -> None:
     cluster = Cluster({"g": OFFSETS}, {}, {"g": 1})
     plan = plan_copy(Store({"g": {("orders", 0): 5}}), cluster, COPY, ["g"])
-    assert [each.kind for each in plan.problems] == ["active"]
+    assert [problem.kind for problem in plan.problems] == ["active"]
     assert [row.result for row in plan.rows] == [Result.REFUSED]
     same = plan_copy(cluster, cluster, COPY, ["g"])
-    assert [each.kind for each in same.problems] == ["active"]
+    assert [problem.kind for problem in same.problems] == ["active"]
 
 
 def test_the_step_of_several_groups_is_copied_together() -> None:
     plans = [plan_with(COPY), plan_with(None, "h"), plan_with(COPY, "i")]
-    found = copy_of_step(plans, 1)
-    assert (found.copy, found.group_ids) == (COPY, ("g", "i"))
-    assert found.notes == (
+    copy = copy_of_step(plans, 1)
+    assert (copy.copy, copy.group_ids) == (COPY, ("g", "i"))
+    assert copy.notes == (
         "step 1 for h copies no offsets, which is all that can be applied; do it by hand: A step. "
         "Stop it.",
     )

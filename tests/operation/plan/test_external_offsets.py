@@ -75,7 +75,7 @@ def plan(
 
 
 def verdicts(found: Plan) -> dict[str, str]:
-    return {each.code: str(each.verdict) for each in found.preconditions}
+    return {precondition.code: str(precondition.verdict) for precondition in found.preconditions}
 
 
 def costs(found: Plan) -> tuple[int, int]:
@@ -88,7 +88,7 @@ def test_a_stopped_group_is_copied_and_started() -> None:
     copied, started = plan(Table(None), group, rolling=True).steps
     assert copied.copies is not None
     assert (copied.copies.creates_table, copied.copies.is_last) == (True, True)
-    assert [(each.name, each.after) for each in started.settings] == [
+    assert [(setting.name, setting.after) for setting in started.settings] == [
         ("enable.auto.commit", "false")
     ]
     assert (started.expected.is_restarted, started.expected.members) == (False, 1)
@@ -120,7 +120,9 @@ def test_a_table_that_is_not_there_is_made_first() -> None:
     assert stop.expected.state is last.expected.state is GroupState.EMPTY
     assert last.commands == ("kgroup offsets copy kafka sql --group g -b HOST:PORT --execute",)
     assert "$KGROUP_SQL_URL" in last.actions[0]
-    assert [(each.name, each.after) for each in start.settings] == [("enable.auto.commit", "false")]
+    assert [(setting.name, setting.after) for setting in start.settings] == [
+        ("enable.auto.commit", "false")
+    ]
     assert (start.restarted, start.expected.members) == (("a", "b", "c"), 3)
     assert costs(found) == (0, 0)
     assert found.summary == "From Kafka to the table with the group stopped."
@@ -128,7 +130,7 @@ def test_a_table_that_is_not_there_is_made_first() -> None:
 
 def test_a_table_that_is_there_is_only_written_in_the_end() -> None:
     found = plan(Table({}), copy=replace(COPY, goal="sql:x.db"))
-    assert [each.copies is not None for each in found.steps] == [False, True, False]
+    assert [step.copies is not None for step in found.steps] == [False, True, False]
     assert found.steps[1].actions == ()
     assert found.goal == "sql:x.db"
 
@@ -146,11 +148,11 @@ def test_what_is_left_in_the_table_is_overwritten() -> None:
 def test_two_rolling_restarts(to_kafka: bool, strategy: str) -> None:
     stored = OFFSETS if to_kafka else {}
     found = plan(Table(stored), group_with(strategy=strategy), to_kafka=to_kafka, rolling=True)
-    assert [len(each.restarted) for each in found.steps] == [3, 3]
-    assert [each.copies for each in found.steps] == [None, None]
+    assert [len(step.restarted) for step in found.steps] == [3, 3]
+    assert [step.copies for step in found.steps] == [None, None]
     first, second = found.steps
-    assert [each.after for each in first.settings] == ["false"]
-    assert [each.after for each in second.settings] == ([] if to_kafka else ["false"])
+    assert [setting.after for setting in first.settings] == ["false"]
+    assert [setting.after for setting in second.settings] == ([] if to_kafka else ["false"])
     assert first.forecast is not None
     assert second.forecast is not None
     assert first.forecast.skipped == second.forecast.skipped == 0
@@ -186,7 +188,9 @@ def test_static_members_are_removed() -> None:
 def test_what_neither_store_has_is_told() -> None:
     committed = {at: offset for at, offset in OFFSETS.items() if at[1] != 4}
     found = plan(Table({}), group_with(committed))
-    (known,) = (each for each in found.preconditions if each.code == "known-offsets")
+    (known,) = (
+        precondition for precondition in found.preconditions if precondition.code == "known-offsets"
+    )
     assert (known.verdict, known.found) == (Verdict.UNKNOWN, "none of t-4")
     assert found.steps
 
@@ -203,7 +207,9 @@ def test_two_stores_that_are_both_ahead_are_refused(to_kafka: bool, rolling: boo
     found = plan(
         Table({**OFFSETS, ("t", 1): 99, ("t", 2): 201}), to_kafka=to_kafka, rolling=rolling
     )
-    (ahead,) = (each for each in found.preconditions if each.code == "one-ahead")
+    (ahead,) = (
+        precondition for precondition in found.preconditions if precondition.code == "one-ahead"
+    )
     assert ahead.verdict is Verdict.REFUTED
     assert ahead.found == "Kafka is ahead in t-1, the table in t-2"
     assert (found.is_refuted, found.steps) == (True, ())
@@ -232,7 +238,9 @@ def test_a_group_that_goes_by_the_other_store_already(to_kafka: bool) -> None:
 )
 def test_a_table_that_cannot_be_used_is_refused(table: Table, to_kafka: bool, text: str) -> None:
     found = plan(table, to_kafka=to_kafka)
-    (usable,) = (each for each in found.preconditions if each.code == "table")
+    (usable,) = (
+        precondition for precondition in found.preconditions if precondition.code == "table"
+    )
     assert usable.verdict is Verdict.REFUTED
     assert text in (usable.found or "")
     assert found.steps == ()
@@ -247,8 +255,8 @@ def test_tasks_of_a_connector_are_stopped_and_started_together() -> None:
     """They have one version of the connector; Connect commits for them, with no auto commit."""
     group = group_with()
     members = tuple(
-        replace(each, client_id=f"connector-consumer-to-db-{number}")
-        for number, each in enumerate(group.members)
+        replace(member, client_id=f"connector-consumer-to-db-{number}")
+        for number, member in enumerate(group.members)
     )
     found = plan(Table(OFFSETS), replace(group, members=members), rolling=True)
     stop, _, start = found.steps

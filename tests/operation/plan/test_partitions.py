@@ -38,7 +38,9 @@ def planned(group: Group, **more: Any) -> Plan:
 
 
 def verdict(plan: Plan, code: str) -> Verdict:
-    (found,) = [each.verdict for each in plan.preconditions if each.code == code]
+    (found,) = [
+        precondition.verdict for precondition in plan.preconditions if precondition.code == code
+    ]
     return found
 
 
@@ -195,7 +197,7 @@ def test_partitions_without_commits_would_begin_anew() -> None:
     group = two()
     assert verdict(planned(replace(group, offsets=group.offsets[1:])), "commits") is Verdict.UNKNOWN
     plan = planned(replace(group, offsets=()), reset="earliest")
-    assert "commits" not in {each.code for each in plan.preconditions}
+    assert "commits" not in {precondition.code for precondition in plan.preconditions}
 
 
 def test_fewer_partitions_are_refused() -> None:
@@ -215,7 +217,10 @@ def test_what_is_reached_is_said() -> None:
 @pytest.mark.parametrize("count", [3, 4])
 def test_no_key_moves_where_no_partition_is_added(count: int) -> None:
     (plan,) = report(two(), count=count).data
-    assert {each.code for each in plan.preconditions} == {"stable", "more-partitions"}
+    assert {precondition.code for precondition in plan.preconditions} == {
+        "stable",
+        "more-partitions",
+    }
 
 
 def test_a_source_without_topics_does_not_tell_that_nothing_is_to_be_done() -> None:
@@ -275,7 +280,7 @@ def test_every_group_that_reads_the_topic_is_planned_for() -> None:
     )
     away = replace(two(), members=(), leader_id=None)
     found = report(two(), other("pays", reads), other("regex", regex), other("away", away))
-    assert [each.group_id for each in found.data] == ["billing", "regex"]
+    assert [plan.group_id for plan in found.data] == ["billing", "regex"]
     (note,) = [each for each in found.notes if "without members" in each]
     assert "new partitions: away; run when these are there, and before members come back" in note
     reset = "kgroup offsets reset away -b kafka-1:9092 --topic orders:4,5 --uncommitted"
@@ -290,7 +295,7 @@ def test_every_group_that_reads_the_topic_is_planned_for() -> None:
 def test_no_group_is_said_to_miss_partitions_that_are_not_added(count: int) -> None:
     away = other("away", replace(two(), members=(), leader_id=None))
     found = report(two(), away, count=count)
-    assert [each.steps for each in found.data] == [()]
+    assert [plan.steps for plan in found.data] == [()]
     assert found.notes == ()
 
 
@@ -303,7 +308,7 @@ def test_nobody_reads_it() -> None:
 def test_groups_that_cannot_be_planned_for_are_problems() -> None:
     streams = other("app", replace(two(), assignor="stream"))
     found = report(two(), streams)
-    assert [each.group_id for each in found.data] == ["billing"]
+    assert [plan.group_id for plan in found.data] == ["billing"]
     (problem,) = found.errors
     assert (problem.group_id, found.exit_status) == ("app", ExitStatus.PARTLY)
     assert "'stream'" in problem.reason

@@ -51,12 +51,17 @@ def planned(
 
 
 def verdict(plan: Plan, code: str) -> Verdict:
-    (found,) = [each.verdict for each in plan.preconditions if each.code == code]
+    (found,) = [
+        precondition.verdict for precondition in plan.preconditions if precondition.code == code
+    ]
     return found
 
 
 def settings(plan: Plan) -> list[tuple[str | None, str, str | None, str | None]]:
-    return [(each.member, each.name, each.before, each.after) for each in plan.steps[0].settings]
+    return [
+        (setting.member, setting.name, setting.before, setting.after)
+        for setting in plan.steps[0].settings
+    ]
 
 
 IDS = [
@@ -94,7 +99,7 @@ def test_a_session_is_twice_as_long_as_a_restart(
     session_ms: int | None, restart_ms: int, expected: tuple[str | None, str] | None
 ) -> None:
     plan = planned(two(session_timeout_ms=session_ms), ProgramBehavior(restart_ms=restart_ms))
-    found = [each for each in settings(plan) if each[1] == "session.timeout.ms"]
+    found = [setting for setting in settings(plan) if setting[1] == "session.timeout.ms"]
     assert found == ([] if expected is None else [(None, "session.timeout.ms", *expected)])
 
 
@@ -313,6 +318,6 @@ def test_each_removal_stands_between_the_stop_and_the_start_of_its_member() -> N
     stop, remove, start = step.actions
     assert (stop.split()[0], start.split()[0]) == ("Stop", "Start")
     assert "its own command below and by no other" in remove
-    removed = [each.partition("--instance ")[2].split()[0] for each in step.commands]
-    ids = {each.member: each.before for each in step.settings}
+    removed = [command.partition("--instance ")[2].split()[0] for command in step.commands]
+    ids = {setting.member: setting.before for setting in step.settings}
     assert removed == [ids[name] for name in step.restarted]

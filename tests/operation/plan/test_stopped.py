@@ -29,7 +29,7 @@ STOPPED = replace(
 
 def settings(plan: Plan) -> list[tuple[str, str | None, str | None]]:
     (step,) = plan.steps
-    return [(each.name, each.before, each.after) for each in step.settings]
+    return [(setting.name, setting.before, setting.after) for setting in step.settings]
 
 
 def progress(plan: Plan, group: Group) -> StepProgress:
@@ -41,7 +41,7 @@ def test_a_strategy_is_what_members_come_with() -> None:
     plan = plan_assignor(running(STOPPED), "sticky", {}, ProgramBehavior())
     name = "org.apache.kafka.clients.consumer.StickyAssignor"
     assert settings(plan) == [("partition.assignment.strategy", None, name)]
-    assert {each.verdict for each in plan.preconditions} == {Verdict.VERIFIED}
+    assert {precondition.verdict for precondition in plan.preconditions} == {Verdict.VERIFIED}
     assert plan.forecast is None
     assert progress(plan, STOPPED) is StepProgress.NOT_BEGUN
     assert progress(plan, group_of(strategy="sticky")) is StepProgress.DONE
@@ -57,8 +57,8 @@ def test_librdkafka_has_no_sticky() -> None:
 def test_an_empty_group_may_always_change_its_protocol() -> None:
     plan = plan_consumer_protocol(running(STOPPED), ProgramBehavior())
     assert settings(plan)[0] == ("group.protocol", None, "consumer")
-    assert "migration-policy" not in {each.code for each in plan.preconditions}
-    assert "broker-support" in {each.code for each in plan.preconditions}
+    assert "migration-policy" not in {precondition.code for precondition in plan.preconditions}
+    assert "broker-support" in {precondition.code for precondition in plan.preconditions}
     assert progress(plan, STOPPED) is StepProgress.NOT_BEGUN
     back = plan_consumer_protocol(running(STOPPED), ProgramBehavior(), back=True)
     assert settings(back)[0] == ("group.protocol", None, "classic")
@@ -77,10 +77,10 @@ def test_new_partitions_begin_at_their_first_record() -> None:
     cluster = FakeCluster(STOPPED, topics={"t": 4})
     (plan,) = plan_partitions(cluster, "t", 6, ("g",), ProgramBehavior()).data
     (step,) = plan.steps
-    assert [each.split()[0] for each in step.commands] == ["kafka-topics.sh", "kgroup"]
+    assert [command.split()[0] for command in step.commands] == ["kafka-topics.sh", "kgroup"]
     assert "--topic t:4,5 --uncommitted --to-earliest --execute" in step.commands[1]
     (plan,) = plan_partitions(cluster, "t", 6, ("g",), ProgramBehavior(), reset="earliest").data
-    assert [each.split()[0] for each in plan.steps[0].commands] == ["kafka-topics.sh"]
+    assert [command.split()[0] for command in plan.steps[0].commands] == ["kafka-topics.sh"]
     (plan,) = plan_partitions(cluster, "t", 4, ("g",), ProgramBehavior()).data
     assert "Nothing is to be done" in plan.summary
 

@@ -45,7 +45,7 @@ def test_nothing_was_done(plan: Plan) -> None:
     assert found.progress is StepProgress.NOT_BEGUN
     assert found.missing == ("a", "b", "c")
     # That the group still uses its old strategy is not wrong yet.
-    (strategy,) = [each for each in found.conditions if "strategy" in each.text]
+    (strategy,) = [condition for condition in found.conditions if "strategy" in condition.text]
     assert (strategy.progress, strategy.found) == (StepProgress.NOT_BEGUN, "range")
 
 
@@ -53,7 +53,7 @@ def test_some_have_taken_it(plan: Plan) -> None:
     found = check(plan, mixed(BEFORE, FIRST, BEFORE))
     assert found.progress is StepProgress.HALF_DONE
     assert found.missing == ("a", "c")
-    assert StepProgress.WRONG not in {each.progress for each in found.conditions}
+    assert StepProgress.WRONG not in {condition.progress for condition in found.conditions}
 
 
 def test_one_is_away(plan: Plan) -> None:
@@ -65,7 +65,7 @@ def test_one_is_away(plan: Plan) -> None:
 def test_one_member_is_counted_as_one() -> None:
     alone = replace(BEFORE, members=BEFORE.members[:1])
     plan = plan_assignor(running(alone), "sticky", {}, ProgramBehavior())
-    texts = [each.text for each in check(plan, alone).conditions]
+    texts = [condition.text for condition in check(plan, alone).conditions]
     assert texts[:2] == ["The member was restarted.", "The group has 1 member or more."]
 
 
@@ -88,7 +88,7 @@ def test_done(plan: Plan) -> None:
 def test_all_have_taken_it_and_the_group_uses_something_else(plan: Plan) -> None:
     found = check(plan, replace(FIRST, assignor="range"))
     assert found.progress is StepProgress.WRONG
-    assert StepProgress.WRONG in {each.progress for each in found.conditions}
+    assert StepProgress.WRONG in {condition.progress for condition in found.conditions}
     # As long as a rebalance goes on, that may still come right.
     moving = replace(FIRST, assignor=None, state=GroupState.PREPARING_REBALANCE)
     assert check(plan, moving).progress is StepProgress.HALF_DONE
@@ -96,7 +96,7 @@ def test_all_have_taken_it_and_the_group_uses_something_else(plan: Plan) -> None
 
 def test_who_took_the_first_step_has_not_taken_the_second(plan: Plan) -> None:
     noted = with_members_seen(plan, check(plan, FIRST))
-    assert [each.member_id for each in noted.steps[0].seen or ()] == ["a-2", "b-2", "c-2"]
+    assert [member.member_id for member in noted.steps[0].seen or ()] == ["a-2", "b-2", "c-2"]
     found = check(noted, FIRST, 2)
     assert found.progress is StepProgress.NOT_BEGUN
     assert check(noted, mixed(SECOND, SECOND, FIRST), 2).missing == ("c",)
@@ -115,7 +115,7 @@ def test_members_that_came_between_two_steps_are_restarted_too(plan: Plan) -> No
 
 
 def conditions(found: StepCheck) -> list[tuple[str, StepProgress, str | None]]:
-    return [(each.text, each.progress, each.found) for each in found.conditions]
+    return [(condition.text, condition.progress, condition.found) for condition in found.conditions]
 
 
 def test_a_member_that_came_after_the_step_before(plan: Plan) -> None:
@@ -130,7 +130,7 @@ def test_a_member_that_came_after_the_step_before(plan: Plan) -> None:
         "came since, nobody tells how: d; restart them with the others, too",
     ) in conditions(found)
     noted = with_members_seen(noted, found)
-    assert [each.member_id for each in noted.steps[1].met or ()] == ["d-3"]
+    assert [member.member_id for member in noted.steps[1].met or ()] == ["d-3"]
     assert noted.steps[1].seen is None
     found = check(noted, more, 2)
     assert (found.progress, found.missing, found.new) == (StepProgress.HALF_DONE, ("d",), ())
@@ -155,8 +155,8 @@ def test_a_member_that_came_while_one_is_away(plan: Plan) -> None:
 def test_of_members_with_one_name_nobody_tells_which_came_later(plan: Plan) -> None:
     def alike(group: Group) -> Group:
         members = tuple(
-            replace(each, client_id="consumer-g-1", client_host="/10.0.0.7")
-            for each in group.members
+            replace(member, client_id="consumer-g-1", client_host="/10.0.0.7")
+            for member in group.members
         )
         return replace(group, members=members)
 

@@ -473,10 +473,10 @@ def test_type_numbers_are_kafkas() -> None:
     """The "apiKey" of each schema of 4.3.1; 4.0 had type 9 as the version of its key."""
     numbers = {}
     for file in files("kgroup").joinpath("schema", "coordinator").iterdir():
-        found = re.search(r'"apiKey": (\d+)', file.read_text())
+        match = re.search(r'"apiKey": (\d+)', file.read_text())
         if file.name.endswith("Key.json"):
-            assert found is not None
-            numbers[int(found[1])] = file.name.removesuffix("Key.json")
+            assert match is not None
+            numbers[int(match[1])] = file.name.removesuffix("Key.json")
     assert {**numbers, 9: "ShareGroupPartitionMetadata"} == KEY_TYPES
 
 

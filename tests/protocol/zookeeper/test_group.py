@@ -69,7 +69,7 @@ def test_internal_topics_are_in_lists_of_those_who_own_them(owned: bool) -> None
     (member,) = group.members
     assert member.subscription is not None
     assert member.subscription.topics == (*(["__consumer_offsets"] if owned else []), "orders")
-    assert {each.topic for each in group.unowned} == {"orders"}
+    assert {partition.topic for partition in group.unowned} == {"orders"}
 
 
 def test_partitions_without_an_owner_and_owners_that_are_gone() -> None:
@@ -145,7 +145,9 @@ def test_a_list_that_cannot_be_evaluated_is_unknown(regex: str) -> None:
     subscription = group.members[0].subscription
     assert subscription is not None
     assert subscription.topics is None
-    assert [(each.kind, each.path) for each in problems] == [("bad-node", "/consumers/g/ids/c")]
+    assert [(problem.kind, problem.path) for problem in problems] == [
+        ("bad-node", "/consumers/g/ids/c")
+    ]
 
 
 def test_expressions_are_cleaned_as_kafka_does() -> None:
@@ -190,7 +192,7 @@ def test_what_is_no_offset_and_what_0_7_wrote_is_told() -> None:
         }
     )
     assert group.offsets == ()
-    assert [(each.kind, each.path) for each in problems] == [
+    assert [(problem.kind, problem.path) for problem in problems] == [
         ("unsupported", None),
         ("bad-node", "/consumers/g/offsets/orders/2"),
     ]

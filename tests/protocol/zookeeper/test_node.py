@@ -140,9 +140,9 @@ def test_the_host_is_in_the_name_that_kafka_gives(consumer_id: str, host: str | 
 def test_owners_are_threads(
     text: str, consumer_ids: list[str], consumer_id: str | None, thread: int | None
 ) -> None:
-    found = decoder.decode_owner(node(text), "g", "t", "4", frozenset(consumer_ids))
-    assert (found.thread_id, found.partition, found.broker) == (text, 4, None)
-    assert (found.consumer_id, found.thread) == (consumer_id or text, thread)
+    owner = decoder.decode_owner(node(text), "g", "t", "4", frozenset(consumer_ids))
+    assert (owner.thread_id, owner.partition, owner.broker) == (text, 4, None)
+    assert (owner.consumer_id, owner.thread) == (consumer_id or text, thread)
 
 
 def test_partitions_of_0_7_are_numbered_by_broker() -> None:
@@ -213,10 +213,10 @@ def test_brokers_of_every_version(
     jmx_port: int | None,
     rack: str | None,
 ) -> None:
-    found = decoder.decode_broker(node(text), "3")
-    assert (found.id, found.host, found.port) == (3, host, 9092 if host else None)
-    assert (list(found.endpoints), found.version) == (endpoints, version)
-    assert (found.jmx_port, found.rack) == (jmx_port, rack)
+    broker = decoder.decode_broker(node(text), "3")
+    assert (broker.id, broker.host, broker.port) == (3, host, 9092 if host else None)
+    assert (list(broker.endpoints), broker.version) == (endpoints, version)
+    assert (broker.jmx_port, broker.rack) == (jmx_port, rack)
 
 
 @pytest.mark.parametrize(

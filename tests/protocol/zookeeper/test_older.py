@@ -26,9 +26,9 @@ def registrations(name: str) -> dict[str, RegistrationNode]:
     """By what the scenario calls the consumers."""
     view = decode_tree(recorded_tree(name))
     return {
-        consumer_names(name)[each.consumer_id]: each
+        consumer_names(name)[registration.consumer_id]: registration
         for group in view.groups.values()
-        for each in group.registrations
+        for registration in group.registrations
     }
 
 
@@ -50,7 +50,7 @@ def test_every_node_is_understood(name: str) -> None:
 
 @every_tree
 def test_subscriptions_are_those_of_the_consumers(name: str) -> None:
-    found = {key: (each.pattern, each.subscription) for key, each in registrations(name).items()}
+    found = {key: (node.pattern, node.subscription) for key, node in registrations(name).items()}
     static = SubscriptionPattern.STATIC
     assert found == {
         "billing-1": (static, {"orders": 2, "payments": 1}),
@@ -96,8 +96,8 @@ def test_times_are_there_since_0_8_0(name: str) -> None:
 @every_tree
 def test_brokers_listen_where_they_were_asked(name: str) -> None:
     nodes = decode_tree(recorded_tree(name)).brokers.values()
-    assert {(each.host, each.jmx_port, each.version) for each in nodes} == {("127.0.0.1", None, 1)}
-    assert all(each.port for each in nodes)
+    assert {(node.host, node.jmx_port, node.version) for node in nodes} == {("127.0.0.1", None, 1)}
+    assert all(node.port for node in nodes)
 
 
 @every_tree

@@ -27,8 +27,8 @@ def test_every_node_is_understood() -> None:
 @pytest.mark.parametrize("group_id", CHECKED)
 def test_owners_and_offsets_are_those_of_the_offset_checker(group_id: str) -> None:
     group = decode_tree(recorded_tree()).groups[group_id]
-    owners = {(each.topic, each.partition): each.thread_id for each in group.owners}
-    offsets = {(each.topic, each.partition): each.offset for each in group.offsets}
+    owners = {(owner.topic, owner.partition): owner.thread_id for owner in group.owners}
+    offsets = {(node.topic, node.partition): node.offset for node in group.offsets}
     rows = [row for row in CHECKED[group_id] if "topic" in row]
     assert rows
     for row in rows:
@@ -45,11 +45,13 @@ def test_owners_and_offsets_are_those_of_the_offset_checker(group_id: str) -> No
 
 def test_consumers_are_those_that_were_started() -> None:
     view = decode_tree(recorded_tree())
-    found = {
-        each.consumer_id: each for group in view.groups.values() for each in group.registrations
+    nodes = {
+        registration.consumer_id: registration
+        for group in view.groups.values()
+        for registration in group.registrations
     }
-    assert found.keys() == consumer_names().keys()
-    named = {name: found[consumer_id] for consumer_id, name in consumer_names().items()}
+    assert nodes.keys() == consumer_names().keys()
+    named = {name: nodes[consumer_id] for consumer_id, name in consumer_names().items()}
     assert dict(named["billing-1"].subscription) == {"orders": 2, "payments": 1}
     assert dict(named["typo-1"].subscription) == {"orderz": 1, "payments": 1}
     assert (named["warehouse-2"].pattern, dict(named["warehouse-2"].subscription)) == (
@@ -60,11 +62,11 @@ def test_consumers_are_those_that_were_started() -> None:
         SubscriptionPattern.BLACK_LIST,
         {"clicks|orders": 3},
     )
-    sessions = {each.stat.ephemeral_owner for each in found.values()}
-    assert len(sessions) == len(found)
+    sessions = {node.stat.ephemeral_owner for node in nodes.values()}
+    assert len(sessions) == len(nodes)
     assert None not in sessions
     kept = {node["path"]: node["stat"] for node in recorded_nodes()}
-    for each in found.values():
+    for each in nodes.values():
         assert each.timestamp_ms is not None
         assert 0 <= kept[each.path]["ctime"] - each.timestamp_ms < 60_000
 

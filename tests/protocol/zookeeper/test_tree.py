@@ -37,13 +37,13 @@ def test_a_group_is_its_consumers_owners_and_offsets() -> None:
     assert list(found.groups) == ["g", "only-commits"]
     group = found.groups["g"]
     assert (group.stat.ctime_ms, group.has_ids) == (1, True)
-    assert [each.consumer_id for each in group.registrations] == ["c-1"]
+    assert [registration.consumer_id for registration in group.registrations] == ["c-1"]
     # "c-1" is a consumer here, so it is not thread 1 of a consumer "c"
-    assert [(each.partition, each.consumer_id, each.thread) for each in group.owners] == [
+    assert [(owner.partition, owner.consumer_id, owner.thread) for owner in group.owners] == [
         (2, "c-1", None),
         (10, "c-1", 1),
     ]
-    assert [(each.partition, each.offset) for each in group.offsets] == [(9, 78), (10, 77)]
+    assert [(offset.partition, offset.offset) for offset in group.offsets] == [(9, 78), (10, 77)]
     assert found.groups["only-commits"].has_ids is False
     assert found.problems == ()
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_left_out_with_its_path() -> None:
         denied,
     )
     assert found.problems[0] is denied
-    bad = {each.path: each for each in found.problems[1:]}
+    bad = {problem.path: problem for problem in found.problems[1:]}
     assert set(bad) == {
         "/consumers/g/ids/c",
         "/consumers/g/owners/t/0",
@@ -76,13 +76,13 @@ def test_what_cannot_be_read_is_left_out_with_its_path() -> None:
         "/brokers/topics/t",
         "/controller",
     }
-    assert {each.kind for each in bad.values()} == {"bad-node"}
+    assert {problem.kind for problem in bad.values()} == {"bad-node"}
     assert bad["/consumers/g/ids/c"].group_id == "g"
     assert bad["/controller"].group_id is None
     group = found.groups["g"]
     assert (group.registrations, group.owners) == ((), ())
     assert group.unreadable == ("c",)
-    assert [each.offset for each in group.offsets] == [5]
+    assert [offset.offset for offset in group.offsets] == [5]
 
 
 def test_a_consumer_that_may_not_be_read_is_known_to_be_there() -> None:
@@ -105,7 +105,7 @@ def test_nodes_of_others_are_named_once() -> None:
             "/storm/offsets": "not looked at",
         }
     )
-    assert [(each.kind, each.path) for each in found.problems] == [
+    assert [(problem.kind, problem.path) for problem in found.problems] == [
         ("foreign-node", "/consumers/g/ids/c/below"),
         ("foreign-node", "/consumers/g/locks"),
         ("foreign-node", "/consumers/g/locks-too"),

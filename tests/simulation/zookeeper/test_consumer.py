@@ -199,7 +199,7 @@ def test_partitions_that_are_added_are_seen_at_once() -> None:
     world.cluster.set_partitions({"orders": 8})
     world.run(3_000)
     assert {name: len(owned) for name, owned in world.owned().items()} == {"a": 4, "b": 4}
-    assert {str(each.answer) for each in world.events("rebalance", "a")[-1:]} == {
+    assert {str(event.answer) for event in world.events("rebalance", "a")[-1:]} == {
         "partitions changed"
     }
 
@@ -317,7 +317,7 @@ def test_a_cut_that_is_over_is_not_told_again() -> None:
     world.run(100)
     consumer.resume()
     world.run(100)
-    assert [each.time_ms for each in world.events("connected again")] == [2_000]
+    assert [event.time_ms for event in world.events("connected again")] == [2_000]
 
 
 @pytest.mark.parametrize("pause_ms", [0, 15_000, 40_000])
@@ -354,7 +354,9 @@ def test_round_robin_needs_the_same_topics() -> None:
         rebalance_max_retries=3,
     )
     world.run(1_000)
-    assert [each.answer for each in world.events("missed", "b")] == ["IllegalArgumentException"] * 3
+    assert [event.answer for event in world.events("missed", "b")] == [
+        "IllegalArgumentException"
+    ] * 3
     assert world.events("failed", "b")
 
 

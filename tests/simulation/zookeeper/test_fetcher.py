@@ -83,8 +83,8 @@ def test_out_of_range(reset: str, begin: int) -> None:
     consumer = world.start("a", processing_ms=60_000, reset=reset)
     world.run(150)
     (info,) = consumer.registry.values()
-    (told,) = world.events("offset reset")
-    assert told.answer == reset
+    (event,) = world.events("offset reset")
+    assert event.answer == reset
     assert info.is_begun
     read = info.consumed_offset
     assert read is not None
@@ -112,7 +112,7 @@ def test_a_broker_fails_and_comes_back() -> None:
     world.cluster.start_broker(2, 1_000)
     world.run(3_000)
     assert consumer.fetchers.fetches[lost][0] == 2
-    assert [each.error for each in world.events("Fetch")][1:] == ["NOT_LEADER_OR_FOLLOWER"]
+    assert [event.error for event in world.events("Fetch")][1:] == ["NOT_LEADER_OR_FOLLOWER"]
     (total, *_) = world.cluster.timeline.end(None, None, 0).partitions
     assert (total.read_again, total.skipped) == (0, 0)
 
@@ -152,7 +152,7 @@ def test_a_reset_that_fails_gives_the_partition_back() -> None:
     world.cluster.logs.delete_records(("orders", 0))  # it is late: it has not read them
     world.run(60_000)
     assert consumer.fetchers.is_settled
-    assert [(each.error, each.partitions) for each in world.events("Fetch")] == [
+    assert [(event.error, event.partitions) for event in world.events("Fetch")] == [
         ("OFFSET_OUT_OF_RANGE", orders(0))
     ]
 

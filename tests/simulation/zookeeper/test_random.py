@@ -84,10 +84,10 @@ def test_all_ends_well(first: int) -> None:
         wanted = {topic for each in running for topic in each.topics}
         assert owners.keys() == {at for at in stage.cluster.leaders if at[0] in wanted}, seed
         last = stage.timeline.end(None, None, seed)
-        reading = [each for each in last.ownerships if each.end_ms is None]
+        reading = [ownership for ownership in last.ownerships if ownership.end_ms is None]
         assert len(reading) == len(owners), seed
-        for each in running:
-            for at, info in each.registry.items():
+        for consumer in running:
+            for at, info in consumer.registry.items():
                 behind = stage.cluster.logs.end_offset(at) - (info.offset or 0)
                 assert 0 <= behind < 200, (seed, at)
 

@@ -65,7 +65,7 @@ def test_who_comes_back_leaves_the_owners_of_its_partitions_alone() -> None:
     assert back.consumer_id in world.nodes("ids")
     assert set(world.owners().values()) == {f"{other.consumer_id}-0"}
     assert len(world.owners()) == 4
-    assert [each.partitions for each in world.events("conflict", "a")] == [orders(0, 1)] * 2
+    assert [event.partitions for event in world.events("conflict", "a")] == [orders(0, 1)] * 2
     assert world.events("missed", "a") == []  # it registers before listeners are told
 
 

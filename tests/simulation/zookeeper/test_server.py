@@ -59,7 +59,9 @@ def test_children_come_in_the_order_of_javas_hash_set() -> None:
         server.create(f"/x/{name}", "")
     buckets = {"10": 1567 ^ 1567 >> 16, "2": 50, "BB": 2112, "Aa": 2112}
     order = server.children("/x")
-    assert [buckets[name] % 8 for name in order] == sorted(each % 8 for each in buckets.values())
+    assert [buckets[name] % 8 for name in order] == sorted(
+        bucket % 8 for bucket in buckets.values()
+    )
     assert order.index("BB") < order.index("Aa")
 
 

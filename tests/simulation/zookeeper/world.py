@@ -69,8 +69,12 @@ class World:
 
     def owned(self) -> dict[str, list[TopicPartition]]:
         """Return the partitions of each consumer that runs, by name."""
-        ids = {each.consumer_id: name for name, each in self.consumers.items() if each.is_running}
-        found: dict[str, list[TopicPartition]] = {name: [] for name in ids.values()}
+        ids = {
+            consumer.consumer_id: name
+            for name, consumer in self.consumers.items()
+            if consumer.is_running
+        }
+        partitions: dict[str, list[TopicPartition]] = {name: [] for name in ids.values()}
         for at, thread in sorted(self.owners().items()):
-            found[ids[thread.rpartition("-")[0]]].append(at)
-        return found
+            partitions[ids[thread.rpartition("-")[0]]].append(at)
+        return partitions

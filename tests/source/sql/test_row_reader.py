@@ -42,9 +42,9 @@ def test_a_strange_value_is_a_problem_of_its_row(role: str, value: object) -> No
     row = (*SOUND[:at], value, *SOUND[at + 1 :])
     for wanted in (None, {"g"}):
         problems = ProblemLog()
-        found = read_rows([row, SOUND], ROLES, wanted, "table t", problems)
-        assert [*found.offsets] == ["g"]
-        kinds = [each.kind for each in problems.problems()]
+        rows = read_rows([row, SOUND], ROLES, wanted, "table t", problems)
+        assert [*rows.offsets] == ["g"]
+        kinds = [problem.kind for problem in problems.problems()]
         is_other = wanted is not None and role == "group_id"
         assert kinds == ([] if is_other else [ProblemKind.UNUSABLE])
 
@@ -53,12 +53,12 @@ def test_whole_decimals_are_numbers() -> None:
     """As NUMERIC columns give them."""
     row = ("g", "t", Decimal(0), Decimal(7), "", Decimal(1), Decimal(1_700_000_000_000))
     problems = ProblemLog()
-    found = read_rows([row], ROLES, None, "table t", problems)
-    assert (problems.problems(), found.offsets["g"]["t", 0]) == (
+    rows = read_rows([row], ROLES, None, "table t", problems)
+    assert (problems.problems(), rows.offsets["g"]["t", 0]) == (
         (),
         CommittedOffset(*SOUND[1:3], 7, 1, "", SOUND[6]),
     )
-    assert type(found.offsets["g"]["t", 0].leader_epoch) is int
+    assert type(rows.offsets["g"]["t", 0].leader_epoch) is int
 
 
 @pytest.mark.parametrize("role", ["group_id", "topic", "metadata"])

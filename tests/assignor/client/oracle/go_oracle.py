@@ -69,9 +69,9 @@ def _built(library: GoLibrary, version: str, in_order: bool) -> Path:
     """Build a program, once for all processes."""
     source = _HERE / library.folder
     sources = hashlib.sha256()
-    for each in sorted((*source.rglob("*.*"), *_HERE.glob("in_order/*"), *_HERE.glob("*.*"))):
-        if each.suffix != ".pyc":
-            sources.update(each.read_bytes())
+    for path in sorted((*source.rglob("*.*"), *_HERE.glob("in_order/*"), *_HERE.glob("*.*"))):
+        if path.suffix != ".pyc":
+            sources.update(path.read_bytes())
     order = "in-order" if in_order else "as-it-is"
     done = CACHE / f"{library.folder}-{version}-{order}-{sources.hexdigest()[:16]}"
     if done.exists():
@@ -84,12 +84,12 @@ def _built(library: GoLibrary, version: str, in_order: bool) -> Path:
         shutil.copyfile(_HERE / "asked.go", program / "asked.go")
         found = json.loads(_go("mod", "download", "-json", f"{module}@v{version}", at=program))
         shutil.copytree(found["Dir"], copied, copy_function=shutil.copyfile)
-        for each in (copied, *copied.rglob("*/")):
-            each.chmod(0o755)
-        for each in source.glob("inside/**/*.go.txt"):
-            if version.startswith(each.name.removesuffix(".go.txt")):
-                package = each.parent.relative_to(source / "inside")
-                shutil.copyfile(each, copied / package / "inside.go")
+        for path in (copied, *copied.rglob("*/")):
+            path.chmod(0o755)
+        for path in source.glob("inside/**/*.go.txt"):
+            if version.startswith(path.name.removesuffix(".go.txt")):
+                package = path.parent.relative_to(source / "inside")
+                shutil.copyfile(path, copied / package / "inside.go")
         if in_order:
             library.walk_in_order(copied)
         _go("mod", "edit", f"-require={library.module}@v{version}", at=program)

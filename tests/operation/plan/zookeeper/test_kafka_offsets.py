@@ -37,14 +37,17 @@ def _plan(found: GroupSource, settings: Mapping[str, str] | None = None) -> Plan
 
 
 def _of(plan: Plan, code: str) -> Precondition:
-    (found,) = [each for each in plan.preconditions if each.code == code]
-    return found
+    (precondition,) = [
+        precondition for precondition in plan.preconditions if precondition.code == code
+    ]
+    return precondition
 
 
 def test_first_to_both_then_to_kafka_alone() -> None:
     plan = _plan(source(recorded_tree()))
     assert [
-        [(each.name, each.before, each.after) for each in step.settings] for step in plan.steps
+        [(setting.name, setting.before, setting.after) for setting in step.settings]
+        for step in plan.steps
     ] == [
         [("offsets.storage", "zookeeper", "kafka"), ("dual.commit.enabled", None, "true")],
         [("dual.commit.enabled", "true", "false")],
@@ -57,7 +60,7 @@ def test_first_to_both_then_to_kafka_alone() -> None:
         .commands[0]
         .startswith("kgroup offsets diff zookeeper:zk-1:2181/kafka kafka:127.0.0.1:")
     )
-    verdicts = {each.code: each.verdict for each in plan.preconditions}
+    verdicts = {precondition.code: precondition.verdict for precondition in plan.preconditions}
     assert verdicts == {
         "stable": Verdict.VERIFIED,
         "storage": Verdict.VERIFIED,
@@ -134,9 +137,9 @@ def test_what_settings_say_is_not_to_be_found_out(settings: Mapping[str, str], s
 
 def test_where_nobody_tells_commits_to_kafka() -> None:
     plan = _plan(TreeSource(recorded_tree()))
-    assert [each.verdict for each in (_of(plan, "storage"), _of(plan, "leftovers"))] == [
-        Verdict.UNKNOWN
-    ] * 2
+    assert [
+        precondition.verdict for precondition in (_of(plan, "storage"), _of(plan, "leftovers"))
+    ] == [Verdict.UNKNOWN] * 2
     assert len(plan.steps) == 2
 
 
@@ -180,7 +183,7 @@ def test_of_a_stopped_group_the_commits_are_copied() -> None:
     copy, start = plan.steps
     assert copy.commands[0].startswith("kgroup offsets copy zookeeper:zk-1:2181/kafka kafka:")
     assert copy.copies is not None
-    assert [(each.name, each.after) for each in start.settings] == [
+    assert [(setting.name, setting.after) for setting in start.settings] == [
         ("offsets.storage", "kafka"),
         ("dual.commit.enabled", "false"),
     ]

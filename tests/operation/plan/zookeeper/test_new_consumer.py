@@ -54,8 +54,8 @@ def _plan(
 
 
 def _of(plan: Plan, code: str) -> Precondition:
-    (found,) = [each for each in plan.preconditions if each.code == code]
-    return found
+    (precondition,) = [each for each in plan.preconditions if each.code == code]
+    return precondition
 
 
 def test_the_old_ones_stop_commits_are_copied_and_new_ones_start() -> None:
@@ -76,7 +76,7 @@ def test_the_old_ones_stop_commits_are_copied_and_new_ones_start() -> None:
     copies = plan.steps[1].copies
     assert copies is not None
     assert copies.command("billing", "not-asked:9092") == command
-    verdicts = {each.code: each.verdict for each in plan.preconditions}
+    verdicts = {precondition.code: precondition.verdict for precondition in plan.preconditions}
     assert verdicts == {
         "broker-version": Verdict.VERIFIED,
         "client-version": Verdict.UNKNOWN,
@@ -225,11 +225,11 @@ def test_lists_become_patterns_of_the_same_topics(name: str, consumers: list[int
     assert len(actions) == len(consumers)
     topics = {row["topic"] for row in recorded()["checked"][name] if "topic" in row}
     for action, count in zip(actions, consumers, strict=True):
-        found = re.search(r"becomes (.+), .*subscribe\(Pattern\) with (.+); new topics", action)
-        assert found is not None
-        assert found[1].startswith("one consumer" if count == 1 else f"{count} consumers")
+        match = re.search(r"becomes (.+), .*subscribe\(Pattern\) with (.+); new topics", action)
+        assert match is not None
+        assert match[1].startswith("one consumer" if count == 1 else f"{count} consumers")
         every = set(recorded()["topics"])
-        assert {topic for topic in every if re.fullmatch(found[2], topic)} == topics
+        assert {topic for topic in every if re.fullmatch(match[2], topic)} == topics
 
 
 def test_new_consumers_are_not_played_as_old_ones() -> None:

@@ -38,8 +38,8 @@ def test_every_setting_of_the_old_consumer_is_told_of() -> None:
 
 def _after(**settings: str) -> dict[str, str | None]:
     old = {name.replace("_", "."): text for name, text in settings.items()}
-    found = java_settings("g", "kafka-1:9092", "RangeAssignor", old)
-    return {each.name: each.after for each in found if "deserializer" not in each.name}
+    changes = java_settings("g", "kafka-1:9092", "RangeAssignor", old)
+    return {change.name: change.after for change in changes if "deserializer" not in change.name}
 
 
 @pytest.mark.parametrize(

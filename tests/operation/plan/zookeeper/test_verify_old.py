@@ -123,9 +123,9 @@ def test_of_consumers_whose_ids_are_set_each_has_to_commit(
     (group,) = source(_SET).read([GROUP]).image.groups.values()
     owned = {
         (GROUP, str(at.topic), at.partition)
-        for each in group.members
-        for at in each.assignment or ()
-        if each.member_id.removeprefix(f"{GROUP}_") in ahead
+        for member in group.members
+        for at in member.assignment or ()
+        if member.member_id.removeprefix(f"{GROUP}_") in ahead
     }
     kafka = {at: offset + (at in owned) for at, offset in COMMITTED.items()}
     assert _look(source(_SET, kafka), plan, step).progress is progress
@@ -137,8 +137,8 @@ def test_where_commits_to_kafka_are_not_known_nothing_is_done(commits: Plan) -> 
 
     check = _look(Silent(_RESTARTED), commits, 1)
     assert check.progress is StepProgress.HALF_DONE
-    (told,) = [each for each in check.conditions if each.found is None]
-    assert told.text == "Kafka has the commits that ZooKeeper has."
+    (condition,) = [each for each in check.conditions if each.found is None]
+    assert condition.text == "Kafka has the commits that ZooKeeper has."
 
 
 @pytest.mark.parametrize(

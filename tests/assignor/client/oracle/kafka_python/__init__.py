@@ -44,7 +44,7 @@ def run(
     """
     path = {} if version is None else {"PYTHONPATH": str(_installed(version))}
     lines = (json.dumps({**spec, "strategy": strategy}) for spec in specs)
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, Path(__file__).parent / "main.py", *options],
         input="\n".join(lines),
         env=os.environ | path | {"PYTHONHASHSEED": str(hash_seed)},
@@ -52,7 +52,7 @@ def run(
         check=True,
         text=True,
     )
-    return [json.loads(line) for line in said.stdout.splitlines()]
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def _installed(version: str) -> Path:

@@ -179,7 +179,7 @@ def answer(spec: dict[str, Any], *, with_bytes: bool) -> dict[str, Any]:
 
 
 def listed(assignment: bytes) -> list[list[Any]]:
-    return [list(each) for each in MemberAssignment.decode(assignment).partitions()]
+    return [list(partition) for partition in MemberAssignment.decode(assignment).partitions()]
 
 
 def in_base64(raw: bytes) -> str:

@@ -26,11 +26,11 @@ def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list
         subprocess.run(
             [*install, f"kafkajs@{model.version}"], check=True, stdout=subprocess.DEVNULL
         )
-    said = subprocess.run(
+    process = subprocess.run(
         ["node", Path(__file__).parent / "main.mjs", folder, *options],
         input="\n".join(map(json.dumps, specs)),
         stdout=subprocess.PIPE,
         check=True,
         text=True,
     )
-    return [json.loads(line) for line in said.stdout.splitlines()]
+    return [json.loads(line) for line in process.stdout.splitlines()]

@@ -55,8 +55,8 @@ def library(version: str) -> Path:
     if wheel == metadata.version("confluent-kafka"):
         folder = Path(str(metadata.distribution("confluent-kafka").locate_file("")))
         folder /= "confluent_kafka.libs"
-    found = sorted(folder.glob("librdkafka-*.so*"))
-    if not found:
+    paths = sorted(folder.glob("librdkafka-*.so*"))
+    if not paths:
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(
             [
@@ -70,8 +70,8 @@ def library(version: str) -> Path:
         with ZipFile(next(folder.glob("*.whl"))) as files:
             name = next(name for name in files.namelist() if "/librdkafka-" in name)
             (folder / Path(name).name).write_bytes(files.read(name))
-        found = sorted(folder.glob("librdkafka-*.so*"))
-    return found[0]
+        paths = sorted(folder.glob("librdkafka-*.so*"))
+    return paths[0]
 
 
 def _lead(

@@ -47,8 +47,8 @@ async def live(model: Model, seeds: range) -> tuple[int, list[str]]:
             return history
 
     lived = await asyncio.gather(*map(one, seeds))
-    differences = [difference for each in lived for difference in each.differences]
-    return sum(each.rebalances for each in lived), differences
+    differences = [difference for history in lived for difference in history.differences]
+    return sum(history.rebalances for history in lived), differences
 
 
 class _History:
@@ -82,7 +82,7 @@ class _History:
                     break
             if goes_on is None:
                 break
-            random.go_on({each: self._owned[each] for each in self._members})
+            random.go_on({member: self._owned[member] for member in self._members})
         for member_id in self._members:
             await self._group.remove(member_id)
 
@@ -109,9 +109,9 @@ class _History:
         told = {
             **spec,
             "client": f"{self._model.library}@{self._model.version}",
-            "members": [self._as_joined(each, topics[each]) for each in topics],
+            "members": [self._as_joined(topic, topics[topic]) for topic in topics],
         }
-        written = {each.member_id: subscription(each) for each in sent_in(told)}
+        written = {subscriber.member_id: subscription(subscriber) for subscriber in sent_in(told)}
         if written != sent:
             self.differences.append(f"{told}\nwritten: {written}\nsent: {sent}")
         foretold = assigned(told)
@@ -119,7 +119,7 @@ class _History:
             return None
         given = await self._group.assign()
         self.rebalances += 1
-        gets = {each: assigned_in(given.get(each, b"")) for each in topics}
+        gets = {topic: assigned_in(given.get(topic, b"")) for topic in topics}
         if answer_of(foretold) != answer_of({"assignment": gets}):
             self.differences.append(f"{told}\nforetold: {foretold}\nassigned: {gets}")
         loses = any(

@@ -68,7 +68,10 @@ class _Leader:
         self._spec = spec = self._specs.popleft()
         self._say({"begun": spec["id"]})
         self._generation += 1
-        members = [(each.member_id, each.instance_id, subscription(each)) for each in sent_in(spec)]
+        members = [
+            (subscriber.member_id, subscriber.instance_id, subscription(subscriber))
+            for subscriber in sent_in(spec)
+        ]
         asyncio.get_running_loop().call_later(_PATIENCE_S, self._lose_patience, spec)
         return Joined(self._generation, spec["strategy"], _LEADER, _LEADER, members)
 

@@ -64,7 +64,7 @@ def median(runs: Sequence[Measurement]) -> Measurement:
 
 
 def kafka_tool(main_class: str, *arguments: str) -> list[str]:
-    """Give the command of one of Kafka's tools, with the options of kafka-run-class.sh.
+    """Return the command of one of Kafka's tools, with the options of kafka-run-class.sh.
 
     256 MB of heap, G1 with the options of KAFKA_JVM_PERFORMANCE_OPTS.
     """

@@ -197,14 +197,14 @@ def check_output(path: Path, kind: FileKind | None, *, force: bool) -> os.stat_r
 
 
 def _is_file(file: os.stat_result, path: Path | int) -> bool:
-    """Tell whether a path, or an open file, is this one, whatever the path is called."""
+    """Return whether a path, or an open file, is this one, whatever the path is called."""
     with suppress(OSError, ValueError):
         return os.path.samestat(file, os.stat(path))
     return False
 
 
 def _holds(folder: Path, file: os.stat_result) -> bool:
-    """Tell whether a file lies anywhere below a folder, be it by a link."""
+    """Return whether a file lies anywhere below a folder, be it by a link."""
     seen: set[tuple[int, int]] = set()
     for parent, folders, names in os.walk(folder, followlinks=True):
         with suppress(OSError):

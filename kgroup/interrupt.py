@@ -16,7 +16,7 @@ Handler = Callable[[int, FrameType | None], object]
 
 @contextmanager
 def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseException]]:
-    """Give a list of what the handlers of SIGINT, SIGTERM and SIGHUP raise, instead of raising it.
+    """Yield a list of what the handlers of SIGINT, SIGTERM and SIGHUP raise, instead of raising it.
 
     kafka-python's loop takes whatever is raised inside one of its tasks for that task's own error,
     so that Ctrl-C would now and then end a task instead of the program. Who asks for the list looks

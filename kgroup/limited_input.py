@@ -39,7 +39,7 @@ def read_limited(file: BinaryIO, most: int, advice: str, *, is_text: bool = True
 
 
 def _size(file: BinaryIO) -> int | None:
-    """Give the size of a file that has one."""
+    """Return the size of a file that has one."""
     try:
         status = os.fstat(file.fileno())
     except OSError:  # no file of the system's

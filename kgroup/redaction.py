@@ -47,7 +47,7 @@ _pattern: re.Pattern[str] | None = None
 
 
 def is_secret(key: str) -> bool:
-    """Tell whether values of this key must not be shown."""
+    """Return whether values of this key must not be shown."""
     return _SECRET_KEY.search(key) is not None
 
 

@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 def examples(few: int, many: int | None = None) -> int:
-    """Give the number of examples: `few` in `make check`, four times as many or `many` else."""
+    """Return the number of examples: `few` in `make check`, four times as many or `many` else."""
     return few if _TIMES == 1 else many or few * _TIMES
 
 

@@ -49,7 +49,7 @@ class TopicMetadata:
     is_listing_known: bool = True
 
     def racks_of(self, partition: int) -> frozenset[str]:
-        """Give the racks of one partition's replicas."""
+        """Return the racks of one partition's replicas."""
         return frozenset() if self.racks is None else self.racks[partition]
 
     @property
@@ -109,7 +109,7 @@ def in_hash_order(members: Sequence[Subscriber]) -> list[Subscriber]:
 
 
 def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> list[str]:
-    """Give the subscribed topics that exist, in the order of `partitionsPerTopic`.
+    """Return the subscribed topics that exist, in the order of `partitionsPerTopic`.
 
     Source: `AbstractPartitionAssignor.assign`: a HashSet of all topics, then a HashMap.
 
@@ -160,17 +160,17 @@ def by_member_info(members: Sequence[Subscriber]) -> list[Subscriber]:
 
 
 def static_first(instance_id: str | None, member_id: str) -> tuple[bool, bytes]:
-    """Give a sort key: static members by instance id, then the others by member id."""
+    """Return a sort key: static members by instance id, then the others by member id."""
     return instance_id is None, utf16(member_id if instance_id is None else instance_id)
 
 
 def java_order(partition: TopicPartition) -> tuple[bytes, int]:
-    """Give a sort key: by topic, as Java compares texts, then by partition."""
+    """Return a sort key: by topic, as Java compares texts, then by partition."""
     return utf16(partition[0]), partition[1]
 
 
 def uses_racks(consumers: frozenset[str], partitions: Sequence[frozenset[str]]) -> bool:
-    """Tell whether racks matter: some are shared, and not every partition has a replica in each.
+    """Return whether racks matter: some are shared, and not every partition has a replica in each.
 
     Source: `AbstractPartitionAssignor.useRackAwareAssignment` (KIP-881).
 

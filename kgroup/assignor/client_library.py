@@ -75,11 +75,11 @@ class ClientLibrary:
         return next((k for k, begin in zip(self.versions, since, strict=True) if begin <= at), None)
 
     def is_later(self, version: str) -> bool:
-        """Tell whether a version is later than all whose behaviour is known."""
+        """Return whether a version is later than all whose behaviour is known."""
         return _numbers(version) > _numbers(self.versions[0])
 
     def has_static_members(self, version: str) -> bool:
-        """Tell whether members of a version may be static (KIP-345)."""
+        """Return whether members of a version may be static (KIP-345)."""
         since = self.static_since
         return since is not None and _numbers(version) >= _numbers(since)
 

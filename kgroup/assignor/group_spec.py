@@ -25,14 +25,14 @@ CLIENTS: Mapping[str, ClientLibrary] = {
 
 
 def versions(protocol: str) -> tuple[str, ...]:
-    """Give the versions of Kafka that are imitated, the newest first."""
+    """Return the versions of Kafka that are imitated, the newest first."""
     if protocol == "zookeeper":
         return (OF_ZOOKEEPER,)
     return JAVA.versions if protocol == "classic" else (NEWEST,)
 
 
 def newest(protocol: str) -> Software:
-    """Give what is imitated of Kafka itself unless something else is asked for."""
+    """Return what is imitated of Kafka itself unless something else is asked for."""
     names = {"classic": KAFKA_CLIENTS, "zookeeper": "kafka"}
     return Software(names.get(protocol, "group-coordinator"), versions(protocol)[0])
 
@@ -106,7 +106,7 @@ class GroupSpec:
         return member.client or self.computed_as
 
     def may_be_static(self, client: Software) -> bool:
-        """Tell whether members of a library may be static in this group."""
+        """Return whether members of a library may be static in this group."""
         if self.protocol != "classic":
             return self.protocol == "consumer"
         return CLIENTS[client.name].has_static_members(client.version)
@@ -124,10 +124,10 @@ class GroupSpec:
 
     @property
     def has_topic_ids(self) -> bool:
-        """Tell whether the coordinator assigns, which names topics by their ids."""
+        """Return whether the coordinator assigns, which names topics by their ids."""
         return self.protocol in ("consumer", "share")
 
     @property
     def is_cooperative(self) -> bool:
-        """Tell whether members keep what they own while the group is assigned anew."""
+        """Return whether members keep what they own while the group is assigned anew."""
         return self.has_topic_ids or self.strategy == "cooperative-sticky"

@@ -88,5 +88,5 @@ class MemberSpec:
     not_of: frozenset[str] = frozenset()
 
     def streams_of(self, topic: str) -> int:
-        """Give the threads for a topic; for one that is not named as many as for any other."""
+        """Return the threads for a topic; for one that is not named as many as for any other."""
         return self.streams.get(topic, max(self.streams.values(), default=1))

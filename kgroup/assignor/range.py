@@ -104,7 +104,7 @@ class _TopicState:
         self.needs_racks = uses_racks(racks, self.racks)
 
     def room(self, member_id: str) -> int:
-        """Give how many more partitions a member may get."""
+        """Return how many more partitions a member may get."""
         return max(0, self._quota + (self._extras > 0) - self._taken[member_id])
 
     def take(self, member_id: str, partitions: Sequence[int], assignment: Assignment) -> None:

@@ -37,7 +37,7 @@ _ZOOKEEPER: Mapping[str, ZookeeperAssignor] = {
 
 
 def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]:
-    """Give the names of the assignors of a protocol, the default one first.
+    """Return the names of the assignors of a protocol, the default one first.
 
     Args:
         protocol: of the group.
@@ -63,7 +63,7 @@ def assignor_of(
     group_id: str | None = None,
     remark: str = "",
 ) -> Callable[..., Any]:
-    """Give the assignor that a strategy names.
+    """Return the assignor that a strategy names.
 
     Args:
         protocol: of the group.
@@ -102,7 +102,7 @@ def assign(spec: GroupSpec) -> Assignment:
 
 
 def is_determined(spec: GroupSpec) -> bool:
-    """Tell whether what is known of a group that can be assigned determines its assignment."""
+    """Return whether what is known of a group that can be assigned determines its assignment."""
     if spec.protocol != "classic":
         return True
     library = CLIENTS[spec.computed_as.name]
@@ -120,7 +120,7 @@ def is_determined(spec: GroupSpec) -> bool:
 
 
 def _topics_known_at_first(spec: GroupSpec) -> set[frozenset[str]]:
-    """Give what a leader may know before it asks brokers for all topics: one of these sets.
+    """Return what a leader may know before it asks brokers for all topics: one of these sets.
 
     A member that has led so far knows the topics of all members that were there. Where some have
     left, it may be gone; any other, who begins to lead, knows its own topics.
@@ -136,7 +136,7 @@ def _topics_known_at_first(spec: GroupSpec) -> set[frozenset[str]]:
 
 
 def _as_sent(spec: GroupSpec) -> list[Subscriber]:
-    """Give what the leader reads: each member writes as its own library does.
+    """Return what the leader reads: each member writes as its own library does.
 
     Members of an unknown library, or of one that has no such strategy, count as the leader's.
     """

@@ -104,7 +104,7 @@ def _empty(consumers: Consumers) -> ThreadAssignment:
 
 
 def _threads_by_topic(consumers: Consumers) -> dict[str, list[ThreadId]]:
-    """Give the threads of each topic, sorted by their ids as texts: `c-10` comes before `c-2`."""
+    """Return the threads of each topic, sorted by their ids as texts: `c-10` comes before `c-2`."""
     threads: dict[str, list[ThreadId]] = defaultdict(list)
     for consumer_id, streams in consumers.items():
         for topic, count in streams.items():
@@ -122,7 +122,7 @@ def _threads_by_topic(consumers: Consumers) -> dict[str, list[ThreadId]]:
 
 
 def _topic_order(registered: list[str]) -> list[str]:
-    """Give a consumer's topics in the order of `TopicCount.makeConsumerThreadIdsPerTopic`."""
+    """Return a consumer's topics in the order of `TopicCount.makeConsumerThreadIdsPerTopic`."""
     return mutable_order(immutable_order(registered, [string_hash(topic) for topic in registered]))
 
 

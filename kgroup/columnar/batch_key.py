@@ -38,7 +38,7 @@ class Limits(NamedTuple):
         return is_last, status is TransactionStatus.OPEN and self.with_open
 
     def has(self, record: Record) -> bool:
-        """Tell whether a record is within offset and time."""
+        """Return whether a record is within offset and time."""
         if self.offset is not None and record.offset > self.offset:
             return False
         if self.time_ms is None:

@@ -48,13 +48,13 @@ class _Dictionary(StringTable):
         super().__init__(slots, capacity)
 
     def grown(self, needed: int) -> _Dictionary:
-        """Give a larger one with the same strings and room for one of `needed` bytes."""
+        """Return a larger one with the same strings and room for one of `needed` bytes."""
         new = _Dictionary(2 * self.slots, 2 * self.capacity + needed)
         entry.intern_all(self, new)
         return new
 
     def strings(self) -> pa.StringArray:
-        """Give the strings; what is no UTF-8 in them is replaced as Java does."""
+        """Return the strings; what is no UTF-8 in them is replaced as Java does."""
         if self.words["is_odd"]:
             texts = [raw.decode("utf-8", JAVA_UTF8) for raw in self._raw()]
             return pa.array(texts, pa.string())
@@ -62,7 +62,7 @@ class _Dictionary(StringTable):
         return pa.StringArray.from_buffers(self.count, pa.py_buffer(ends), pa.py_buffer(self.text))
 
     def uuids(self) -> pa.StringArray:
-        """Give the strings, of 16 bytes each, in Kafka's text form."""
+        """Return the strings, of 16 bytes each, in Kafka's text form."""
         count = self.count
         padded = np.zeros((count, 18), np.uint8)  # which base64 makes 24 letters of
         padded[:, :16] = self.text[: 16 * count].reshape(count, 16)
@@ -359,12 +359,12 @@ def _resized(array: _Array, size: int) -> _Array:
 
 
 def _one_if_alike(numbers: _Array) -> _Array:
-    """Give the first of numbers that are all the same, else all of them."""
+    """Return the first of numbers that are all the same, else all of them."""
     return numbers[:1] if (numbers == numbers[0]).all() else numbers
 
 
 def _bitmap(flags: _Array, flag: int) -> tuple[pa.Buffer, int]:
-    """Give the bitmap of the bytes that have a flag, and how many they are."""
+    """Return the bitmap of the bytes that have a flag, and how many they are."""
     bits, found = entry.flag_bits(flags, flag)
     return pa.py_buffer(bits), found
 

@@ -27,7 +27,7 @@ _missed: list[str] = []
 
 
 def can_compile() -> bool:
-    """Tell whether compiled code can be had for something large; where not, keep in mind why."""
+    """Return whether compiled code can be had for something large; where not, keep in mind why."""
     why = why_unusable() if is_installed() else "pip install 'kgroup[fast]'"
     if why is not None:
         _missed.append(why)
@@ -68,7 +68,7 @@ def _of_size(size: int) -> bool | None:
 
 
 def _data_size(path: Path, part: ByteRange) -> int:
-    """Give the bytes of a part that are not in holes, of a file that is hardly more than a hole.
+    """Return the bytes of a part that are not in holes, of a file that is hardly more than a hole.
 
     Brokers allocate such files (`log.preallocate`). A file system that compresses has few blocks
     of others, too.

@@ -129,7 +129,7 @@ class CompiledSearch:
                     on_progress(base + (int(hashed.locators[-1]) >> LOCATOR_SHIFT))
 
     def found(self, bases: Sequence[int]) -> list[Locators]:
-        """Give what was found in each of the files that begin there, in order."""
+        """Return what was found in each of the files that begin there, in order."""
         last = self._table[self._table[:, 0] != 0, 1]
         # not `np.unique`, whose hash table takes fifty times as long as to sort
         found = np.sort(np.concatenate([last, *self._open]))

@@ -106,7 +106,7 @@ class KeySearch(Protocol):
         ...
 
     def found(self, bases: Sequence[int]) -> Sequence[Locators | tuple[KeyedRecord, ...]]:
-        """Give what was found in each of the files that begin there, in order."""
+        """Return what was found in each of the files that begin there, in order."""
         ...
 
 

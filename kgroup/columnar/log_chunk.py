@@ -73,7 +73,7 @@ class Cutter:
         self.position = position
 
     def next(self) -> Chunk | None:
-        """Give the next chunk; None at the end."""
+        """Return the next chunk; None at the end."""
         end = os.fstat(self._file.fileno()).st_size
         if self._end is not None:
             end = min(end, self._end)

@@ -42,7 +42,7 @@ class AsOf(NamedTuple):
     time_ms: int | None = None
 
     def has_marker(self, marker: Marker) -> bool:
-        """Tell whether a transaction's marker lies before that."""
+        """Return whether a transaction's marker lies before that."""
         if self.offset is not None and marker.last_offset > self.offset:
             return False
         return self.time_ms is None or marker.time_ms is None or marker.time_ms <= self.time_ms

@@ -161,7 +161,7 @@ class ColumnBuilder:
         yield from damages
 
     def finish(self) -> pa.RecordBatch:
-        """Give the rows so far as one batch, and begin anew."""
+        """Return the rows so far as one batch, and begin anew."""
         arrays = [
             pa.array(column, type=field.type)
             for column, field in zip(self._columns, DECODED, strict=True)
@@ -201,7 +201,7 @@ def decoded_cells(key: bytes | None, value: bytes | None, *, is_control: bool) -
 
 
 def record_size(key: bytes | None, value: bytes | None) -> int:
-    """Give the bytes of a record's key and value."""
+    """Return the bytes of a record's key and value."""
     return len(key or b"") + len(value or b"")
 
 

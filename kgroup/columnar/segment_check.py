@@ -78,7 +78,7 @@ def _may_be_ours(key: bytes | None) -> bool:
 
 
 def newest_segment(folder: Path) -> str | None:
-    """Give the name of the newest segment in a folder; None where no file has such a name."""
+    """Return the name of the newest segment in a folder; None where no file has such a name."""
     names = (path.name for path in folder.glob("*.log"))
     return max(filter(_NAME.fullmatch, names), default=None)
 
@@ -86,7 +86,7 @@ def newest_segment(folder: Path) -> str | None:
 def is_allocated_ahead(
     damage: Damage, path: Path, newest: Callable[[Path], str | None] = newest_segment
 ) -> bool:
-    """Tell whether damage is space that a broker allocated for records to come: nothing is lost.
+    """Return whether damage is space that a broker allocated for records to come: nothing is lost.
 
     With `log.preallocate` the newest segment has its full size from the start, and zeros at its
     end; a broker cuts them off when it begins the next one.

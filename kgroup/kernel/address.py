@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def address(name: str, array: np.ndarray[Any, Any], kind: type[np.generic], size: int = 0) -> int:
-    """Give where an array of a type begins that has at least `size` elements, without gaps.
+    """Return where an array of a type begins that has at least `size` elements, without gaps.
 
     Raises:
         ValueError: it is another one. That is a caller's mistake: no input leads to it.

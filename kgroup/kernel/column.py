@@ -252,7 +252,7 @@ def _put_row(
 
 @inlined
 def _number(state: Walk, table: int, text: int, size: int) -> int:
-    """Give the number of a string in a table; -1 if the table is full."""
+    """Return the number of a string in a table; -1 if the table is full."""
     if size != state.last_size[table] or not equal(text, state.last_text[table], size):
         number = intern(state.tables[table], text, size)
         if number < 0:

@@ -109,7 +109,7 @@ def why_unkept() -> str | None:
 
 
 def load(on_compile: Callable[[], None] | None = None) -> Functions:
-    """Give the compiled functions, by name; what they take is said in `entry`, which calls them.
+    """Return the compiled functions, by name; what they take is said in `entry`, which calls them.
 
     Args:
         on_compile: called before they are compiled, which takes about ten seconds, once for each
@@ -123,18 +123,18 @@ def load(on_compile: Callable[[], None] | None = None) -> Functions:
 
 
 def is_loaded() -> bool:
-    """Tell whether the compiled functions are loaded already: where there is much to do."""
+    """Return whether the compiled functions are loaded already: where there is much to do."""
     return bool(_loaded)
 
 
 @cache
 def is_installed() -> bool:
-    """Tell whether the packages are there that compile and load functions."""
+    """Return whether the packages are there that compile and load functions."""
     return all(PathFinder.find_spec(name) is not None for name in COMPILERS)
 
 
 def are_kept() -> bool:
-    """Tell whether the functions were compiled before, so that loading them takes little."""
+    """Return whether the functions were compiled before, so that loading them takes little."""
     with suppress(OSError, ImportError):  # see `why_unusable`
         return os.path.exists(user_cache_path())  # not where that may not be known
     return False
@@ -170,7 +170,7 @@ def _load(on_compile: Callable[[], None] | None) -> Functions:
 def kept_code(
     path: Path, compiled: Callable[[], bytes], on_compile: Callable[[], None] | None = None
 ) -> tuple[bytes, str | None]:
-    """Give the object file that is kept there, or make and keep it.
+    """Return the object file that is kept there, or make and keep it.
 
     Args:
         path: of the object file.
@@ -203,7 +203,7 @@ def _machine() -> llvm.TargetMachine:
 
 
 def link(code: bytes) -> Functions:
-    """Give the functions of an object file of these here, by name."""
+    """Return the functions of an object file of these here, by name."""
     import llvmlite.binding as llvm
 
     machine = _machine()

@@ -118,7 +118,7 @@ def gather(
 
 
 def intern(table: StringTable, text: bytes) -> int | None:
-    """Give the number of a string in a table; None if there is no room for a new one."""
+    """Return the number of a string in a table; None if there is no room for a new one."""
     padded = _padded(text)
     number = _call("intern", table.at, padded.ctypes.data, len(text))
     return number if number >= 0 else None
@@ -132,7 +132,7 @@ def intern_all(old: StringTable, new: StringTable) -> None:
 
 
 def hash_key(key: bytes, seed: int) -> int:
-    """Give the hash of a key; never 0."""
+    """Return the hash of a key; never 0."""
     padded = _padded(key)
     return _call("hash_key", padded.ctypes.data, len(key), seed)
 

@@ -38,7 +38,7 @@ class TemplateColumn:
     first: int = 0
 
     def words(self, rows: int) -> dict[str, int]:
-        """Give what compiled code knows the column by, which is to be for so many rows.
+        """Return what compiled code knows the column by, which is to be for so many rows.
 
         Raises:
             ValueError: it is for fewer, or of another type.
@@ -100,7 +100,7 @@ class RowState:
         return bool(self.words["row"] == self._rows)
 
     def _template(self, template: Sequence[bytes | TemplateColumn]) -> int:
-        """Give the address of a template."""
+        """Return the address of a template."""
         pieces = np.zeros(len(template) + 1, memory.layout(memory.Piece))
         pieces["kind"][-1] = memory.END_OF_ROW
         for words, piece in zip(pieces, template, strict=False):

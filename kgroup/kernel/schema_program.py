@@ -205,7 +205,7 @@ class _Writer:
         return len(self.code) - 1
 
     def label(self) -> int:
-        """Give the index of the next instruction, behind the text that waits."""
+        """Return the index of the next instruction, behind the text that waits."""
         if self._pending:
             self.emit(op.TEXT)
         return len(self.code)

@@ -131,7 +131,7 @@ class WalkState:
         self._is_for("decode", rows, batches, others, *texts, *tables, machine)
 
     def check(self, purpose: str) -> int:
-        """Give the address of the words, for a function.
+        """Return the address of the words, for a function.
 
         Raises:
             ValueError: they are not for it, or lead out of the memory that there is: a caller's

@@ -278,7 +278,7 @@ def _decided(libraries: frozenset[str], group_id: str, member: Data) -> Recognit
 
 
 def _is_default(library: str, group_id: str, member: Data) -> bool:
-    """Tell whether a library makes up such a client id, where the application names none."""
+    """Return whether a library makes up such a client id, where the application names none."""
     client_id, instance_id = member["clientId"] or "", member.get("groupInstanceId")
     if library != KAFKA_CLIENTS:
         return _DEFAULT_CLIENT_IDS[library].fullmatch(client_id) is not None
@@ -289,7 +289,7 @@ def _is_default(library: str, group_id: str, member: Data) -> bool:
 
 
 def _subscribing(strategy: str | None, member: Data) -> frozenset[str]:
-    """Give the libraries that write subscriptions like a member's."""
+    """Return the libraries that write subscriptions like a member's."""
     data = readable(member.get("subscription"))
     if data is None or "trailing" in data:
         return frozenset()

@@ -151,12 +151,12 @@ class OffsetChange(Struct, frozen=True, gc=False):
         return f"{self.topic}-{self.partition}: expected {expected}, found {found}"
 
     def is_done(self, now: CommittedOffset | None) -> bool:
-        """Tell whether what is committed now is what shall be; see `is_same`."""
+        """Return whether what is committed now is what shall be; see `is_same`."""
         return is_same(now, self.after)
 
 
 def is_same(now: CommittedOffset | None, after: CommittedOffset | None) -> bool:
-    """Tell whether a commit of `after` would change nothing of what is committed now.
+    """Return whether a commit of `after` would change nothing of what is committed now.
 
     Metadata and leader epoch that `after` does not say stay open, and an epoch that is not known
     now may be the same: brokers before 2.1 keep none.

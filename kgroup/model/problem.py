@@ -80,7 +80,7 @@ class ReplayProblems:
         self._unknown: dict[int | None, tuple[int, int]] = {}
 
     def can_replay(self, record: DecodedRecord, types: Container[str]) -> bool:
-        """Tell whether a record is of one of these types and could be decoded; keep why not."""
+        """Return whether a record is of one of these types and could be decoded; keep why not."""
         if record.type in types and record.key is not None:
             if record.value is None or record.value["data"] is not None:
                 return True

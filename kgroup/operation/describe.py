@@ -539,7 +539,7 @@ def _owners(group: Group) -> dict[AssignedPartition, _Owner]:
 
 
 def _tells_owners(group: Group) -> bool:
-    """Tell whether a partition is nobody's where no owner of it is seen."""
+    """Return whether a partition is nobody's where no owner of it is seen."""
     if group.type is GroupType.ZOOKEEPER:
         return bool(group.members)  # the nodes of owners are all there is
     if not group.members or group.state not in _ASSIGNED:

@@ -80,7 +80,7 @@ def connection_words(servers: str | None) -> Sequence[str]:
 
 
 def reaching(reach: Reach, servers: str | None = None) -> Sequence[str]:
-    """Give the options of a command that reads what the one that prints it reads.
+    """Return the options of a command that reads what the one that prints it reads.
 
     Args:
         reach: what it reads.
@@ -111,7 +111,7 @@ def build_command() -> str | None:
 
 
 def kafka_words(servers: str) -> Sequence[str]:
-    """Give the options by which Kafka's own tools reach the same cluster, or these brokers."""
+    """Return the options by which Kafka's own tools reach the same cluster, or these brokers."""
     used = _IN_USE.get()
     config = () if used.config is None else ("--command-config", used.config)
     return ("--bootstrap-server", used.servers or servers, *config)

@@ -115,7 +115,7 @@ def carry_out_removal(
 
 
 def _look(cluster: GroupSource, group_id: str) -> tuple[frozenset[str] | None, tuple[str, ...]]:
-    """Give the ids of a group's members; None, and why, where they cannot be learnt."""
+    """Return the ids of a group's members; None, and why, where they cannot be learnt."""
     try:
         reading = cluster.read([group_id], Question(offsets=False, log_budget=0))
     except BrokerError as error:

@@ -210,7 +210,7 @@ def _is_unanswered(
     after: GroupDescription | None,
     problems: Collection[Problem],
 ) -> bool:
-    """Tell whether a group may be otherwise than, or there though it is not, in the report."""
+    """Return whether a group may be otherwise than, or there though it is not, in the report."""
     brokers = {
         description.coordinator.id
         for description in (before, after)

@@ -184,7 +184,7 @@ def _packed(pieces: Sequence[_Piece], room: int) -> Iterator[list[_Piece]]:
 
 
 def _rows(block: Sequence[_Piece], labels: Mapping[str, str], room: int) -> list[tuple[str, str]]:
-    """Give the lines of a block: label and cells, the two heads first."""
+    """Return the lines of a block: label and cells, the two heads first."""
     members = list(labels)
     folded: list[str] = []
     if len(members) > _MOST_ROWS:

@@ -30,7 +30,7 @@ class Changed:
 
 
 def unmarked(value: object) -> object:
-    """Give the value of one that is to be marked, and any other as it is."""
+    """Return the value of one that is to be marked, and any other as it is."""
     return value.value if isinstance(value, Changed) else value
 
 
@@ -221,7 +221,7 @@ def problem_line(problem: Problem) -> str:
 
 
 def _user_partition(problem: Problem) -> str | None:
-    """Give the topic of a user, and its partition, where the reason does not name them."""
+    """Return the topic of a user, and its partition, where the reason does not name them."""
     if problem.topic is None:
         return None
     name = problem.topic if problem.partition is None else f"{problem.topic}-{problem.partition}"

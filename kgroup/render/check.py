@@ -91,7 +91,7 @@ def findings_text(
 
 
 def nagios_status(audit: Audit) -> int:
-    """Give the exit status of a plugin: 0 to 2 by the worst finding, 3 where it is not known."""
+    """Return the exit status of a plugin: 0 to 2 by the worst finding, 3 where it is not known."""
     worst = max((_STATUS[finding.severity] for finding in audit.report.data), default=0)
     return worst or (PLUGIN_UNKNOWN if audit.report.errors else 0)
 
@@ -205,7 +205,7 @@ def _metric(name: str, help_text: str, samples: _Samples) -> Iterator[str]:
 
 
 def _committed(group: GroupDescription) -> _Rows:
-    """Give the partitions of which a group has read something."""
+    """Return the partitions of which a group has read something."""
     shared = group.share_offsets or ()
     return [
         *(offset for offset in group.offsets if offset.committed_offset is not None),

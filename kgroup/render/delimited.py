@@ -59,7 +59,7 @@ _CSV_ON_TERMINAL = Delimited(",", unknown="", special='^$|[,"]|[^ -\\[\\]-~]', i
 
 
 def delimited(form: str, *, terminal: bool) -> Delimited:
-    """Give the form called csv or tsv."""
+    """Return the form called csv or tsv."""
     if form == "tsv":
         return _TSV
     return _CSV_ON_TERMINAL if terminal else _CSV

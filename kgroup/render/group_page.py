@@ -204,7 +204,7 @@ def description_text(
 def _sheets(
     group: GroupDescription, sections: Collection[str], changes: Collection[Change]
 ) -> Iterator[tuple[str, Sheet]]:
-    """Give the tables of a group, with their titles."""
+    """Yield the tables of a group, with their titles."""
     if "state" in sections:
         yield "Topology", topology_sheet(group)
     if "members" in sections:
@@ -331,7 +331,7 @@ _STEADY = frozenset(
 
 
 def is_event(change: Change) -> bool:
-    """Tell whether a change is worth a line."""
+    """Return whether a change is worth a line."""
     return change.change not in _STEADY
 
 

@@ -123,7 +123,7 @@ def _constant(cells: Cells) -> str | None:
 
 
 def _texts(strings: pa.StringArray, padding: int = 0) -> tuple[_Array, _Array]:
-    """Give where the first of strings begins and each ends, and all of them, padded."""
+    """Return where the first of strings begins and each ends, and all of them, padded."""
     _, offsets, text = strings.buffers()
     ends = _part(offsets, np.int32, strings, more=1)
     if not padding:
@@ -134,5 +134,5 @@ def _texts(strings: pa.StringArray, padding: int = 0) -> tuple[_Array, _Array]:
 
 
 def _part(buffer: pa.Buffer, kind: type[np.generic], column: pa.Array, more: int = 0) -> _Array:
-    """Give what of a buffer a column has, which may be a part of a longer one."""
+    """Return what of a buffer a column has, which may be a part of a longer one."""
     return np.frombuffer(buffer, kind)[column.offset : column.offset + len(column) + more]

@@ -141,7 +141,7 @@ def rich_table(
 def _fit(
     columns: Sequence[Column], titles: Sequence[str], needed: Sequence[int], room: int
 ) -> list[int] | None:
-    """Give columns their widths; the widest columns give way before the others.
+    """Return columns their widths; the widest columns give way before the others.
 
     Heads are folded first, then references shortened, and texts folded at last; names stay twice as
     wide as other texts.

@@ -149,7 +149,7 @@ class SimulatedCluster(World):
         return None if before is None else self._coordinators[before]
 
     def is_up(self, broker: int) -> bool:
-        """Tell whether a broker runs."""
+        """Return whether a broker runs."""
         return broker not in self._down
 
     def another_broker(self) -> int | None:
@@ -324,7 +324,7 @@ class SimulatedCluster(World):
         return (None, None) if group is None else (group.state, group.generation_id)
 
     def _is_routine(self, actor: str, request: Request, answer: Answer) -> bool:
-        """Tell whether an answer only shows that all is well, or says what was said before."""
+        """Return whether an answer only shows that all is well, or says what was said before."""
         if isinstance(request, Heartbeat) and isinstance(answer, HeartbeatAnswer):
             is_same = self._says_again(actor, (answer.error, request.generation_id))
             return not answer.error or is_same
@@ -334,7 +334,7 @@ class SimulatedCluster(World):
         return isinstance(answer, CommitAnswer | FetchAnswer) and not _error(answer)
 
     def _says_again(self, actor: str, said: tuple[ErrorCode, int]) -> bool:
-        """Tell whether a member's last heartbeat was answered in the same way."""
+        """Return whether a member's last heartbeat was answered in the same way."""
         before, self._beats[actor] = self._beats.get(actor), said
         return said == before
 

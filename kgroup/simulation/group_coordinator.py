@@ -305,7 +305,7 @@ class MixedCoordinator(ClassicMembers):
         return updated
 
     def _can_downgrade(self, others: Collection[ConsumerMember], more: int = 0) -> bool:
-        """Tell whether all others speak the classic protocol, and may be a classic group."""
+        """Return whether all others speak the classic protocol, and may be a classic group."""
         return (
             all(member.classic is not None for member in others)
             and self._settings.migration_policy.downgrades

@@ -37,7 +37,7 @@ class OffsetOwner(Protocol):
         """Return since when the retention of an offset runs; None: it does not run."""
 
     def reads(self, topic: str) -> bool:
-        """Tell whether offsets of a topic are needed, and not to be deleted."""
+        """Return whether offsets of a topic are needed, and not to be deleted."""
 
 
 class OffsetManager:
@@ -76,7 +76,7 @@ class OffsetManager:
         }
 
     def is_too_large(self, committed: CommittedPartition) -> bool:
-        """Tell whether the metadata of a commit is longer than the broker takes."""
+        """Return whether the metadata of a commit is longer than the broker takes."""
         if not committed.metadata:
             return False
         return len(utf16(committed.metadata)) // 2 > self._settings.offset_metadata_max_size

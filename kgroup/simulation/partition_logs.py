@@ -68,7 +68,7 @@ class PartitionLogs:
         return self.ends.get(partition, 0) + int(since_ms * self._rate / 1000)
 
     def has(self, partition: TopicPartition, offset: int) -> bool:
-        """Tell whether somebody may read from an offset on."""
+        """Return whether somebody may read from an offset on."""
         return self.start_offset(partition) <= offset <= self.end_offset(partition)
 
     def written_ms(self, partition: TopicPartition, offset: int) -> int | None:
@@ -116,7 +116,7 @@ class PartitionLogs:
         self._read.setdefault(partition, []).append((begin, position(partition)))
 
     def is_read_to(self, partition: TopicPartition, offset: int) -> bool:
-        """Tell whether somebody who reads it has come to an offset, if anybody reads it."""
+        """Return whether somebody who reads it has come to an offset, if anybody reads it."""
         readers = self.readers.get(partition)
         return not readers or any(position(partition) >= offset for position in readers)
 

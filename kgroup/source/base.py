@@ -100,7 +100,7 @@ class Question:
     nodes: bool = False
 
     def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:
-        """Tell whether a group is one that is asked for, among these ids or by the regex."""
+        """Return whether a group is one that is asked for, among these ids or by the regex."""
         if group_ids is None and self.regex is None:
             return True
         return (group_ids is not None and group_id in group_ids) or (
@@ -190,7 +190,7 @@ class GroupSource:
         return frozenset()
 
     def can(self, method: Callable[..., object]) -> bool:
-        """Tell whether this source serves a method of `GroupSource`."""
+        """Return whether this source serves a method of `GroupSource`."""
         return getattr(type(self), method.__name__) is not method
 
     def _unsupported(self, what: str, takes: str) -> UsageError:
@@ -433,7 +433,7 @@ class OffsetTable(GroupSource, ABC):
 
     @abstractmethod
     def has_table(self) -> bool:
-        """Tell whether it is there; it must be fit to be written then.
+        """Return whether it is there; it must be fit to be written then.
 
         Raises:
             InputError: it is there, and is not.

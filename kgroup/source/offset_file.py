@@ -243,7 +243,7 @@ _OfGroup = tuple[tuple[CommittedOffset, ...], tuple[At, ...]]
 
 
 def _by_group(rows: _Rows, place: _Place, is_wanted: Callable[[str], bool]) -> dict[str, _OfGroup]:
-    """Give the offsets of some groups, sorted; the same partition twice is an error."""
+    """Return the offsets of some groups, sorted; the same partition twice is an error."""
     names: dict[str, str] = {}
     groups: dict[str, tuple[list[CommittedOffset], array[int]]] = {}
     absent: defaultdict[str, list[tuple[At, int]]] = defaultdict(list)
@@ -368,7 +368,7 @@ def _document(text: str) -> _Document:
 
 
 def _elements(lines: Iterator[str], document: _Document) -> Iterator[str]:
-    """Give the rows of a document that has one a line; then its errors, behind them, are read."""
+    """Yield the rows of a document that has one a line; then its errors, behind them, are read."""
     has_more, row = True, ""
     for line in lines:
         if line.startswith("]"):
@@ -432,7 +432,7 @@ def _is_json(first: str) -> bool:
 
 
 def _is_offset(first: str) -> bool:
-    """Tell whether the first line is an offset of its own, and not the start of a document."""
+    """Return whether the first line is an offset of its own, and not the start of a document."""
     try:
         return msgspec.json.decode(first, type=_Object).data is msgspec.UNSET
     except msgspec.DecodeError:

@@ -257,7 +257,7 @@ def _file_splits(options: Mapping[str, str]) -> list[Split]:
 
 
 def _config_of(options: Mapping[str, str]) -> ClientConfig | None:
-    """Give how to connect; None where no server is named."""
+    """Return how to connect; None where no server is named."""
     overrides = [
         f"{name.removeprefix(_KAFKA)}={value}"
         for name, value in options.items()

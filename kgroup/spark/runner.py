@@ -28,7 +28,7 @@ def runner(
     note: Callable[[str], None] = lambda text: None,
     on_compile: Callable[[], None] | None = None,
 ) -> Iterator[JobRunner]:
-    """Give what does tasks, for as long as the context lasts.
+    """Yield what does tasks, for as long as the context lasts.
 
     Args:
         master: of a Spark cluster; given, Spark does all tasks.

@@ -48,7 +48,7 @@ _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def is_installed() -> bool:
-    """Tell whether PySpark is there."""
+    """Return whether PySpark is there."""
     return find_spec("pyspark") is not None
 
 
@@ -74,7 +74,7 @@ def spark_session(
     *,
     only_tasks: bool = False,
 ) -> Iterator[SparkSession]:
-    """Give a session; one that was made here is stopped at the end.
+    """Yield a session; one that was made here is stopped at the end.
 
     Args:
         master: of the cluster; by default what `spark-submit` says, else `local[*]`.
@@ -163,7 +163,7 @@ def run_on(
 
 
 def first_line(error: BaseException) -> str:
-    """Give what an error of Spark says first, without Java's names: the rest are stack traces."""
+    """Return what an error of Spark says first, without Java's names: the rest are stack traces."""
     java_error: Any = getattr(error, "java_exception", None)
     text = str(java_error or error)
     if java_error is not None and "awaitResult:" in text.splitlines()[0]:
@@ -173,7 +173,7 @@ def first_line(error: BaseException) -> str:
 
 
 def reason_of_start(error: BaseException, stderr: str) -> str:
-    """Give the reason why Spark did not start.
+    """Return the reason why Spark did not start.
 
     Args:
         error: that was raised; it tells little where the JVM or its context ended before.
@@ -236,7 +236,7 @@ def _ended_if_interrupted() -> Iterator[None]:
 
 
 def _is_submitted() -> bool:
-    """Tell whether `spark-submit` runs this, and has a JVM."""
+    """Return whether `spark-submit` runs this, and has a JVM."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

@@ -142,7 +142,7 @@ class _Batch:
 
     @contextmanager
     def warehouse(self) -> Iterator[WarehouseWriter]:
-        """Give the warehouse, once no build changes it; otherwise as `write_warehouse`."""
+        """Yield the warehouse, once no build changes it; otherwise as `write_warehouse`."""
         deadline = time.monotonic() + LOCK_WAIT_S
         with ExitStack() as stack:
             while True:

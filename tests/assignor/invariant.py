@@ -129,7 +129,7 @@ def _sticky(spec: GroupSpec, assignment: Assignment) -> bool:
 
 
 def _held(spec: GroupSpec, member: MemberSpec) -> set[TopicPartition]:
-    """Give what a member says that it owns, of what it could."""
+    """Return what a member says that it owns, of what it could."""
     claimed = member.owned
     if spec.strategy == "sticky" and member.user_data is not None:
         claimed = member.user_data.owned

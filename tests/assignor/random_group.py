@@ -217,7 +217,7 @@ class RandomGroup:
         return topic
 
     def _racks(self, topic: _Topic) -> dict[str, Any]:
-        """Give where replicas are; the leader is the first of them, unless leaders differ.
+        """Return where replicas are; the leader is the first of them, unless leaders differ.
 
         Then in every fourth group all leaders are in one rack, and in every other fourth a third of
         the partitions has no leader.

@@ -20,7 +20,7 @@ def _keys(case: MapCase) -> list[str]:
 
 
 def _are_numbers(case: MapCase) -> bool:
-    """Tell whether the hashes of the keys could be numbers of partitions, and are only put."""
+    """Return whether the hashes of the keys could be numbers of partitions, and are only put."""
     keys = _keys(case)
     numbers = {each for each in map(string_hash, keys) if each >= 0}
     return len(numbers) == len(keys) and all(kind != "compute" for kind, _ in case.steps)

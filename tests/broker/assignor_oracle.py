@@ -49,7 +49,7 @@ def ask(
 
 
 def ask_hash_order(cases: Iterable[MapCase]) -> list[list[str]]:
-    """Give the keys of each map as Java's HashMap iterates over them."""
+    """Return the keys of each map as Java's HashMap iterates over them."""
     kafka = "4.3.1"  # for its JSON library
     classes = maven.compile_java([Path(__file__).parent / "java" / "HashOrder.java"], kafka)
     lines = (json.dumps({"capacity": case.capacity, "steps": case.steps}) for case in cases)

@@ -78,7 +78,7 @@ class Follower:
                 return row
 
     def is_quiet(self) -> bool:
-        """Tell whether no further line has come so far."""
+        """Return whether no further line has come so far."""
         return self._rows.empty()
 
     def note(self) -> str:

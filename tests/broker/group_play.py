@@ -151,7 +151,7 @@ class Actor:
     clients: list[RawClient] = field(default_factory=list)
 
     def idle_client(self) -> RawClient:
-        """Give a connection on which no request waits."""
+        """Return a connection on which no request waits."""
         client = next((each for each in self.clients if not each.waiting), None)
         if client is None:
             client = RawClient(self.address, self.name)
@@ -240,7 +240,7 @@ class Play:
         return Actor(name, self.address, instance, self._protocols())
 
     def _metadata(self) -> bytes:
-        """Give a subscription, or something that is none."""
+        """Return a subscription, or something that is none."""
         if self._draw.random() < 0.3:
             return bytes([self._draw.randint(0, 3)])
         topics = self._draw.sample(["t", "u"], self._draw.randint(1, 2))

@@ -95,7 +95,7 @@ class RecordingProxy:
         self._lock = Lock()
 
     def port(self, port: int) -> int:
-        """Give the port of the proxy for that of a broker."""
+        """Return the port of the proxy for that of a broker."""
         number: int = self._listeners[port].getsockname()[1]
         return number
 

@@ -57,19 +57,19 @@ class SqlServer(ABC):
 
     @abstractmethod
     def command(self) -> Sequence[str]:
-        """Give the command that runs in the foreground."""
+        """Return the command that runs in the foreground."""
 
     @abstractmethod
     def first(self) -> None:
         """Make the user and the database, once."""
 
     def url(self, user: str = f"kgroup:{QUOTED}", database: str = "app") -> str:
-        """Give the URL of a database, for a user or `user:password`."""
+        """Return the URL of a database, for a user or `user:password`."""
         return f"{self.scheme}://{user}@{HOST}:{self.port}/{database}"
 
     @abstractmethod
     def admin_url(self, database: str = "app") -> str:
-        """Give the URL of who may do everything."""
+        """Return the URL of who may do everything."""
 
     def run(self, *statements: str, url: str | None = None) -> list[tuple[object, ...]]:
         """Run statements, each committed at once; give the rows of the last."""
@@ -123,7 +123,7 @@ class SqlServer(ABC):
             self._process.wait()
 
     def log_tail(self, lines: int = 40) -> str:
-        """Give the last lines that it logged."""
+        """Return the last lines that it logged."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     @abstractmethod
@@ -271,7 +271,7 @@ def _program(name: str, folder: str) -> str:
 
 
 def _as_nobody() -> Callable[[], None]:
-    """Give a child's first steps: it dies with its parent, and is not root."""
+    """Return a child's first steps: it dies with its parent, and is not root."""
     die = die_with_parent()
     if os.geteuid() != 0:
         return die

@@ -75,7 +75,7 @@ def stopped_in_transaction(file: Path, children: Sequence[int]) -> int | None:
 
 
 def writes(file: Path, process: int) -> bool:
-    """Tell whether a process has a write lock on a file; the kernel lists them (Linux)."""
+    """Return whether a process has a write lock on a file; the kernel lists them (Linux)."""
     inode = str(file.stat().st_ino)
     for line in Path("/proc/locks").read_text().splitlines():
         fields = line.split()
@@ -85,7 +85,7 @@ def writes(file: Path, process: int) -> bool:
 
 
 def state(process: int) -> str:
-    """Give the letter of a process's state."""
+    """Return the letter of a process's state."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 

@@ -217,7 +217,7 @@ FETCH, FIND_COORDINATOR, METADATA, OFFSET_FETCH = 1, 10, 3, 9
 
 
 def live_commands() -> dict[str, click.Command]:
-    """Give the commands that can ask a cluster; those that want ZooKeeper hide the option."""
+    """Return the commands that can ask a cluster; those that want ZooKeeper hide the option."""
     return {
         name: command
         for name, command in EVERY_COMMAND.items()

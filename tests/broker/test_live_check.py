@@ -334,7 +334,7 @@ def test_lag_beyond_its_limits(live: Live, cli: Cli) -> None:
 
 
 def _times(polled: Mapping[TopicPartition, Sequence[Any]]) -> dict[int, int]:
-    """Give the time of the first record of each partition."""
+    """Return the time of the first record of each partition."""
     return {at.partition: records[0].timestamp for at, records in polled.items() if records}
 
 

@@ -175,7 +175,7 @@ def assert_same_groups(sources: Sources) -> Mapping[str, Group]:
 
 
 def what(group: Group, capabilities: Any) -> dict[str, Any]:
-    """Give what can be known of a group, without the order in which members own partitions.
+    """Return what can be known of a group, without the order in which members own partitions.
 
     That is the order of a coordinator's hash map, or of its record, which goes into that map. In
     which order it has the members of groups that it assigns itself no record tells.

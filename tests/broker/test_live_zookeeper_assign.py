@@ -65,7 +65,7 @@ class OldGroup:
 
 
 def groups_of(version: str) -> tuple[OldGroup, ...]:
-    """Give a group for each kind of subscription and strategy that a version has."""
+    """Return a group for each kind of subscription and strategy that a version has."""
     names = (
         {"range": "range", "robin": "roundrobin"} if version == "0.8.2.2" else {"range": "range"}
     )

@@ -58,7 +58,7 @@ class Watched:
     migration: Path
 
     def offsets(self, run: Cli) -> dict[str, list[int]]:
-        """Give what is committed, by group."""
+        """Return what is committed, by group."""
         shown = run("offsets", "show", "-b", self.server.bootstrap, "--all", "-o", "jsonl")
         found: dict[str, list[int]] = {}
         for line in shown.out.splitlines():

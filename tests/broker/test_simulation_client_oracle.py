@@ -110,7 +110,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
 
 
 def topics_of(name: str) -> dict[str, int]:
-    """Give the topics of a story, and how many partitions each has."""
+    """Return the topics of a story, and how many partitions each has."""
     return {f"{name}-orders": 4, f"{name}-refunds": 3}
 
 
@@ -127,7 +127,7 @@ def test_what_consumers_say(live: Live, name: str) -> None:
 
 
 def informative(beats: Iterable[tuple[str, Beat]]) -> dict[str, list[Beat]]:
-    """Give what each member says, without what is always said, and what is said once more."""
+    """Return what each member says, without what is always said, and what is said once more."""
     said: dict[str, list[Beat]] = {}
     for member, beat in beats:
         told = said.setdefault(member, [])
@@ -194,12 +194,12 @@ class Real:
         join_java(self._live.clients, self._name, client_id, topics, **options)
 
     def _are_at_one(self, members: Iterable[str]) -> bool:
-        """Tell whether all have said that they are in the same epoch."""
+        """Return whether all have said that they are in the same epoch."""
         last = {member: beat.epoch for member, beat in self.beats}
         return len({last[member] for member in members}) == 1
 
     def _requests(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Give all requests by members of the group."""
+        """Yield all requests by members of the group."""
         kind = message_class(VERSION, "ConsumerGroupHeartbeatRequest")
         for each in self._live.proxy.requests:
             if each.api_key == kind.API_KEY:

@@ -25,7 +25,7 @@ OF_THE_PAGE = (Block.OWN, Block.SPARK)
 
 
 def pages() -> dict[str, str]:
-    """Give the text of each page by the name of its file."""
+    """Return the text of each page by the name of its file."""
     return {
         "README.md": "\n".join(_index()) + "\n",
         **{

@@ -100,7 +100,7 @@ ROWS: Mapping[str, tuple[Any, ...]] = {
 
 
 def schemas() -> dict[str, str]:
-    """Give the text of each schema by the name of its file."""
+    """Return the text of each schema by the name of its file."""
     return {
         f"{command.replace(' --', '-').replace(' ', '-')}.json": json.dumps(
             _schema(command), ensure_ascii=False, indent=2
@@ -184,7 +184,7 @@ def _plain(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _meanings(name: str, fields: Set[str]) -> Mapping[str, str]:
-    """Give what the pages say of the fields of a class, and of those of one that it extends."""
+    """Return what the pages say of the fields of a class, and of those of one that it extends."""
     if name == Interval.__name__:
         columns = TABLES["assignments"].columns.items()
         return {CLUSTER.name: CLUSTER.meaning} | {key: meaning for key, (_, meaning) in columns}

@@ -24,7 +24,7 @@ _NAMED = str.maketrans(
 
 
 def pages() -> dict[str, str]:
-    """Give the text of each page by the name of its file."""
+    """Return the text of each page by the name of its file."""
     ctx = click.Context(kgroup, info_name="kgroup", **kgroup.context_settings)
     return dict(_pages(ctx))
 

@@ -20,7 +20,7 @@ _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def plain(text: str) -> str:
-    """Give what a terminal shows without colours and blanks at the ends of lines."""
+    """Return what a terminal shows without colours and blanks at the ends of lines."""
     lines = _STYLE.sub("", text).replace("\r", "").rstrip().splitlines()
     return "".join(f"{line.rstrip()}\n" for line in lines)
 

@@ -22,7 +22,7 @@ _COMMANDS = (
 
 
 def picture() -> str:
-    """Give the picture of a terminal on which the commands were typed."""
+    """Return the picture of a terminal on which the commands were typed."""
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True)
     for command in _COMMANDS:
         console.print(Text(f"$ {command}", style="bold"))

@@ -11,7 +11,7 @@ BREAKS = " \t\n\"'@><=;|&(:"
 
 
 def suggested(cli: Cli, line: str, shell: str = "zsh") -> tuple[str, list[str]]:
-    """Give the kind, and the words or what bash is to type."""
+    """Return the kind, and the words or what bash is to type."""
     if shell == "bash":
         result = cli("completion", "bash", "--", line, BREAKS)
     else:

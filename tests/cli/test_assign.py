@@ -57,7 +57,7 @@ def test_the_fields_are_those_of_the_page(cli: Cli) -> None:
 
 
 def fields_of(heading: str) -> list[str]:
-    """Give the fields in the first table below a heading, or a sentence, of the page."""
+    """Return the fields in the first table below a heading, or a sentence, of the page."""
     lines = PAGE.partition(heading)[2].splitlines()
     rows = list(dropwhile(lambda line: not line.startswith("| `"), lines))
     return [

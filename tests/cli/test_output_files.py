@@ -409,7 +409,7 @@ def test_files_are_made_in_known_places() -> None:
 
 
 def maker(call: ast.Call) -> str | None:
-    """Give the name of a function that is called to make a file."""
+    """Return the name of a function that is called to make a file."""
     name = ast.unparse(call.func)
     last = name.rpartition(".")[2]
     if name in MAKING or last in MAKING:

@@ -98,7 +98,7 @@ class _State:
         }
 
     def has(self, group_id: str, type_: str) -> bool:
-        """Tell whether there is a group of this type, of those of a modern broker."""
+        """Return whether there is a group of this type, of those of a modern broker."""
         return _GROUPS.get(group_id) == type_ and group_id not in self.deleted
 
     def fetch(self, request: Any) -> dict[str, Any]:

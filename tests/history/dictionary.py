@@ -28,7 +28,7 @@ _NAMES = {
 
 
 def dictionary() -> str:
-    """Give the part of the page that tells of tables and columns."""
+    """Return the part of the page that tells of tables and columns."""
     return "".join(_lines())
 
 

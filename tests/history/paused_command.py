@@ -21,7 +21,7 @@ from kgroup.operation.report import Report
 
 
 def paused_command(*args: str | Path, die: bool = False) -> Sequence[str | Path]:
-    """Give the command line of a command that is to stop."""
+    """Return the command line of a command that is to stop."""
     return [sys.executable, "-m", __name__, *(["--die"] if die else []), *args]
 
 

@@ -24,7 +24,7 @@ Tables = dict[str, list[dict[str, Any]]]
 
 
 def expected_tables(log: Log, topic_names: dict[str, str]) -> Tables:
-    """Give the tables that one cluster's log makes, but for the damage."""
+    """Return the tables that one cluster's log makes, but for the damage."""
     with TemporaryDirectory() as folder:
         write_log(Path(folder), log)
         logs = [

@@ -42,7 +42,7 @@ def grown(root: Path, more: Mapping[int, bytes]) -> dict[tuple[int, int], str]:
 
 
 def statuses(warehouse: Path) -> dict[tuple[int, int], str]:
-    """Give what became of each commit; each is there once."""
+    """Return what became of each commit; each is there once."""
     rows = read_tables(warehouse, "c")["offset_commits"]
     found = {(row["offsets_partition"], row["log_offset"]): row["transaction"] for row in rows}
     assert len(found) == len(rows)

@@ -57,7 +57,7 @@ class _Tests:
     seconds: dict[str, float]
 
     def of(self, place: _Place, limit_seconds: float) -> dict[str, dict[str, float]]:
-        """Give the tests for a mutant by file: first those that run its line, the quick ones."""
+        """Return the tests for a mutant by file: first those that run its line, the quick ones."""
         lines = self.by_line.get(place.path, {})
         line = self.seconds.keys() & lines.get(place.line, ())
         module = {test for tests in lines.values() for test in tests} & self.seconds.keys() - line

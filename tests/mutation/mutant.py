@@ -34,7 +34,7 @@ class Mutant:
 
 
 def mutants(path: Path) -> tuple[ast.Module, list[Mutant]]:
-    """Give the tree of a file, and all mutants of it in the order of the text."""
+    """Return the tree of a file, and all mutants of it in the order of the text."""
     tree = ast.parse(path.read_text())
     return tree, sorted(_of(tree), key=lambda mutant: mutant.line)
 
@@ -64,7 +64,7 @@ def _is_left_out(node: ast.AST) -> bool:
 
 
 def _changes(node: ast.AST) -> Iterator[Mutant]:
-    """Give the mutants of what stands at a node itself."""
+    """Yield the mutants of what stands at a node itself."""
     match node:
         case ast.Compare(ops=[*_, _]):
             for place, operator in enumerate(node.ops):
@@ -97,7 +97,7 @@ def _changes(node: ast.AST) -> Iterator[Mutant]:
 
 
 def _statement(body: list[ast.stmt], place: int, statement: ast.stmt) -> Iterator[Mutant]:
-    """Give the mutants that have another statement in a place, or none."""
+    """Yield the mutants that have another statement in a place, or none."""
     other: ast.stmt = ast.Pass()
     match statement:
         case ast.Break():

@@ -36,7 +36,7 @@ GROUPS = [
 
 
 def with_nodes(*nodes: tuple[str, str | None], without: str | None = None) -> ZookeeperTree:
-    """Give the recorded tree with other nodes; those without text are gone."""
+    """Return the recorded tree with other nodes; those without text are gone."""
     known = dict(recorded_tree().nodes)
     for path, text in nodes:
         known[path] = replace(known.get(path, Node(path)), data=text.encode() if text else None)

@@ -130,7 +130,7 @@ _CLASSES: dict[tuple[str, str], Any] = {}
 
 
 def message_class(version: str, name: str) -> Any:
-    """Give a message's class by its name in Kafka, kafka-python's own where it has one."""
+    """Return a message's class by its name in Kafka, kafka-python's own where it has one."""
     for module in _MODULES:
         if hasattr(importlib.import_module(module), name):
             return getattr(importlib.import_module(module), name)

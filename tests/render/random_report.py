@@ -264,7 +264,7 @@ class RandomReport:
 
 
 def blank_values(name: str, hint: Any) -> list[object]:
-    """Give the values of a field that say nothing."""
+    """Return the values of a field that say nothing."""
     if name in _WORDS_OF:
         return []
     choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
@@ -279,7 +279,7 @@ def _is_row(hint: Any) -> bool:
 
 @cache
 def fields_of(kind: Any) -> dict[str, Any]:
-    """Give the types of the fields that make an object."""
+    """Return the types of the fields that make an object."""
     hints = get_type_hints(kind)
     if not is_dataclass(kind):
         return hints

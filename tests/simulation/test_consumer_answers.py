@@ -146,7 +146,7 @@ def test_no_group_has_other_states_after_each_other() -> None:
         transition
         for seed in range(150)
         for transition in transitions(seed)
-        if each[0] is not each[1]
+        if transition[0] is not transition[1]
     }
     assert seen == allowed
 

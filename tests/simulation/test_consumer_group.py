@@ -497,7 +497,7 @@ def test_an_expression_goes_with_its_last_member() -> None:
 
 
 def a_life() -> Iterator[ConsumerWorld]:
-    """Give a group again and again, at every step of an eventful life."""
+    """Yield a group again and again, at every step of an eventful life."""
     made = ConsumerWorld(RANGE, image({"foo": 6, "bar": 2}))
     steps: list[Callable[[], ConsumerHeartbeatAnswer | None]] = [
         partial(made.join, "A", instance_id="i", assignor="range"),

@@ -34,7 +34,7 @@ def wanted(stage: CoordinatorStage, consumers: list[Consumer]) -> set[TopicParti
 
 
 def is_abandoned(stage: CoordinatorStage) -> bool:
-    """Tell whether only members of the classic protocol are left in a consumer group.
+    """Return whether only members of the classic protocol are left in a consumer group.
 
     Kafka computes a target assignment, and looks for new partitions, when a member of the consumer
     protocol beats or one of the classic protocol joins; heartbeats of the latter do neither

@@ -43,7 +43,7 @@ _WITHOUT_GENERATION = ("1.14.0",)
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    """Give what the leader reads in the subscriptions that members send.
+    """Return what the leader reads in the subscriptions that members send.
 
     They are of version 3, up to 1.14.0 of version 1 with cooperative-sticky, of version 0 else. Go
     compares texts as Python does: by code points.

@@ -61,7 +61,7 @@ _Racks = Mapping[str, Sequence[str | None]]
 
 
 def known_racks(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> _Racks:
-    """Give the rack of each partition by topic, of the topics to which the leader subscribes.
+    """Return the rack of each partition by topic, of the topics to which the leader subscribes.
 
     The first member stands for a leader that is not known.
     """
@@ -72,7 +72,7 @@ def known_racks(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadat
 def is_same_for_any_leader(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
-    """Tell whether it is known who leads, or does not matter, as all know the same racks."""
+    """Return whether it is known who leads, or does not matter, as all know the same racks."""
     if any(member.leads for member in members) or not any(member.rack for member in members):
         return True
     first, *others = {member.topics for member in members}
@@ -94,7 +94,7 @@ class KeyOrder(Protocol):
     """
 
     def __call__(self, keys: Iterable[Key], /) -> list[Key]:
-        """Give the keys, each once."""
+        """Return the keys, each once."""
 
 
 class Balancer:
@@ -181,7 +181,7 @@ class Balancer:
         )
 
     def in_racks(self, members: Iterable[int]) -> dict[str | None, list[int]]:
-        """Give those of some members that have a rack, by rack."""
+        """Return those of some members that have a rack, by rack."""
         found: dict[str | None, list[int]] = {}
         for member in members:
             if rack := self.members[member].rack:
@@ -225,7 +225,7 @@ class Balancer:
 
 
 def _claim(member: Subscriber, *, cooperative: bool) -> tuple[Sequence[TopicPartition], int]:
-    """Give what a member says that it owned, and in which generation."""
+    """Return what a member says that it owned, and in which generation."""
     if cooperative and member.generation is not None and member.generation >= 0:
         return member.owned, member.generation
     return member.remembered or (), max(member.remembered_generation or 0, 0)
@@ -569,7 +569,7 @@ class _Cell:
         self.cost_of_less = -int(self.count > self.before)
 
     def room(self, direction: int) -> float:
-        """Give how many may come or go until the next one has another cost."""
+        """Return how many may come or go until the next one has another cost."""
         if direction > 0:
             return self.before - self.count if self.count < self.before else float("inf")
         return self.count - self.before if self.count > self.before else self.count
@@ -728,7 +728,7 @@ class _Table:
 
 
 def _on_circles(ways: Sequence[_Way | None]) -> Iterator[int]:
-    """Give a node of each circle; each node is reached from one other at most."""
+    """Yield a node of each circle; each node is reached from one other at most."""
     seen: dict[int, int] = {}
     for start in range(len(ways)):
         node: int | None = start
@@ -824,7 +824,7 @@ class Sticky:
     def is_determined(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> bool:
-        """Tell whether the leader answers the same every time, as far as it was tried."""
+        """Return whether the leader answers the same every time, as far as it was tried."""
         try:
             return len(list(islice(self._distinct(members, topics), 2))) == 1
         except AssignorError:
@@ -833,7 +833,7 @@ class Sticky:
     def outcomes(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> list[Assignment]:
-        """Give the different assignments that come out, the likeliest first.
+        """Return the different assignments that come out, the likeliest first.
 
         Over a map of up to eight keys Go walks in the order in which it was filled, but begins
         anywhere and goes round; over more keys in any order, of which some are tried. A map may be
@@ -857,7 +857,7 @@ class Sticky:
 
 
 def _key_orders(keys: int) -> Iterator[KeyOrder]:
-    """Give orders of so many keys at most: all there are of up to three."""
+    """Yield orders of so many keys at most: all there are of up to three."""
     for reverse in (False, True)[: 1 + (keys > 2)]:
         for start in range(min(max(keys, 1), _IN_TURN)):
             yield partial(_from, start, reverse=reverse)

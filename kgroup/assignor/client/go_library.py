@@ -15,7 +15,7 @@ from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
 
 
 def takers_by_topic(members: Sequence[Subscriber]) -> Mapping[str, Sequence[Subscriber]]:
-    """Give the members that name each topic; who names it twice is there twice."""
+    """Return the members that name each topic; who names it twice is there twice."""
     takers: dict[str, list[Subscriber]] = defaultdict(list)
     for member in members:
         for topic in member.topics:
@@ -37,17 +37,17 @@ class MapOrder(Protocol):
 
 
 def ascending(keys: Iterable[_Key], /) -> list[_Key]:
-    """Give the lowest key first; texts go by their UTF-8 bytes."""
+    """Return the lowest key first; texts go by their UTF-8 bytes."""
     return sorted(keys)
 
 
 def descending(keys: Iterable[_Key], /) -> list[_Key]:
-    """Give the highest key first."""
+    """Return the highest key first."""
     return sorted(keys, reverse=True)
 
 
 def shuffled(draw: Random) -> MapOrder:
-    """Give an order that is another one for each loop, as in Go."""
+    """Return an order that is another one for each loop, as in Go."""
 
     def order(keys: Iterable[_Key], /) -> list[_Key]:
         mixed = sorted(keys)
@@ -58,7 +58,7 @@ def shuffled(draw: Random) -> MapOrder:
 
 
 def is_same_in_any_order(assign: Callable[[MapOrder], Assignment]) -> bool:
-    """Tell whether members get the same whatever order maps are walked in, by a few of them."""
+    """Return whether members get the same whatever order maps are walked in, by a few of them."""
     partitions = _owners(assign(ascending))
     orders = [descending, *(shuffled(Random(number)) for number in range(_SHUFFLES))]
     return all(_owners(assign(order)) == partitions for order in orders)

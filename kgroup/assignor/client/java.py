@@ -27,7 +27,7 @@ _RACK_FROM = 3
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
-    """Give what the leader reads in the subscriptions that members send.
+    """Return what the leader reads in the subscriptions that members send.
 
     Args:
         members: that join.
@@ -75,7 +75,7 @@ def _as_sent(
 
 
 def as_sent_1_1(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
-    """Give what the leader reads in the subscriptions that members of version 1.1.1 send.
+    """Return what the leader reads in the subscriptions that members of version 1.1.1 send.
 
     Their topics are in the order of a HashSet, which is taken from the member as it is.
     """

@@ -35,7 +35,7 @@ _TopicAssignor = Callable[[Sequence[Subscriber], TopicMetadata], Mapping[str, Se
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    """Give what the leader reads in the subscriptions of members made of kafka-go.
+    """Return what the leader reads in the subscriptions of members made of kafka-go.
 
     Only rack-affinity sends a rack: its name is the user data.
     """
@@ -50,7 +50,7 @@ def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[
 
 
 def rack_in_user_data(strategy: str | None, user_data: object) -> str | None:
-    """Give the rack that a member sends.
+    """Return the rack that a member sends.
 
     Args:
         strategy: of the group.
@@ -164,7 +164,7 @@ def _by_topic(
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
-    """Tell whether no map is walked that counts, and how shared topics are listed is known."""
+    """Return whether no map is walked that counts, and how shared topics are listed is known."""
     if any(
         len(takers) > 1 and name in topics and not topics[name].is_listing_known
         for name, takers in takers_by_topic(members).items()

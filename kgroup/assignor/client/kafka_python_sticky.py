@@ -86,7 +86,7 @@ class _Balance:
         self._has_unsubscribed = False
 
     def assign(self) -> dict[str, list[TopicPartition]]:
-        """Give what each member gets, in no order that counts."""
+        """Return what each member gets, in no order that counts."""
         every = self._in_order()
         kept = self._keep()
         free = [partition for partition in every if partition not in kept]
@@ -169,7 +169,7 @@ class _Balance:
             self._owner[partition] = member_id
 
     def _takes_part(self, member_id: str) -> bool:
-        """Tell whether a member could get a partition or lose one."""
+        """Return whether a member could get a partition or lose one."""
         own = self._assigned[member_id]
         return len(own) < len(self._possible[member_id]) or any(map(self._is_shared, own))
 
@@ -177,7 +177,7 @@ class _Balance:
         return len(self._takers[partition[0]]) > 1
 
     def _fewest(self, partition: TopicPartition) -> str:
-        """Give the taker that has the fewest."""
+        """Return the taker that has the fewest."""
         takers = self._in_play.intersection(self._takers[partition[0]])
         return min(takers, key=lambda member_id: (len(self._assigned[member_id]), member_id))
 
@@ -326,7 +326,7 @@ class StickyAssignor:
     def is_determined(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> bool:
-        """Tell whether the library would answer the same in every process.
+        """Return whether the library would answer the same in every process.
 
         It takes any element of a set at two places, and the order of sets depends on hashes of
         texts that Python draws anew for each process.
@@ -344,7 +344,7 @@ class StickyAssignor:
         topics: Mapping[str, TopicMetadata],
         known: Collection[str],
     ) -> bool:
-        """Tell whether members come to have the same if only known topics are assigned first.
+        """Return whether members come to have the same if only known topics are assigned first.
 
         What is not assigned then, nobody claims any more in the rebalance that follows.
         """
@@ -449,7 +449,7 @@ class _Choices:
         return sorted(partitions)[self._taken[-1]]
 
     def others(self) -> list[tuple[int, ...]]:
-        """Give the scripts that differ first where this one had no say."""
+        """Return the scripts that differ first where this one had no say."""
         return [
             (*self._taken[:at], rank)
             for at, size in islice(enumerate(self._sizes), len(self._script), None)

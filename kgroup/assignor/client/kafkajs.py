@@ -54,7 +54,7 @@ def _in_turn(members: Sequence[Subscriber]) -> list[str]:
 def _topics_of_leader(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> list[str]:
-    """Give the topics that are dealt; the first member stands for a leader that is not known.
+    """Return the topics that are dealt; the first member stands for a leader that is not known.
 
     Raises:
         AssignorError: one does not exist. The leader asks for its metadata anew, and a broker that
@@ -84,7 +84,7 @@ def _as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
-    """Tell whether it is known who leads, and how topics are listed, or does not matter."""
+    """Return whether it is known who leads, and how topics are listed, or does not matter."""
     if len(members) > 1 and not all(
         topics[name].is_listing_known for name in _topics_of_leader(members, topics)
     ):

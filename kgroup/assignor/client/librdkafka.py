@@ -34,7 +34,7 @@ _RACK_FROM = 3
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
-    """Give what the leader reads in subscriptions since 2.2.0, version 3 of the message.
+    """Return what the leader reads in subscriptions since 2.2.0, version 3 of the message.
 
     What a member owns of a topic that it subscribes to no longer it gives up before it joins; the
     user data of cooperative-sticky, which no leader of librdkafka reads, names it still. A member
@@ -44,7 +44,7 @@ def as_sent(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
 
 
 def as_sent_before_2_2(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
-    """Give what the leader reads in subscriptions before 2.2.0, version 1 of the message."""
+    """Return what the leader reads in subscriptions before 2.2.0, version 1 of the message."""
     return [_member_as_sent(member, strategy, version=1) for member in members]
 
 
@@ -112,15 +112,15 @@ class _TopicState:
         self._quota, self._extras = divmod(topic.partitions, len(self.members))
 
     def kind(self) -> tuple[list[str], int]:
-        """Give what topics have in common that are assigned together, and a sort key."""
+        """Return what topics have in common that are assigned together, and a sort key."""
         return [member.member_id for member in self.members], self.topic.partitions
 
     def room(self, member: Subscriber) -> int:
-        """Give how many more partitions a member may get."""
+        """Return how many more partitions a member may get."""
         return max(0, self._quota + (self._extras > 0) - self._taken[member.member_id])
 
     def matches(self, member: Subscriber, partition: int) -> bool:
-        """Tell whether a partition has a replica in the member's rack."""
+        """Return whether a partition has a replica in the member's rack."""
         return member.rack in self.topic.racks[partition]
 
     def take(self, member: Subscriber, partition: int, assignment: Assignment) -> None:

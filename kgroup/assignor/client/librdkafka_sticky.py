@@ -58,7 +58,7 @@ def crash(signal: str, reason: str) -> AssignorError:
 
 
 def read(members: Sequence[Subscriber]) -> list[Subscriber]:
-    """Give the members whose subscriptions are read; the others get nothing."""
+    """Return the members whose subscriptions are read; the others get nothing."""
     return [member for member in members if 0 < len(member.topics) <= _MOST_TOPICS]
 
 
@@ -109,7 +109,7 @@ def _is_behind(one: Subscriber, other: Subscriber) -> bool:
 
 
 def need_racks(topics: Sequence[EligibleTopic]) -> bool:
-    """Tell whether racks matter in topics."""
+    """Return whether racks matter in topics."""
     racks = frozenset(member.rack for topic in topics for member in topic.members if member.rack)
     return uses_racks(racks, [racks for topic in topics for racks in topic.racks])
 
@@ -327,12 +327,12 @@ def _without_transfers(members: Sequence[Subscriber], assigned: Assignment) -> A
 
 
 def _holders(held: Mapping[str, Iterable[TopicPartition]]) -> dict[TopicPartition, str]:
-    """Give the last member that has each partition, in the order in which they come first."""
+    """Return the last member that has each partition, in the order in which they come first."""
     return {partition: member_id for member_id, own in held.items() for partition in own}
 
 
 def _is_same(one: Subscriber, other: Subscriber) -> bool:
-    """Tell whether they compare as equal in `rd_kafka_group_member_cmp`."""
+    """Return whether they compare as equal in `rd_kafka_group_member_cmp`."""
     if one.instance_id is not None and other.instance_id is not None:
         return one.instance_id == other.instance_id
     return one.member_id == other.member_id
@@ -411,7 +411,7 @@ class _Balance:
         return {member_id: (self._assigned | fixed)[member_id] for member_id in self._ids}
 
     def _sort_partitions(self) -> list[TopicPartition]:
-        """Give the order in which partitions are moved, and put what members own in order."""
+        """Return the order in which partitions are moved, and put what members own in order."""
         by_takers = sorted(
             self._partitions, key=lambda partition: (len(self._takers[partition[0]]), partition)
         )
@@ -462,7 +462,7 @@ class _Balance:
         return kept, is_revoking
 
     def _is_elsewhere(self, member_id: str, partition: TopicPartition) -> bool:
-        """Tell whether racks matter, and a partition has no replica in the member's."""
+        """Return whether racks matter, and a partition has no replica in the member's."""
         racks = self._racks[partition]
         if racks is None:
             return False
@@ -560,7 +560,7 @@ class _Balance:
         return not self._can_gain()
 
     def _can_gain(self) -> bool:
-        """Tell whether a member may have a partition of one that has more."""
+        """Return whether a member may have a partition of one that has more."""
         return any(map(self._gains, self._in_turn))
 
     def _gains(self, member_id: str) -> bool:

@@ -42,7 +42,7 @@ from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 def partition_counts(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> dict[str, int]:
-    """Give the number of partitions of each subscribed topic.
+    """Return the number of partitions of each subscribed topic.
 
     Source: `consumerGroup.balance` of Sarama 1.61.1.
 
@@ -335,7 +335,7 @@ class _Plan:
         return free + self._order(unclaimed)
 
     def _in_turn(self, *, is_fresh: bool) -> list[TopicPartition]:
-        """Give all partitions in the order in which they may move."""
+        """Return all partitions in the order in which they may move."""
         every = [(topic, at) for topic, count in self._counts.items() for at in range(count)]
         if is_fresh or not self._subscribe_alike():
             return sorted(
@@ -359,7 +359,7 @@ class _Plan:
         return in_turn + self._order(set(every).difference(in_turn))
 
     def _subscribe_alike(self) -> bool:
-        """Tell whether all members seem to subscribe to the same.
+        """Return whether all members seem to subscribe to the same.
 
         Who subscribes to nothing is seen only behind one that does: a matter of chance.
 
@@ -393,7 +393,7 @@ class _Plan:
         insort(self._by_size, (len(own), member_id))
 
     def _fewest(self, topic: str) -> str | None:
-        """Give the member with the fewest partitions that may take one of a topic."""
+        """Return the member with the fewest partitions that may take one of a topic."""
         return next((member for _, member in self._by_size if topic in self._named[member]), None)
 
     def _give(self, partition: TopicPartition) -> None:
@@ -403,7 +403,7 @@ class _Plan:
             self._owner[partition] = taker
 
     def _takes_part(self, member_id: str) -> bool:
-        """Tell whether a member may give or get anything."""
+        """Return whether a member may give or get anything."""
         own = self._assigned[member_id]
         return len(own) < self._most[member_id] or any(
             len(self._takers[topic]) > 1 for topic, _ in own
@@ -430,7 +430,7 @@ class _Plan:
                 return moved
 
     def _taker(self, partition: TopicPartition) -> str | None:
-        """Give the member that is to get a partition: its owner has two more than that one."""
+        """Return the member that is to get a partition: its owner has two more than that one."""
         size = self._size(self._owner.get(partition, ""))
         earlier = self._earlier.get(partition)
         if earlier is not None and size > self._size(earlier) + 1:
@@ -473,7 +473,7 @@ _GENERATION_FROM = 2
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    """Give what the leader reads in the subscriptions of members made of Sarama.
+    """Return what the leader reads in the subscriptions of members made of Sarama.
 
     Topics are in the order in which the program names them. A sticky member sends back the user
     data of its last assignment; the cooperative one what it owns and the generation. No member

@@ -30,7 +30,7 @@ def bulk_order(
     called_again: Flags | bool = False,
     order: Callable[[int], bytes] | None = None,
 ) -> Ints:
-    """Give the indices of all keys, map by map, as the maps iterate in the end.
+    """Return the indices of all keys, map by map, as the maps iterate in the end.
 
     Keys are put into each map, some of them are removed, and then late ones are put.
 
@@ -97,7 +97,7 @@ def _replayed(
     prepend: bool,
     called_again: bool,
 ) -> list[int]:
-    """Give the order of one map; keys are removed when `early` ones were put."""
+    """Return the order of one map; keys are removed when `early` ones were put."""
     steps = [(key, False) for key in range(early)]
     steps += [(~key, False) for key in removed]
     steps += [(key, prepend) for key in range(early, len(hashes))]
@@ -112,7 +112,7 @@ def _replayed(
 
 
 def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) -> list[int]:
-    """Give the maps of which a bucket may have been crowded when they had one of their sizes."""
+    """Return the maps of which a bucket may have been crowded when they had one of their sizes."""
     found = set[int]()
     rank = ranks_within(maps)
     some = (np.bincount(maps) >= CROWD)[maps]

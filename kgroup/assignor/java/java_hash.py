@@ -148,7 +148,7 @@ class _Node(Generic[_K]):
     is_red: bool = field(init=False)
 
     def side_below(self, other: _Node[_K]) -> int:
-        """Give the side, 0 or 1, on which this node goes into the tree below another one."""
+        """Return the side, 0 or 1, on which this node goes into the tree below another one."""
         if self.hash != other.hash:
             return java_int(self.hash) > java_int(other.hash)
         return self.order > other.order

@@ -89,7 +89,7 @@ class IntSet:
 
 @lru_cache(maxsize=1 << 12)  # many sets are alike: those of every 64th partition of a topic, say
 def _replayed(steps: tuple[int, ...], capacity: int | None) -> list[int]:
-    """Give the order of one set; a step is a number that is put, or removed: ~number."""
+    """Return the order of one set; a step is a number that is put, or removed: ~number."""
     table = JavaHashMap[int](capacity)
     for step in steps:
         if step < 0:
@@ -122,7 +122,7 @@ def copied_set(numbers: Collection[int]) -> Partitions:
 
 
 def writable(numbers: Partitions) -> IntSet:
-    """Give a HashSet that can be changed in the place of what `int_set` made."""
+    """Return a HashSet that can be changed in the place of what `int_set` made."""
     return numbers if isinstance(numbers, IntSet) else IntSet(numbers)
 
 
@@ -157,7 +157,7 @@ class Target:
             yield topic, self._partitions[topic]
 
     def get(self, topic: int) -> Partitions | None:
-        """Give the partitions of a topic; None where there is no such entry."""
+        """Return the partitions of a topic; None where there is no such entry."""
         return self._partitions.get(topic)
 
     def put(self, partitions: Mapping[int, Partitions]) -> None:
@@ -263,11 +263,11 @@ class ServerGroup:
         return [self._members[member_id].owned or () for member_id in self.member_ids]
 
     def partitions(self, topic: int) -> int:
-        """Give the number of partitions of a topic."""
+        """Return the number of partitions of a topic."""
         return self._counts[topic]
 
     def by_id(self, topic: int) -> bytes:
-        """Give a sort key: by id, as `Uuid.compareTo` does, by two signed longs."""
+        """Return a sort key: by id, as `Uuid.compareTo` does, by two signed longs."""
         topic_id = self._ids[topic]
         return bytes(byte ^ 0x80 if at % 8 == 0 else byte for at, byte in enumerate(topic_id))
 
@@ -276,7 +276,7 @@ class ServerGroup:
         return self.order([topic << _BITS | _PUT for topic in dict.fromkeys(topics)], capacity)
 
     def order(self, steps: Sequence[int], capacity: int | None) -> Sequence[int]:
-        """Give the topics of a map in its order; many members have the same.
+        """Return the topics of a map in its order; many members have the same.
 
         Args:
             steps: of `Target`.

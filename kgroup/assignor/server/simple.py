@@ -139,7 +139,7 @@ class _TargetRows:
         return made[stable_order(made.members)]
 
     def assignment(self, rows: _Rows) -> Assignment:
-        """Give rows as lists; who has none gets nothing."""
+        """Return rows as lists; who has none gets nothing."""
         names = self._group.names
         every = list(
             zip(map(names.__getitem__, rows.topics.tolist()), rows.partitions.tolist(), strict=True)
@@ -187,13 +187,13 @@ def _ranks(order: Ints, count: int | None = None) -> Ints:
 
 
 def _distinct(maps: Ints, numbers: Ints) -> Ints:
-    """Give the indices where numbers come for the first time in their map."""
+    """Return the indices where numbers come for the first time in their map."""
     keys = maps << 31 | numbers
     return np.arange(len(keys)) if np.diff(np.sort(keys)).all() else first_seen(keys)[1]
 
 
 def _capacities(counts: Ints) -> Ints:
-    """Give the capacities of HashSets made of so many keys; see `server.capacity_for`."""
+    """Return the capacities of HashSets made of so many keys; see `server.capacity_for`."""
     return np.maximum((counts / 0.75).astype(np.int64) + 1, TABLE)
 
 

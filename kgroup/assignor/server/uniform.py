@@ -20,7 +20,7 @@ _NOBODY = -1
 
 
 def _assign_mixed(group: ServerGroup) -> dict[str, Target]:
-    """Give the new target assignments.
+    """Return the new target assignments.
 
     Raises:
         AssignorError: Kafka's assignor fails.
@@ -180,7 +180,7 @@ class _Balancer:
         return self._most_load - self._least_load <= 1
 
     def next_least(self) -> int:
-        """Give the member that gets the next partition."""
+        """Return the member that gets the next partition."""
         if self._next_least >= self._least_end:
             self._least_load += 1
             while (
@@ -193,7 +193,7 @@ class _Balancer:
         return self._members[self._next_least - 1]
 
     def next_most(self) -> int | None:
-        """Give the member that loses the next partition; None if nobody can."""
+        """Return the member that loses the next partition; None if nobody can."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
                 # all of the range were excluded: begin anew with the next load

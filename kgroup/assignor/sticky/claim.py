@@ -16,7 +16,7 @@ NO_GENERATION = -1
 
 
 def or_no_generation(generation: int | None) -> int:
-    """Give the number that stands for a generation that is not named."""
+    """Return the number that stands for a generation that is not named."""
     return NO_GENERATION if generation is None else generation
 
 
@@ -61,7 +61,7 @@ class Claims:
     def _believed(
         self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
     ) -> dict[str, list[TopicPartition]]:
-        """Give what each member is believed to have owned where some is claimed twice."""
+        """Return what each member is believed to have owned where some is claimed twice."""
         by_member: dict[str, list[TopicPartition]] = {}
         # the generations that subscriptions name, not user data
         generations = {
@@ -122,16 +122,16 @@ class Racks:
         )
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
-        """Tell whether a member's rack has no replica of a partition, where racks matter."""
+        """Return whether a member's rack has no replica of a partition, where racks matter."""
         rack = self._of_member.get(member_id) if self.matter else None
         return rack is not None and rack not in self.of(partition)
 
     def rack(self, member_id: str) -> str | None:
-        """Give the rack of a member."""
+        """Return the rack of a member."""
         return self._of_member.get(member_id)
 
     def of(self, partition: TopicPartition) -> frozenset[str]:
-        """Give the racks of a partition's replicas; none where it does not exist."""
+        """Return the racks of a partition's replicas; none where it does not exist."""
         topic = self._topics.get(partition[0])
         if topic is None or partition[1] >= topic.partitions:
             return frozenset()

@@ -108,7 +108,7 @@ class Builder:
         return {self._ids[at]: self._assigned[at] for at in self._hash_order}
 
     def _every(self) -> list[TopicPartition]:
-        """Give all partitions, those first that the fewest members subscribe to."""
+        """Return all partitions, those first that the fewest members subscribe to."""
         in_order = sorted(self._topics, key=lambda name: (len(self._consumers[name]), utf16(name)))
         return [(name, p) for name in in_order for p in range(self._topics[name].partitions)]
 
@@ -174,12 +174,12 @@ class Builder:
         return int(candidates[self._counts[candidates].argmin()])
 
     def _takes_part(self, at: int, shared: set[str]) -> bool:
-        """Tell whether a member could get a partition or lose one."""
+        """Return whether a member could get a partition or lose one."""
         assigned = self._assigned[at]
         return len(assigned) < self._most(at) or any(topic in shared for topic, _ in assigned)
 
     def _most(self, at: int) -> int:
-        """Give how many partitions a member could have."""
+        """Return how many partitions a member could have."""
         return sum(self._topics[topic].partitions for topic in self._subscribed[at])
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
@@ -218,7 +218,7 @@ class Builder:
         return self._fewest[topic]
 
     def _is_balanced(self) -> bool:
-        """Tell whether no partition can go to a member with at least two less than its owner."""
+        """Return whether no partition can go to a member with at least two less than its owner."""
         return all(
             len(self._assigned[self._owner[topic, number]]) <= self._fewest_of(topic) + 1
             for topic, consumers in self._consumers.items()

@@ -103,7 +103,7 @@ class _Builder:
         return kept
 
     def _free(self, kept: list[TopicPartition]) -> list[TopicPartition]:
-        """Give what nobody keeps, by topic and partition.
+        """Return what nobody keeps, by topic and partition.
 
         Kafka walks both sorted lists once: behind a kept partition that does not exist any more,
         everything counts as free.
@@ -158,7 +158,7 @@ class _Builder:
         return left
 
     def _next_in(self, racks: frozenset[str], members: Sequence[str], first: int) -> int | None:
-        """Give the index of the next member in one of the racks, from `first` on and around."""
+        """Return the index of the next member in one of the racks, from `first` on and around."""
         if not racks:
             return None
         for step in range(len(members)):

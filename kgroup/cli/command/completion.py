@@ -125,7 +125,7 @@ SHELLS = tuple(_FILES)
 
 
 def script(shell: str) -> str:
-    """Give the script for one of `SHELLS`."""
+    """Return the script for one of `SHELLS`."""
     return (Path(__file__).parents[1] / "shell" / _FILES[shell]).read_text("utf-8")
 
 
@@ -160,7 +160,7 @@ def install(shell: str, *, force: bool = False) -> str:
 
 
 def _folder(variable: str, default: str) -> Path:
-    """Give the folder that the environment names, or one in the user's own."""
+    """Return the folder that the environment names, or one in the user's own."""
     return Path(os.environ.get(variable) or _home() / default)
 
 

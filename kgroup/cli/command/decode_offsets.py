@@ -247,7 +247,7 @@ class LiveChoice:
 def live_records(
     connection: Connection, choice: LiveChoice, on_progress: Callable[[LiveLog], None]
 ) -> Iterator[tuple[Sequence[Segment] | Logs, list[Problem], Callable[[Path], str]]]:
-    """Give the logs of a cluster; none, and a note, where it has no such topic.
+    """Yield the logs of a cluster; none, and a note, where it has no such topic.
 
     As `file_records` does, but that no file has a name that means anything.
 
@@ -504,7 +504,7 @@ def _check_parquet(given: Mapping[str, str]) -> None:
 def _is_live(
     inputs: Sequence[Path], key: bytes | None, connection: Connection, include: Sequence[str]
 ) -> bool:
-    """Tell whether a cluster is to be asked: what is explicit wins over the environment."""
+    """Return whether a cluster is to be asked: what is explicit wins over the environment."""
     option = connection.chosen_by
     if inputs and option:
         raise click.UsageError(
@@ -598,7 +598,7 @@ def _show_rows(
     is_endless: bool,
 ) -> None:
     def rows_of_file(function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
-        """Give all rows; where there is nothing to be read, an error keeps the file there is."""
+        """Yield all rows; where there is nothing to be read, an error keeps the file there is."""
         yield from decoding.map(function)
         assert target is not None
         if (error := unsaved(decoding.exit_status, "write", target.path)) is not None:

@@ -508,7 +508,7 @@ def reset_command(
 def _reset_to(
     goal: tuple[str, Any], groups: Sequence[str], regex: Pattern | None, store: GroupSource
 ) -> ResetTo:
-    """Give where to, with the offsets of another group or a file."""
+    """Return where to, with the offsets of another group or a file."""
     from kgroup.operation.offsets.read import read_stored
     from kgroup.operation.offsets.reset import ResetTarget, ResetTo
     from kgroup.source.offset_file import OffsetFile

@@ -640,7 +640,7 @@ def _is_missing(problem: Problem, group_id: str) -> bool:
 
 
 def _typed_options() -> Sequence[str]:
-    """Give the options that the command of a target is to have too: as typed, without secrets."""
+    """Return the options that the command of a target is to have too: as typed, without secrets."""
     from kgroup.operation.printed_command import connection_words
 
     ctx = click.get_current_context()

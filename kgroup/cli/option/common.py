@@ -274,7 +274,7 @@ SAMPLE_OPTION: Decorator = source_option(
 
 
 def log_dirs(log_dir: Sequence[Path], *, sample: bool) -> tuple[Path, ...]:
-    """Give the log directories that the two options choose.
+    """Return the log directories that the two options choose.
 
     Raises:
         click.UsageError: both are given.

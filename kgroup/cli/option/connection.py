@@ -194,7 +194,7 @@ class Connection:
 
     @contextmanager
     def open(self, *, of_silence: bool = False) -> Iterator[LiveCluster]:
-        """Give the cluster, for as long as the context lasts.
+        """Yield the cluster, for as long as the context lasts.
 
         Args:
             of_silence: let the timeout bound the time in which no broker answers, not all.

@@ -255,7 +255,7 @@ def _question(plan: OffsetPlan, store: StoreName | None) -> str:
 
 
 def _undo(file: Path, store: StoreChoice, group_ids: Collection[str]) -> str:
-    """Give the command that undoes a change by its backup, and what secrets it leaves out."""
+    """Return the command that undoes a change by its backup, and what secrets it leaves out."""
     from kgroup.operation.printed_command import kgroup_command
 
     words, secrets = store.words()

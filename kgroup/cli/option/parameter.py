@@ -203,7 +203,7 @@ _LETTERS = dict(zip("abefnrstv", "\a\b\x1b\f\n\r \t\v", strict=True))
 
 
 def _unescaped(text: str) -> bytes:
-    r"""Give the bytes of text in which those that cannot be printed are escaped.
+    r"""Return the bytes of text in which those that cannot be printed are escaped.
 
     Escapes are those of Python, C, Java and JSON: ``\x00``, ``\u0000``, ``\000``, ``\0``, ``\n``.
     The hexadecimal one has two digits, or one that no digit follows. All other characters stand
@@ -239,7 +239,7 @@ def _unescaped(text: str) -> bytes:
 
 
 def _character(piece: re.Match[str]) -> str:
-    """Give the text that a piece stands for which is no byte."""
+    """Return the text that a piece stands for which is no byte."""
     if piece["high"] is not None:
         return bytes.fromhex(piece["high"] + piece["low"]).decode("utf-16-be")
     if (digits := piece["unit"] or piece["wide"]) is not None:

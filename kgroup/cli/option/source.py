@@ -56,7 +56,7 @@ class Source:
 
     @staticmethod
     def sample() -> Source:
-        """Give the recorded data in the package: its log directory, which has most groups."""
+        """Return the recorded data in the package: its log directory, which has most groups."""
         return Source(paths=log_dirs((), sample=True), is_sample=True)
 
     @property
@@ -70,7 +70,7 @@ class Source:
 
     @property
     def is_named(self) -> bool:
-        """Tell whether the command line names it; the environment may name a cluster."""
+        """Return whether the command line names it; the environment may name a cluster."""
         chosen_by = self.connection is not None and self.connection.chosen_by
         return bool(self.paths or self.snapshot or self.zookeeper or chosen_by)
 
@@ -110,7 +110,7 @@ class Source:
         return [(self, own), (zookeeper, old)] if old else [(self, own)]
 
     def _means_one_of(self, names: Collection[str], name: str) -> bool:
-        """Tell whether one of these groups, and none of this source, is nearest to a name."""
+        """Return whether one of these groups, and none of this source, is nearest to a name."""
         from difflib import get_close_matches
 
         if not get_close_matches(name, names):
@@ -124,7 +124,7 @@ class Source:
 
     @contextmanager
     def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> Iterator[GroupSource]:
-        """Give the source, for as long as the context lasts.
+        """Yield the source, for as long as the context lasts.
 
         Args:
             of_silence: see `Connection.open`.
@@ -241,7 +241,7 @@ _ZOOKEEPER_OPTION: Decorator = source_option(
 
 
 def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
-    """Give the source that options choose, as far as a command has them; for completion.
+    """Return the source that options choose, as far as a command has them; for completion.
 
     Args:
         options: values by the names of the parameters that `source_options` adds; also ``files``,
@@ -306,7 +306,7 @@ _CHOICES = {
 
 
 def missing_source() -> click.UsageError:
-    """Give the error of a command line that names no source where it needs one."""
+    """Return the error of a command line that names no source where it needs one."""
     ctx = click.get_current_context(silent=True)
     known = {param.name for param in ctx.command.params} if ctx is not None else _CHOICES.keys()
     *choices, last = (text for name, text in _CHOICES.items() if name in known)

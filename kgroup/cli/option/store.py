@@ -61,7 +61,7 @@ class StoreChoice:
 
     @contextmanager
     def open(self, group_ids: tuple[str, ...] = ()) -> Iterator[GroupSource]:
-        """Give the store, for as long as the context lasts.
+        """Yield the store, for as long as the context lasts.
 
         Raises:
             InputError: there is none.
@@ -79,7 +79,7 @@ class StoreChoice:
 
     @contextmanager
     def open_cluster(self, store: GroupSource) -> Iterator[GroupSource | None]:
-        """Give what knows where partitions begin and end: the store itself, or the cluster beside.
+        """Yield what knows where partitions begin and end: the store itself, or the cluster beside.
 
         Raises:
             UsageError: the cluster's configuration is not as it should be.
@@ -127,7 +127,7 @@ class StoreChoice:
         return where + found, [f"{key} in a file (--command-config)" for key in keys]
 
     def open_table(self, text: str) -> SqlOffsetStore:
-        """Give the table of a database.
+        """Return the table of a database.
 
         Args:
             text: as `sql`.
@@ -235,7 +235,7 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoi
 def copied_stores(
     copy: OffsetCopy, source: Source, sql: str | None
 ) -> tuple[StoreChoice, StoreChoice]:
-    """Give the two stores between which a step of a plan copies offsets.
+    """Return the two stores between which a step of a plan copies offsets.
 
     Args:
         copy: names the stores.
@@ -274,7 +274,7 @@ def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Stor
 
 
 def planned_table(source: Source, sql: str | None, names: SqlNames) -> SqlOffsetStore:
-    """Give the table of a plan, which is empty where there is none; errors as of `open_table`."""
+    """Return the table of a plan, which is empty where there is none; errors as of `open_table`."""
     names = replace(names, creates=True)
     return StoreChoice(source, names=names).open_table(sql or PROFILE)
 
@@ -323,7 +323,7 @@ def _path(text: str, store: str) -> Path:
 
 
 def _profile(connection: Connection | None) -> str | None:
-    """Give the name of the profile that is chosen for a database."""
+    """Return the name of the profile that is chosen for a database."""
     return (connection and connection.profile) or os.environ.get("KGROUP_PROFILE")
 
 
@@ -332,7 +332,7 @@ def _names_server(connection: Connection) -> bool:
 
 
 def _beside(connection: Connection, sql: str, names: SqlNames) -> StoreChoice:
-    """Give a database, with the connection's profile."""
+    """Return a database, with the connection's profile."""
     return StoreChoice(Source(connection=connection), sql, names=names)
 
 

@@ -53,7 +53,7 @@ class WarehouseChoice:
 
     @contextmanager
     def open(self) -> Iterator[Engine]:
-        """Give an engine for the tables, and say where records may be missing from them.
+        """Yield an engine for the tables, and say where records may be missing from them.
 
         Raises:
             InputError: the folder is no warehouse, or cannot be read.
@@ -85,7 +85,7 @@ class WarehouseChoice:
 
     @contextmanager
     def open_both(self) -> Iterator[tuple[Warehouse, Engine]]:
-        """Give the warehouse too; otherwise as `open`.
+        """Yield the warehouse too; otherwise as `open`.
 
         To what is said of a group that is not there it adds how to list those that are.
         """

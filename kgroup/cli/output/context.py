@@ -82,7 +82,7 @@ class Page(Protocol):
 
 
 def is_terminal() -> bool:
-    """Tell whether standard output is a terminal."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -193,7 +193,7 @@ def warn_saved(report: Report[Any], verb: str, path: Path) -> ExitStatus:
 
 
 def unsaved(status: ExitStatus, verb: str, path: Path) -> KgroupError | None:
-    """Give the error of a file for which there is nothing; None where there is something."""
+    """Return the error of a file for which there is nothing; None where there is something."""
     if status not in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
         return None
     error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError

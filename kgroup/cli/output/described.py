@@ -109,7 +109,7 @@ class _View(Protocol):
 
 
 def is_screen() -> bool:
-    """Tell whether standard output is a terminal on which a page can be redrawn."""
+    """Return whether standard output is a terminal on which a page can be redrawn."""
     return is_terminal() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 

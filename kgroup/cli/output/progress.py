@@ -89,5 +89,5 @@ class ProgressLine:
 
 
 def _unit(size: int) -> tuple[int, str]:
-    """Give the unit in which a number of bytes is some, and how far to shift it for that."""
+    """Return the unit in which a number of bytes is some, and how far to shift it for that."""
     return (20, "MiB") if size >= 1 << 20 else (10, "KiB") if size >= 1 << 10 else (0, "bytes")

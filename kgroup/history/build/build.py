@@ -529,7 +529,7 @@ def _size(work: SplitWork) -> int:
 
 
 def _replicas(sources: Iterable[SegmentSource]) -> dict[tuple[str, int], list[list[SegmentSource]]]:
-    """Give the replicas of each partition, those first that are to be read last: the smallest."""
+    """Return the replicas of each partition, those first that are to be read last: the smallest."""
     found: dict[tuple[str, int], list[list[SegmentSource]]] = {}
     for (cluster, number, _), replica in groupby(
         sorted(sources, key=lambda source: source.order), key=lambda source: source.order[:3]

@@ -46,7 +46,7 @@ class DamageRow(TypedDict):
 
 
 def damage_rows(read: SplitRead) -> list[DamageRow]:
-    """Give the rows for what of a split could not be read."""
+    """Return the rows for what of a split could not be read."""
     split = read.work.split
     name, number = split.name, split.offsets_partition
     is_file = isinstance(split.location, FileRange)  # else positions are those in a temporary copy
@@ -72,19 +72,19 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
 
 
 def unreadable_row(name: str, partition: int, error: str) -> DamageRow:
-    """Give the row for a segment that cannot be read, or not to its end."""
+    """Return the row for a segment that cannot be read, or not to its end."""
     return _row(name, partition, ProblemKind.UNREADABLE, f"It cannot be read: {error}.")
 
 
 def damage_row(problem: Problem) -> DamageRow:
-    """Give the row for a live partition, or several, that cannot be read now."""
+    """Return the row for a live partition, or several, that cannot be read now."""
     partition = problem.offsets_partition
     name = OFFSETS_TOPIC if partition is None else f"{OFFSETS_TOPIC}-{partition}"
     return _row(name, partition, problem.kind, problem.reason)
 
 
 def shorter_row(partition: int, before: int, end: int) -> DamageRow:
-    """Give the row for a live partition that ends before what was read of it."""
+    """Return the row for a live partition that ends before what was read of it."""
     reason = (
         f"Expected it to go on at offset {before}, up to where it was read before; found that it "
         f"ends at {end}. It has lost records, or the topic was made again: records that come to "
@@ -372,12 +372,12 @@ class ClusterUpdate:
         )
 
     def state(self) -> ClusterState:
-        """Give what is known now."""
+        """Return what is known now."""
         return ClusterState(tuple(self.files.values()), self.partitions, self.topic_names)
 
 
 def fingerprint(source: SegmentSource, size: int) -> str:
-    """Give a text that tells what a segment holds from its beginning on, in so many bytes.
+    """Return a text that tells what a segment holds from its beginning on, in so many bytes.
 
     It is made of both ends. Compaction, which alone changes what stands between them, takes
     something away, and so the size changes too.

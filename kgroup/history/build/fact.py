@@ -315,7 +315,7 @@ def _read(texts: pa.Array, schema: pa.Schema) -> pa.Array:
 
 
 def _assigned(given: pa.Array, *, is_empty: pa.Array | None = None, **names: str) -> pa.Array:
-    """Give what was assigned as `ASSIGNED`; `names` are its fields by those of `given`."""
+    """Return what was assigned as `ASSIGNED`; `names` are its fields by those of `given`."""
     given = _one(given)
     is_unknown = pc.is_null(given)
     if is_empty is not None:
@@ -325,7 +325,7 @@ def _assigned(given: pa.Array, *, is_empty: pa.Array | None = None, **names: str
 
 
 def _tasks(values: pa.Array, ending: str) -> pa.Array:
-    """Give the tasks of all roles as `ASSIGNED`, from the fields with such an ending."""
+    """Return the tasks of all roles as `ASSIGNED`, from the fields with such an ending."""
     given = [pc.struct_field(values, f"{role}Tasks{ending}") for role in _ROLES]
     owned = [
         _owned(each, {"subtopology": "subtopologyId"}, {"role": role})
@@ -390,7 +390,7 @@ def _unless(column: pa.Array, unknown: int) -> pa.Array:
 
 
 def _first(values: pa.Array, *names: str) -> pa.Array:
-    """Give the first of some fields that is there."""
+    """Return the first of some fields that is there."""
     return pc.coalesce(*(pc.struct_field(values, name) for name in names))
 
 

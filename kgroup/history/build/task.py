@@ -33,7 +33,7 @@ from kgroup.protocol.batch.batch import Damage
 
 
 def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
-    """Give the names that rows of tables tell, by topic id."""
+    """Return the names that rows of tables tell, by topic id."""
     names: dict[str, str] = {}
     commits = facts.get("offset_commits")
     if commits is not None and commits["topic_id"].null_count < len(commits):
@@ -284,6 +284,6 @@ class _Unseen:
         return is_new
 
     def taken(self) -> Coverage:
-        """Give the offsets that were taken."""
+        """Return the offsets that were taken."""
         self._parts = [Coverage.union(self._parts)]
         return self._parts[0]

@@ -38,12 +38,12 @@ _ASKED_AT_ONCE = 16
 
 
 def is_uri(location: str) -> bool:
-    """Tell whether a location is no path."""
+    """Return whether a location is no path."""
     return _URI.fullmatch(location) is not None
 
 
 def first_line(error: Exception) -> str:
-    """Give what an error says; pyarrow's go on for pages."""
+    """Return what an error says; pyarrow's go on for pages."""
     return str(getattr(error, "strerror", None) or error).partition("\n")[0]
 
 
@@ -89,7 +89,7 @@ class RemoteFiles:
         self.is_local = self._files.type_name == "local"
 
     def name(self, path: Path) -> str:
-        """Give what to call a file or a folder of the file system."""
+        """Return what to call a file or a folder of the file system."""
         own, path_text = (str(each).lstrip("/") for each in (self.path, path))
         root = self.shown.removesuffix(own)
         return (self.uri.partition("://")[0] + "://" if root == self.shown else root) + path_text
@@ -170,7 +170,7 @@ class RemoteFiles:
 
     @contextmanager
     def copied(self, path: Path, start: int, end: int) -> Iterator[Path]:
-        """Give a local file that has some bytes of another, at the same positions.
+        """Yield a local file that has some bytes of another, at the same positions.
 
         In front of them there is nothing (a hole in the file, which takes no space).
 

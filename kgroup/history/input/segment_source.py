@@ -69,7 +69,7 @@ def cut_by_index(
     offsets = base_offset + entries[first, 0]
 
     def is_cut(position: int) -> bool:
-        """Tell whether a batch begins where an entry says so."""
+        """Return whether a batch begins where an entry says so."""
         before = positions[: np.searchsorted(positions, position - WALK, "right")]
         known = int(before[-1]) if len(before) else 0
         if position - known > _MOST_WALKED or not _leads_to(file, known, position):
@@ -127,7 +127,7 @@ def _cut(
 
 
 def _leads_to(file: BinaryIO, start: int, end: int) -> bool:
-    """Tell whether the lengths of the batches from a position on lead to another one."""
+    """Return whether the lengths of the batches from a position on lead to another one."""
     file.seek(start)
     data = file.read(end - start)
     at = 0
@@ -238,7 +238,7 @@ class SegmentSource:
         return begins
 
     def _index(self) -> bytes:
-        """Give what the offset index holds; nothing where there is none."""
+        """Return what the offset index holds; nothing where there is none."""
         index = replace(self, path=str(Path(self.path).with_suffix(".index")))
         try:
             return index.read(0, LARGEST_INDEX)
@@ -312,7 +312,7 @@ class _Directory:
     path: Path
 
     def name(self, path: Path) -> str:
-        """Give what to call a file, or the directory, in messages and tables, which are UTF-8."""
+        """Return what to call a file, or the directory, in messages and tables, which are UTF-8."""
         text = str(path) if self.files is None else self.files.name(path)
         return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 

@@ -59,7 +59,7 @@ class FileRange:
             yield copy, part
 
     def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give those rows that are part of it: all that were read."""
+        """Return those rows that are part of it: all that were read."""
         return batch
 
 
@@ -97,7 +97,7 @@ class OffsetRange:
                 raise copied.problem
 
     def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give those rows that are part of it: a batch that was fetched may have others."""
+        """Return those rows that are part of it: a batch that was fetched may have others."""
         import pyarrow.compute as pc
 
         offsets = batch["offset"]
@@ -108,7 +108,7 @@ class OffsetRange:
 
 @contextmanager
 def opened(config: ClientConfig, timeout_s: float) -> Iterator[LiveLog]:
-    """Give the live topic, and a folder for copies, for as long as the context lasts.
+    """Yield the live topic, and a folder for copies, for as long as the context lasts.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.

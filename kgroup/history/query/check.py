@@ -203,7 +203,7 @@ class _Past:
                     yield from self._stuck(group_id, offset, by_place.get(at, ()))
 
     def _behind(self) -> Mapping[str, Mapping[At, OffsetDescription]]:
-        """Give what owners have not read, of groups that the warehouse knows."""
+        """Return what owners have not read, of groups that the warehouse knows."""
         descriptions = {
             group_id: {
                 (offset.topic, offset.partition): offset
@@ -263,7 +263,7 @@ class _Past:
 
 
 def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
-    """Tell whether somebody came and went again and again: to start or restart a group is sound.
+    """Return whether somebody came and went again and again: to start or restart a group is sound.
 
     In a rolling restart each member is a cause twice at most, when it goes and when it is back.
     """

@@ -50,7 +50,7 @@ def timeline(
     cluster: str | None = None,
     with_last: bool = False,
 ) -> OwnershipTimeline:
-    """Give the stretches of time in which members of a group owned partitions.
+    """Return the stretches of time in which members of a group owned partitions.
 
     Args:
         engine: to ask.

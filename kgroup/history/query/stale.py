@@ -172,7 +172,7 @@ def _expiry(group: Group, offset: CommittedOffset) -> tuple[str, int | None]:
 
 
 def _subscribed(group: Group) -> set[str] | None:
-    """Give the topics that members subscribe to by name; None where one's are not known."""
+    """Return the topics that members subscribe to by name; None where one's are not known."""
     topics: set[str] = set()
     for member in group.members:
         if member.subscription is None or member.subscription.topics is None:

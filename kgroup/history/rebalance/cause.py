@@ -225,7 +225,7 @@ class Departed:
 
 
 def _identity(who: Participant) -> tuple[str, str] | None:
-    """Give what a member is recognized by under another id: of a static one that is its instance.
+    """Return what a member is recognized by under another id: of a static one that is its instance.
 
     None: by nothing.
     """
@@ -329,7 +329,7 @@ def _came_and_went(
 
 
 def _may_have_polled_late(old: MemberVersion, before: GroupVersion, after: GroupVersion) -> bool:
-    """Tell whether a member went when its rebalance timeout had passed since its assignment.
+    """Return whether a member went when its rebalance timeout had passed since its assignment.
 
     A consumer that does not poll within it (`max.poll.interval.ms`) leaves, and joins again under
     another id as soon as it polls. That is no restart, and no static membership avoids it. The

@@ -317,7 +317,7 @@ class _Timeline:
             )
 
     def _before(self, after: GroupVersion) -> GroupVersion | None:
-        """Give how the group was; it is not deleted where its type changes in the same write."""
+        """Return how the group was; it is not deleted where its type changes in the same write."""
         if self._deleted is None:
             last = self._last
             if last is not None and (last.generation or 0) > (after.generation or 0):

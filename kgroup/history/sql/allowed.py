@@ -57,7 +57,7 @@ class Functions:
 
 
 def names(text: str) -> frozenset[str]:
-    """Give the words of a text."""
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
@@ -280,7 +280,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _ctes(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give what a query calls parts of itself: by WITH, or by WITH RECURSIVE."""
+    """Return what a query calls parts of itself: by WITH, or by WITH RECURSIVE."""
     own = [{"key": node["cte_name"]}] if node.get("cte_name") else []
     return [*(node.get("cte_map") or {}).get("map", ()), *own]
 

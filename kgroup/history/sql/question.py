@@ -60,7 +60,7 @@ def marks(values: Collection[Parameter]) -> str:
 
 
 def cluster_names(engine: Engine) -> list[str]:
-    """Give the clusters of which groups have committed something, in order."""
+    """Return the clusters of which groups have committed something, in order."""
     found = rows_of(engine, "SELECT DISTINCT cluster FROM offset_commits ORDER BY cluster")
     return [row["cluster"] for row in found]
 
@@ -113,7 +113,7 @@ def place_of(cluster: str | None) -> str:
 
 
 def group_ids(engine: Engine) -> list[str]:
-    """Give the ids of all groups, in order."""
+    """Return the ids of all groups, in order."""
     sql = " UNION ".join(f"SELECT group_id FROM {table}" for table in GROUP_TABLES)
     found = rows_of(engine, f"{sql} ORDER BY group_id")
     return [row["group_id"] for row in found if row["group_id"] is not None]
@@ -173,7 +173,7 @@ def times_by(
 
 
 def topic_names(engine: Engine, cluster: str) -> dict[str, str]:
-    """Give the names of the topics that members owned, by topic id, where both are known."""
+    """Return the names of the topics that members owned, by topic id, where both are known."""
     sql = (
         "SELECT DISTINCT topic_id, topic FROM assignments WHERE cluster = ? "
         "AND topic_id IS NOT NULL AND topic IS NOT NULL ORDER BY topic_id, topic"
@@ -235,7 +235,7 @@ _COLUMNS = ", ".join(field.name for field in fields(Interval))
 def overlaps(
     from_ms: int | None, to_ms: int | None, since_ms: int | None, until_ms: int | None
 ) -> bool:
-    """Tell whether a stretch has to do with the time from one instant up to another.
+    """Return whether a stretch has to do with the time from one instant up to another.
 
     Args:
         from_ms: where the stretch begins,
@@ -357,7 +357,7 @@ class LogEnd:
 
 
 def ends_at(engine: Engine, cluster: str, at_ms: int) -> Sequence[LogEnd]:
-    """Give the last ones that were recorded by then, by topic and partition."""
+    """Return the last ones that were recorded by then, by topic and partition."""
     sql = (
         "SELECT topic, partition, log_start_offset, log_end_offset, time_ms FROM "
         "(SELECT topic, partition, log_start_offset, log_end_offset, time_ms, ROW_NUMBER() OVER "
@@ -369,7 +369,7 @@ def ends_at(engine: Engine, cluster: str, at_ms: int) -> Sequence[LogEnd]:
 
 
 def all_ends(engine: Engine, cluster: str) -> list[LogEnd]:
-    """Give all that were recorded, in order of time."""
+    """Return all that were recorded, in order of time."""
     sql = (
         "SELECT topic, partition, log_start_offset, log_end_offset, time_ms FROM log_ends "
         "WHERE cluster = ? ORDER BY time_ms, topic, partition, log_end_offset"

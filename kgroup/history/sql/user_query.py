@@ -49,7 +49,7 @@ def ask_sql(engine: Engine, query: str) -> Answer:
 
 
 def _values(column: pa.ChunkedArray, has_infinities: bool) -> list[Any]:
-    """Give the values of a column as JSON has them; see `Engine.has_infinities`."""
+    """Return the values of a column as JSON has them; see `Engine.has_infinities`."""
     try:
         return [_plain(value) for value in column.to_pylist()]
     except _NOT_IN_PYTHON:
@@ -150,7 +150,7 @@ def _seconds(nanoseconds: int, width: int = 1) -> str:
 
 
 def _number(value: Decimal) -> int | float | Decimal | None:
-    """Give a decimal number as the simplest type that has just its value."""
+    """Return a decimal number as the simplest type that has just its value."""
     if not value.is_finite():
         return None
     if value == value.to_integral_value():

@@ -77,7 +77,7 @@ class Coverage:
         return cls(pairs[0], pairs[1])
 
     def written(self) -> bytes:
-        """Give the bytes of a .npy file with two rows, of the first and of the last offsets."""
+        """Return the bytes of a .npy file with two rows, of the first and of the last offsets."""
         file = BytesIO()
         np.save(file, np.stack((self.firsts, self.lasts)))
         return file.getvalue()
@@ -116,16 +116,16 @@ class Coverage:
         return Coverage(np.maximum(firsts, first), np.minimum(lasts, last))
 
     def is_dense(self, first: int, last: int) -> bool:
-        """Tell whether every offset from one to another, inclusive, is in it."""
+        """Return whether every offset from one to another, inclusive, is in it."""
         return first > last or self.end_from(first) > last
 
     def end_from(self, first: int) -> int:
-        """Give the first offset from one on that is not in it."""
+        """Return the first offset from one on that is not in it."""
         inside = self.within(first)
         return int(inside.lasts[0]) + 1 if inside and inside.firsts[0] == first else first
 
     def overlaps(self, other: Coverage) -> bool:
-        """Tell whether an offset is in both."""
+        """Return whether an offset is in both."""
         small, large = sorted((self, other), key=lambda coverage: len(coverage.firsts))
         # An interval of `small` is touched by the last one of `large` that begins in or before it.
         at = np.searchsorted(large.firsts, small.lasts, side="right") - 1

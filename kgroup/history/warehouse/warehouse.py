@@ -413,7 +413,7 @@ def _manifest_path(build: int) -> str:
 
 
 def _paths(state: ClusterState) -> set[str]:
-    """Give the files that a state names."""
+    """Return the files that a state names."""
     own = ((partition.coverage, partition.members) for partition in state.partitions.values())
     return {*(file.path for file in state.files), *filter(None, chain.from_iterable(own))}
 

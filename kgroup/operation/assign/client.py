@@ -59,7 +59,7 @@ def later_note(text: str) -> str | None:
 def asked_software(
     protocol: str, kafka_version: str | None, client: Software | None
 ) -> Software | None:
-    """Give what is to be imitated of a group of a protocol; None: nothing is asked for.
+    """Return what is to be imitated of a group of a protocol; None: nothing is asked for.
 
     Args:
         protocol: of the group.
@@ -154,7 +154,7 @@ def _cause(spec: GroupSpec, leads: Software) -> str:
 
 
 def _is_determined_or_fails(spec: GroupSpec) -> bool:
-    """Tell whether it is certain what comes out: an assignment, or that there is none."""
+    """Return whether it is certain what comes out: an assignment, or that there is none."""
     try:
         return is_determined(spec)
     except AssignorError:
@@ -179,7 +179,7 @@ def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
 
 
 def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
-    """Tell whether racks would make a difference if the leader's library went by them."""
+    """Return whether racks would make a difference if the leader's library went by them."""
     library = CLIENTS.get(leads.name)
     if library is None or library.version_by_rack is None or leads.version != library.versions[0]:
         return False
@@ -234,7 +234,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
 
 
 def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
-    """Give a group with each leader that it may have, where none is known.
+    """Yield a group with each leader that it may have, where none is known.
 
     Of members that name the same topics only the first is taken, and `_LEADERS` at most.
     """

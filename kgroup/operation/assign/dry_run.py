@@ -54,7 +54,7 @@ _LATER = (4_000_000_000_000, 5_000_000_000_000)
 
 
 def is_small(spec: GroupSpec) -> bool:
-    """Tell whether it takes no long time to assign a group again and again."""
+    """Return whether it takes no long time to assign a group again and again."""
     return _size(spec) <= MOST_IDS
 
 
@@ -106,7 +106,7 @@ def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
 
 
 def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...]:
-    """Give the order of the JoinGroup response: new members last, and then anywhere."""
+    """Return the order of the JoinGroup response: new members last, and then anywhere."""
     if spec.protocol != "classic" or spec.computed_as.name == KAFKA_CLIENTS or not seed:
         return spec.member_order
     order = [each.member_id for each in spec.members_as_sent if each.member_id not in ids]
@@ -139,7 +139,7 @@ def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
 def _random_id(
     member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
 ) -> str:
-    """Give a new member, of a library that is told, an id as it might have.
+    """Return a new member, of a library that is told, an id as it might have.
 
     Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848;
     `kafka.consumer.ZookeeperConsumerConnector`.
@@ -400,7 +400,7 @@ def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
 
 
 def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
-    """Give what follows where one member that gets another part has not taken it in time.
+    """Yield what follows where one member that gets another part has not taken it in time.
 
     It joins again with what it had, as a leader of the first members that give up something calls
     all for the next rebalance. The first few such members are tried.
@@ -422,7 +422,7 @@ def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
 
 
 def _shares(run: Run) -> dict[str, frozenset[TopicPartition]] | None:
-    """Give what each member has in the end, in no order; None where the run fails."""
+    """Return what each member has in the end, in no order; None where the run fails."""
     if run.last.assignment is None:
         return None
     return {member_id: frozenset(own) for member_id, own in run.last.assignment.items()}
@@ -469,7 +469,7 @@ def bounced(spec: GroupSpec) -> Bounce:
 
 
 def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
-    """Give the members that are new when they come back; some libraries have no static ones."""
+    """Return the members that are new when they come back; some libraries have no static ones."""
     return [
         member
         for member in spec.members
@@ -478,7 +478,7 @@ def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
 
 
 def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
-    """Give what each member sets off; where that is too much to try other ids, marked as such."""
+    """Return what each member sets off; where that is too much to try other ids, marked as such."""
     is_small = is_small_restart(spec)
     is_unknown = False
     called = Counter(member.client_id for member in spec.members)
@@ -506,7 +506,7 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
 def _settle(
     spec: GroupSpec, *, most: int = _MOST_REBALANCES, seed: int = 0
 ) -> tuple[Run, GroupSpec]:
-    """Give the run, with so many following rebalances at most, and the group before the last one.
+    """Return the run, with so many following rebalances at most, and the group before the last one.
 
     A rebalance follows where members have to give up partitions while they go on with others: they
     join again then (`ConsumerCoordinator.onJoinComplete`).

@@ -77,7 +77,7 @@ def find_moves(
 def _owners(
     partitions: Mapping[str, set[TopicPartition]],
 ) -> Mapping[str, Mapping[int, str]] | None:
-    """Give the member of each partition, by topic and number; None where some have several."""
+    """Return the member of each partition, by topic and number; None where some have several."""
     owners: dict[str, dict[int, str]] = defaultdict(dict)
     for member_id, own in partitions.items():
         for topic, number in own:
@@ -393,14 +393,14 @@ def _balance(
 
 
 def _of_topics(counts: Mapping[str, int], topics: Collection[str]) -> Mapping[str, int]:
-    """Give the counts of some topics only."""
+    """Return the counts of some topics only."""
     if counts.keys() <= set(topics):
         return counts
     return {name: counts[name] for name in topics if name in counts}
 
 
 def _deviation(shares: Mapping[int, int]) -> float:
-    """Give the standard deviation of numbers, each given with how often it is there."""
+    """Return the standard deviation of numbers, each given with how often it is there."""
     total = sum(shares.values())
     mean = sum(number * times for number, times in shares.items()) / total
     squares = sum((number - mean) ** 2 * times for number, times in shares.items())

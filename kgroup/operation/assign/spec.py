@@ -300,7 +300,7 @@ def check_strategy(spec: GroupSpec, lack: str) -> None:
 
 
 def made_up_topic_id(name: str) -> bytes:
-    """Give a topic of unknown id one that is always the same."""
+    """Return a topic of unknown id one that is always the same."""
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -409,7 +409,7 @@ def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
 
 
 def _clients(members: object) -> list[Software]:
-    """Give the libraries that members name, as far as they are members."""
+    """Return the libraries that members name, as far as they are members."""
     return [
         _client(member["client"], f"members[{at}].client")
         for at, member in enumerate(members if isinstance(members, list) else ())

@@ -300,7 +300,7 @@ def _forgetful(member: MemberSpec) -> MemberSpec:
 
 
 def _new_topic(spec: GroupSpec, number: int) -> TopicMetadata:
-    """Give a topic; where brokers list others not by number, how they list it is not known."""
+    """Return a topic; where brokers list others not by number, how they list it is not known."""
     by_number = all(
         topic.listed is None or topic.listed == tuple(range(topic.partitions))
         for topic in spec.topics.values()

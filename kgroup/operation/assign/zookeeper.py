@@ -64,7 +64,7 @@ class PartitionOwner:
 
     @property
     def is_as_given(self) -> bool:
-        """Tell whether the owner is the one that the algorithm gives, as far as it is known."""
+        """Return whether the owner is the one that the algorithm gives, as far as it is known."""
         if self.owner is None or self.given is None:
             return self.owner == self.given
         return self.owner[0] == self.given[0] and self.owner[1] in (None, self.given[1])
@@ -131,7 +131,7 @@ def registered_consumer(member: Member) -> MemberSpec:
 
 
 def departed_consumers(group: Group) -> tuple[MemberSpec, ...]:
-    """Give those that are not registered, and still own something."""
+    """Return those that are not registered, and still own something."""
     owned: dict[str, list[AssignedPartition]] = defaultdict(list)
     for stray in group.stray_owners:
         owned[stray.member_id].append(stray.partition)

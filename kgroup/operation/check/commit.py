@@ -281,7 +281,7 @@ def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
 
 
 def needs_retention(groups: Iterable[GroupDescription]) -> bool:
-    """Tell whether brokers' `offsets.retention.minutes` decides when commits are forgotten."""
+    """Return whether brokers' `offsets.retention.minutes` decides when commits are forgotten."""
     return any(
         offset.committed_offset is not None and offset.expire_timestamp_ms is None
         for group in groups

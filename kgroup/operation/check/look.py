@@ -68,7 +68,7 @@ class GroupThresholds:
     changes: Mapping[str, float]
 
     def are_of(self, group_id: str) -> bool:
-        """Tell whether they are of this group."""
+        """Return whether they are of this group."""
         return group_id == self.name or (
             self.pattern is not None and self.pattern.fullmatch(group_id) is not None
         )
@@ -298,7 +298,7 @@ def _rows(text: bytes, path: str) -> Iterable[Any]:
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Give what `Finding.key` gives of the finding that this was."""
+    """Return what `Finding.key` gives of the finding that this was."""
     code = Rule(row["code"])
     values = [row["group_id"]]
     values += (row.get(name) for name in ("topic", "partition", "member_id", "broker", "path"))

@@ -104,5 +104,6 @@ def _of_group(source: GroupSource, group: GroupDescription) -> Finding:
     ]
     text = f"Ready as far as is known; not known: {', '.join(unknown)}."  # a client's version never
     if refuted:
-        text = f"Not ready: {'; '.join(f'{precondition.code} ({precondition.found})' for precondition in refuted)}."
+        reasons = "; ".join(f"{condition.code} ({condition.found})" for condition in refuted)
+        text = f"Not ready: {reasons}."
     return finding_of(Rule.CONSUMER_PROTOCOL, text, group.group_id)

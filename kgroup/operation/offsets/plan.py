@@ -29,7 +29,7 @@ EVERY: Topics = {}
 
 
 def is_chosen(at: At, topics: Topics) -> bool:
-    """Tell whether a partition is one of these."""
+    """Return whether a partition is one of these."""
     topic, partition = at
     numbers = topics.get(topic, ())
     return not topics or numbers is None or partition in numbers
@@ -87,7 +87,7 @@ class Result(Word):
 
     @classmethod
     def of(cls, problem: Problem) -> Result:
-        """Give what a problem made of a change."""
+        """Return what a problem made of a change."""
         return _RESULTS.get(problem.kind, cls.REFUSED)
 
 

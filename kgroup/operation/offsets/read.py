@@ -20,7 +20,7 @@ from kgroup.source.base import GroupSource, OffsetReading, Question
 def show_offsets(
     store: GroupSource, group_ids: Collection[str] = (), regex: Pattern | None = None
 ) -> Report[StoredOffset]:
-    """Give what groups of these ids, or whose whole id matches, have committed; or all.
+    """Return what groups of these ids, or whose whole id matches, have committed; or all.
 
     Returns:
         Rows sorted by group, topic and partition; those of a backup without a commit too. A group
@@ -105,7 +105,7 @@ def _nothing(store: GroupSource) -> str:
 
 
 def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:
-    """Give those groups of which it is not known what all they have committed.
+    """Return those groups of which it is not known what all they have committed.
 
     Nothing may be planned for them: what could not be read is not absent. Topics that may not be
     described are about other partitions than those that can be planned for.
@@ -120,7 +120,7 @@ def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:
 
 
 def stored(group_id: str, offset: CommittedOffset) -> StoredOffset:
-    """Give a commit with its group, as it is shown and kept in files."""
+    """Return a commit with its group, as it is shown and kept in files."""
     return StoredOffset(
         group_id,
         offset.topic,

@@ -54,7 +54,7 @@ class ResetTo:
     same: tuple[CommittedOffset, ...] = ()
 
     def of_group(self, group_id: str) -> _Offsets:
-        """Give the offsets where a group shall go on, by topic and partition."""
+        """Return the offsets where a group shall go on, by topic and partition."""
         offsets = self.offsets.get(group_id, self.same)
         return {(offset.topic, offset.partition): offset.committed_offset for offset in offsets}
 
@@ -295,7 +295,7 @@ def _starts_at(
 def _wanted(
     to: ResetTo, now: int | None, other: int | None, log: LogRange, at_time: LogRange | None
 ) -> int | None:
-    """Give the offset that is asked for; None where it hangs on what is not known."""
+    """Return the offset that is asked for; None where it hangs on what is not known."""
     match to.goal:
         case ResetTarget.EARLIEST:
             return log.start
@@ -314,7 +314,7 @@ def _wanted(
 
 
 def _is_blind(cluster: GroupSource | None, log: LogRange, wanted: int) -> bool:
-    """Tell whether an offset would go unchecked that could be checked, or is none."""
+    """Return whether an offset would go unchecked that could be checked, or is none."""
     is_unknown = log.start is None and log.end is None
     return (cluster is not None and is_unknown) or (is_unknown and wanted > _MOST)
 

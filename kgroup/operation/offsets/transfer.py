@@ -220,7 +220,7 @@ def _times(
     logs: Mapping[At, LogRange],
     problems: list[Problem],
 ) -> tuple[dict[Position, int], dict[Position, str]]:
-    """Give the time from which to read on behind each position, or why it is not known."""
+    """Return the time from which to read on behind each position, or why it is not known."""
     refusals: dict[Position, str] = {}
     asked: dict[Position, list[Position]] = {}
     for topic, partition, offset in wanted:
@@ -256,7 +256,7 @@ def _times(
 
 
 def _is_own(saved_from: StoreName | None, store: GroupSource) -> bool:
-    """Tell whether a file was surely saved from the store that it goes to."""
+    """Return whether a file was surely saved from the store that it goes to."""
     return (
         saved_from is not None
         and store.store_name is not None

@@ -64,7 +64,7 @@ _Lists = Mapping[str, tuple[str, ...]]
 
 
 def strategy_named(text: str) -> str:
-    """Give a strategy by its name, or by its class.
+    """Return a strategy by its name, or by its class.
 
     Raises:
         UsageError: there is no such strategy.

@@ -21,7 +21,7 @@ _POLICY = "connector.client.config.override.policy"
 
 
 def sink_connectors(members: Iterable[Member]) -> tuple[str, ...]:
-    """Give the connectors whose tasks members are, by the client ids that Connect gives them."""
+    """Return the connectors whose tasks members are, by the client ids that Connect gives them."""
     told = (_CLIENT_ID.fullmatch(member.client_id or "") for member in members)
     return tuple(sorted({match[1] for match in told if match}))
 
@@ -103,7 +103,7 @@ def _requests(connectors: tuple[str, ...], what: str) -> str:
 
 
 def shared_settings(settings: tuple[SettingChange, ...]) -> tuple[SettingChange, ...]:
-    """Give settings as a connector has them, once for all of its tasks."""
+    """Return settings as a connector has them, once for all of its tasks."""
     changes: dict[str, SettingChange] = {}
     for setting in settings:
         name = OVERRIDE + setting.name

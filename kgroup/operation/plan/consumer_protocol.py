@@ -430,7 +430,7 @@ def _in_the_place_of(change: ProtocolChange) -> str:
 
 
 def _user_data(change: ProtocolChange) -> Precondition:
-    """Tell whether assignments hold what a broker cannot keep.
+    """Return whether assignments hold what a broker cannot keep.
 
     Custom assignors may add something. That of librdkafka for cooperative-sticky gives back what
     members have sent with their subscriptions, which is something from the second rebalance on

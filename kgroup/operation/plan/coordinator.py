@@ -226,7 +226,7 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
 
 
 def _knows_groups(group: Group, features: BrokerFeatures | None) -> bool:
-    """Tell whether brokers have settings of groups: since 4.0, as version 1 of this API.
+    """Return whether brokers have settings of groups: since 4.0, as version 1 of this API.
 
     In 3.7 to 3.9, where the consumer protocol is a preview, DescribeConfigs refuses a group.
     """

@@ -218,7 +218,7 @@ def forecast(
 
 
 def _most_read_again(courses: Sequence[Forecast]) -> Forecast:
-    """Give the first, with the most records that are read again in any."""
+    """Return the first, with the most records that are read again in any."""
     return replace(courses[0], read_again=max(course.read_again for course in courses))
 
 

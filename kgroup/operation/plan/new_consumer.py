@@ -325,7 +325,7 @@ def _count(members: int) -> str:
 
 
 def _is_copied(old: OldGroup) -> bool:
-    """Tell whether Kafka has every commit, or will have when the members have stopped."""
+    """Return whether Kafka has every commit, or will have when the members have stopped."""
     return old.storage[0] is not CommitStore.ZOOKEEPER or (old.running is None and old.is_same)
 
 

@@ -603,7 +603,7 @@ def _restart(
 
 
 def _begin_at_first(group: Group, topic: str, before: int, count: int) -> str:
-    """Give the command by which a stopped group begins new partitions at their first record."""
+    """Return the command by which a stopped group begins new partitions at their first record."""
     new = f"{topic}:{','.join(map(str, range(before, count)))}"
     options = ("--topic", new, "--uncommitted", "--to-earliest", "--execute")
     return kgroup_on(group, "offsets reset", *options)

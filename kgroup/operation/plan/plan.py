@@ -340,7 +340,7 @@ class Plan:
 def chosen_steps(
     plans: Sequence[Plan], number: int, group_ids: Collection[str] = ()
 ) -> tuple[tuple[tuple[Plan, PlanStep], ...], tuple[str, ...]]:
-    """Give the step of this number of each plan, or of those for the groups that are named.
+    """Return the step of this number of each plan, or of those for the groups that are named.
 
     Returns:
         The plans that have such a step, with it, and notes on the others.

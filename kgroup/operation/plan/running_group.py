@@ -117,7 +117,7 @@ class RunningGroup:
         return [text for texts in told for text in texts if text]
 
     def has(self, text: str) -> bool:
-        """Tell whether a member is called so; see `named`."""
+        """Return whether a member is called so; see `named`."""
         return bool(self._called(text))
 
     def _called(self, text: str) -> Sequence[str]:
@@ -215,7 +215,7 @@ def read_running(
 
 
 def _is_stopped(found: Group) -> bool:
-    """Tell whether nobody is in a group whose members, if it had any, were consumers.
+    """Return whether nobody is in a group whose members, if it had any, were consumers.
 
     Raises:
         InputError: they were others.

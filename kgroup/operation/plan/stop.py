@@ -38,7 +38,7 @@ def how_to_start(group: Group) -> tuple[str, ...]:
 
 
 def removal(group: Group) -> tuple[str, ...]:
-    """Give the command that removes static members, which do not leave when they stop."""
+    """Return the command that removes static members, which do not leave when they stop."""
     if all(member.instance_id is None for member in group.members):
         return ()
     return (kgroup_on(group, "members remove", "--all", "--execute"),)
@@ -53,7 +53,7 @@ def seen_stopped(group: Group) -> str:
 def started_with(
     what: str, settings: tuple[SettingChange, ...], see: tuple[str, ...], expected: Expected
 ) -> PlanStep:
-    """Give the step of a group that is stopped: its programs are configured, and start.
+    """Return the step of a group that is stopped: its programs are configured, and start.
 
     Args:
         what: they have then, after "Start the members with".

@@ -125,7 +125,7 @@ def shares(earlier: PlanStep, step: PlanStep) -> bool:
 
 
 def is_shown(plan: Plan, step: PlanStep) -> bool:
-    """Tell whether the group shows of every member, whenever it came, that it has taken a step.
+    """Return whether the group shows of every member, whenever it came, that it has taken a step.
 
     A type that the group did not have before does, and a strategy shows that every member supports
     it, which is what is to be done where a later step takes away the others.

@@ -371,7 +371,7 @@ class OldGroup:
         return tuple(name for name in names if not _MADE_ID.fullmatch(name))
 
     def brokers_since(self, version: int, text: str, advice: str) -> Precondition:
-        """Tell whether all brokers are of 0.8.2, or of 0.9, at least.
+        """Return whether all brokers are of 0.8.2, or of 0.9, at least.
 
         Args:
             version: 9 for 0.9, and else 8.

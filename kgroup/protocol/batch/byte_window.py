@@ -25,11 +25,11 @@ class ByteRange:
     end: int | None = None
 
     def has(self, position: int) -> bool:
-        """Tell whether what begins at a position behind the start is part of it."""
+        """Return whether what begins at a position behind the start is part of it."""
         return self.end is None or position < self.end
 
     def size_in(self, file_size: int) -> int:
-        """Give how many bytes of a file of this size it has."""
+        """Return how many bytes of a file of this size it has."""
         end = file_size if self.end is None else min(self.end, file_size)
         return max(end - self.start, 0)
 
@@ -94,7 +94,7 @@ class ByteWindow:
         self.end = self.base + len(self.data)
 
     def skip_zeros(self, position: int, kept: int) -> int:
-        """Give the position of the next byte that is not zero, or of the end of the source.
+        """Return the position of the next byte that is not zero, or of the end of the source.
 
         Holes of a file are not read. So many bytes before what is returned stay in memory.
         """

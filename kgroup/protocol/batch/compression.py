@@ -52,7 +52,7 @@ class UndecidedError(Exception):
 def decompress(
     codec: str, data: memoryview | bytes, *, magic: int = 2, limit: int = MAX_UNCOMPRESSED
 ) -> bytes:
-    """Give the bytes that `data` stand for.
+    """Return the bytes that `data` stand for.
 
     Args:
         codec: "gzip", "snappy", "lz4" or "zstd".

@@ -157,7 +157,7 @@ def read_messages(batch: RecordBatch, max_uncompressed: int) -> Iterator[Record 
 
 
 def _decompress(batch: RecordBatch, data: bytes | None, max_uncompressed: int) -> bytes:
-    """Give the message set that is the value of a compressed message."""
+    """Return the message set that is the value of a compressed message."""
     if batch.compression not in ("gzip", "snappy", "lz4"):
         codec = batch.data[17] & 0x07
         raise CompressionError(

@@ -371,7 +371,7 @@ class _Reader:
         return not self._window.has(position, 1) or self._plausible_size(position) is not None
 
     def _plausible_size(self, position: int) -> int | None:
-        """Give the size of the batch at `position`, None if its fields do not fit each other."""
+        """Return the size of the batch at `position`, None if its fields do not fit each other."""
         window = self._window
         if not window.has(position, PREFIX_SIZE):
             return None

@@ -81,7 +81,7 @@ class TransactionIndex:
 
 
 def once(make: Callable[[], _T]) -> Callable[[], _T]:
-    """Give a function that calls `make` when it is first called, from whichever thread.
+    """Return a function that calls `make` when it is first called, from whichever thread.
 
     Collecting the markers of a partition means to read it, and most partitions have none.
     """

@@ -216,7 +216,7 @@ def _decode_control_key(key: bytes | None) -> tuple[str, Decoded | None]:
 
 
 def is_control_key(key: bytes) -> bool:
-    """Tell whether a key whose record nobody knows is that of a control record.
+    """Return whether a key whose record nobody knows is that of a control record.
 
     No other key of version 0 is so short: one of an offset commit has ten bytes at least.
     """

@@ -239,7 +239,7 @@ class ClassicCoordinator(ClassicGroups):
         self._rebalance.maybe_complete_join(group)
 
     def has_fit_session(self, request: JoinGroup) -> bool:
-        """Tell whether the broker would give a member the session that it wants."""
+        """Return whether the broker would give a member the session that it wants."""
         low, high = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
         return low <= request.session_timeout_ms <= high
 

@@ -396,7 +396,7 @@ class ClassicGroup:
         self._supported.update(protocol.name for protocol in protocols)
 
     def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
-        """Tell whether a member with these could be in the group."""
+        """Return whether a member with these could be in the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and any(
@@ -535,7 +535,7 @@ class ClassicGroup:
         return None
 
     def reads(self, topic: str) -> bool:
-        """Tell whether consumers of the group may read a topic (Kafka: `isSubscribedToTopic`).
+        """Return whether consumers of the group may read a topic (Kafka: `isSubscribedToTopic`).
 
         Before 4.0, nobody reads anything in an empty group, whatever its protocol type.
         """

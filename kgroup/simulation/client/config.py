@@ -96,7 +96,7 @@ class ConsumerConfig:
     version: Version = NEWEST
 
     def subscribes_to(self, topic: str) -> bool:
-        """Tell whether it wants to read a topic, as soon as there is one."""
+        """Return whether it wants to read a topic, as soon as there is one."""
         if self.pattern is not None:
             return self.pattern(topic)
         if self.regex is not None and parse_regex(self.regex).fullmatch(topic):

@@ -609,7 +609,7 @@ class ConsumerClient:
             then()
 
     def _aborts(self) -> bool:
-        """Tell whether a reconciliation has become pointless (`maybeAbortReconciliation`)."""
+        """Return whether a reconciliation has become pointless (`maybeAbortReconciliation`)."""
         if self.state is ConsumerClientState.RECONCILING and not self._has_rejoined:
             return False
         self._is_reconciling = self._has_rejoined = False

@@ -489,7 +489,7 @@ def _check_protocol(member: ConsumerMember, request: SyncGroup) -> None:
 
 
 def _waits_for_release(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Tell whether others have something that it shall have (`waitingOnUnreleasedPartition`)."""
+    """Return whether others have something that it shall have (`waitingOnUnreleasedPartition`)."""
     missing = (
         target for target in group.targets[member.member_id] if target not in member.assigned
     )

@@ -104,7 +104,7 @@ _MIN_INTERVAL_MS = 10_000
 
 
 def is_regex_recent(group: ConsumerGroup, now_ms: int) -> bool:
-    """Tell whether the expressions of a group were looked at just now."""
+    """Return whether the expressions of a group were looked at just now."""
     last = _last(group)
     return last is not None and now_ms <= last.timestamp_ms + _MIN_INTERVAL_MS
 
@@ -116,7 +116,7 @@ def is_regex_stale(
     now_ms: int,
     refresh_interval_ms: int,
 ) -> bool:
-    """Tell whether the expressions of a group are to be looked at again.
+    """Return whether the expressions of a group are to be looked at again.
 
     Args:
         group: as it was before a member's heartbeat.

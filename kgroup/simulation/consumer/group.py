@@ -164,7 +164,7 @@ class ConsumerGroup:
         return () if member_id is None else self.targets.get(member_id, ())
 
     def is_held(self, partition: IdPartition) -> bool:
-        """Tell whether a member has a partition, or is still to give it up."""
+        """Return whether a member has a partition, or is still to give it up."""
         return self._held.get(partition, -1) != -1
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
@@ -251,7 +251,7 @@ class ConsumerGroup:
         return None if member_epoch == member.epoch else _stale(member)
 
     def reads(self, topic: str) -> bool:
-        """Tell whether a member subscribes to a topic (`isSubscribedToTopic`)."""
+        """Return whether a member subscribes to a topic (`isSubscribedToTopic`)."""
         return topic in self.subscriptions.topics
 
     def retained_since_ms(self, offset: CommittedOffset) -> int | None:

@@ -56,11 +56,11 @@ class ConsumerMember:
     topic_order: tuple[str, ...] = field(default=(), compare=False)
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Tell whether it has all that it shall have in an epoch of the group."""
+        """Return whether it has all that it shall have in an epoch of the group."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def owns_all(self, owned: Iterable[IdPartition] | None) -> bool:
-        """Tell whether it may have what it says it has; it must say it (`isSubset`)."""
+        """Return whether it may have what it says it has; it must say it (`isSubset`)."""
         return owned is not None and all(partition in self.assigned for partition in owned)
 
     def said(self, request: ConsumerGroupHeartbeat) -> ConsumerMember:
@@ -144,7 +144,7 @@ class SubscriptionCount:
         _add(self._matched, topics, step)
 
     def is_homogeneous(self, members: int) -> bool:
-        """Tell whether all members subscribe to the same (`ConsumerGroup.subscriptionType`).
+        """Return whether all members subscribe to the same (`ConsumerGroup.subscriptionType`).
 
         Those with expressions do if all have the same one, and name no topics beside.
         """

@@ -55,11 +55,11 @@ class Reconciliation:
     is_held: Callable[[IdPartition], bool]
 
     def wants(self, partition: IdPartition) -> bool:
-        """Tell whether the member subscribes to a partition's topic."""
+        """Return whether the member subscribes to a partition's topic."""
         return self.topics.name_of(partition[0]) in self.subscribed
 
     def still_has(self, partitions: Collection[IdPartition]) -> bool:
-        """Tell whether the member has some of these, or may have: it does not say."""
+        """Return whether the member has some of these, or may have: it does not say."""
         return self.owned is None or not self.owned.isdisjoint(partitions)
 
 

@@ -61,5 +61,5 @@ class TopicImage:
         return frozenset(n for n in names if self._topics.get(n) != before._topics.get(n))
 
     def has_new_since(self, before: TopicImage) -> bool:
-        """Tell whether a topic was made."""
+        """Return whether a topic was made."""
         return not self._names.keys() <= before._names.keys()

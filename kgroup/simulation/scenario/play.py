@@ -124,7 +124,7 @@ class Stage(ABC, Generic[_M]):
 
     @abstractmethod
     def _rests(self, members: list[_M]) -> bool:
-        """Tell whether these are the group, and each reads what is theirs."""
+        """Return whether these are the group, and each reads what is theirs."""
 
     @abstractmethod
     def _run(self, name: str) -> None:
@@ -144,7 +144,7 @@ class Stage(ABC, Generic[_M]):
 
     @abstractmethod
     def _is_up(self, broker: int) -> bool:
-        """Tell whether a broker runs."""
+        """Return whether a broker runs."""
 
     @abstractmethod
     def _stop_broker(self, broker: int) -> None:
@@ -313,7 +313,7 @@ class CoordinatorStage(Stage[Consumer]):
         self.schedule(scenario.steps)
 
     def _rests(self, members: list[Consumer]) -> bool:
-        """Tell whether they are a stable group that owns all it subscribes to, or it is empty."""
+        """Return whether they are a stable group that owns all it subscribes to, or it is empty."""
         group = self.cluster.group
         if self.cluster.logs.is_held:
             return False
@@ -440,7 +440,7 @@ class ZookeeperStage(Stage[ZookeeperConsumer]):
         self.schedule(scenario.steps)
 
     def _rests(self, members: list[ZookeeperConsumer]) -> bool:
-        """Tell whether they are registered, and each has what is theirs and fetches it."""
+        """Return whether they are registered, and each has what is theirs and fetches it."""
         registered = self.cluster.registered()
         if not self.cluster.is_resting or registered.keys() != {e.consumer_id for e in members}:
             return False

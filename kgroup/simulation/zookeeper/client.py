@@ -176,7 +176,7 @@ class Client:
         self._server.watch(what, path, self._session)
 
     def exists(self, path: str) -> Routine[bool]:
-        """Tell whether there is a node; watch it if anybody listens."""
+        """Return whether there is a node; watch it if anybody listens."""
 
         def act() -> bool:
             if {(Watched.DATA, path), (Watched.CHILDREN, path)} & self._listeners.keys():

@@ -103,7 +103,7 @@ class ZookeeperCluster(World):
         return next((broker for broker in replicas if broker in self._up), None)
 
     def is_up(self, broker: int) -> bool:
-        """Tell whether a broker runs."""
+        """Return whether a broker runs."""
         return broker in self._up
 
     def stop_broker(self, broker: int, failover_ms: int) -> None:

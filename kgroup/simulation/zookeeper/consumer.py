@@ -323,7 +323,7 @@ class ZookeeperConsumer(Process):
             self._cluster.note(self.name, "committed", partitions=tuple(self.registry))
 
     def is_settled(self, consumers: Consumers) -> bool:
-        """Tell whether it fetches all that is its own where these consumers are there."""
+        """Return whether it fetches all that is its own where these consumers are there."""
         topics = {topic: TopicMetadata(count) for topic, count in self._cluster.topics.items()}
         own = self._part_of(consumers, topics)
         is_late = any(stream.is_late for stream in self._streams.values())

@@ -363,7 +363,7 @@ class FetcherManager:
         return self._cluster.fetch(broker, offsets, self._config.fetch_wait_max_ms)
 
     def has(self, at: TopicPartition, offset: int) -> bool:
-        """Tell whether a partition may be read from an offset."""
+        """Return whether a partition may be read from an offset."""
         return self._cluster.logs.has(at, offset)
 
     def info(self, at: TopicPartition) -> PartitionTopicInfo:

@@ -178,7 +178,7 @@ class Server:
         return hash_order(self._nodes[path].children, _CHILDREN_CAPACITY)
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a node."""
+        """Return whether there is a node."""
         return path in self._nodes
 
     def watch(self, what: Watched, path: str, session: Session) -> None:

@@ -47,7 +47,7 @@ def null_field(answer: Any, version: int) -> str | None:
 
 @cache
 def _looked_at(kind: Any, version: int) -> tuple[tuple[str, bool, bool], ...]:
-    """Give the fields of a message that can be null, or hold others that can."""
+    """Return the fields of a message that can be null, or hold others that can."""
     found = []
     for name, field in kind.fields.items():
         if not field.for_version_q(version):

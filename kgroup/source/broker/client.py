@@ -157,7 +157,7 @@ class BrokerClient:
         return results
 
     def broker(self, node: int | None) -> Broker | None:
-        """Give the broker of this id, where one is known."""
+        """Return the broker of this id, where one is known."""
         return None if node is None else self.brokers.get(node)
 
     async def sleep(self, seconds: float) -> None:
@@ -629,7 +629,7 @@ def _api_name(kind: Any) -> str:
 
 
 def _has_leaders(topic: Topic | None) -> bool:
-    """Tell whether a topic was there, and all its partitions had leaders."""
+    """Return whether a topic was there, and all its partitions had leaders."""
     return (
         topic is not None
         and topic.error is None

@@ -200,7 +200,7 @@ def _not_kafka(size: int) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Give an error and what it was made of, the outermost first."""
+    """Yield an error and what it was made of, the outermost first."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -236,7 +236,7 @@ class ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         self._pending: dict[object, Any] = {}
 
     async def canonical_servers(self, servers: list[str], timeout_s: float) -> list[str]:
-        """Give the canonical names of servers, which Kerberos needs; see `client.dns.lookup`.
+        """Return the canonical names of servers, which Kerberos needs; see `client.dns.lookup`.
 
         Raises:
             TooSlow: that takes too long.
@@ -378,7 +378,7 @@ class _FirstToken(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def _share(timeout_at: float | None) -> float | None:
-    """Give the seconds that one step may take: who waits for all of them hears which it was."""
+    """Return the seconds that one step may take: who waits for all of them hears which it was."""
     return None if timeout_at is None else 0.9 * max(0, timeout_at - monotonic())
 
 

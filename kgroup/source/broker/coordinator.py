@@ -317,7 +317,7 @@ def partition_of(group_id: str, count: int | None) -> int | None:
 
 
 def is_missing(topic: Topic | None) -> bool:
-    """Tell whether a topic surely does not exist."""
+    """Return whether a topic surely does not exist."""
     return topic is None or topic.error == error_name(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 

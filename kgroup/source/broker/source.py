@@ -304,7 +304,7 @@ class LiveCluster(GroupSource):
     def offsets_log(
         self, folder: Path, on_progress: Callable[[LiveLog], None] = lambda log: None
     ) -> LiveLog:
-        """Give the records of `__consumer_offsets`; see `LiveLog`."""
+        """Return the records of `__consumer_offsets`; see `LiveLog`."""
         from kgroup.source.broker.live_log import LiveLog
 
         return LiveLog(self._connected(), folder, on_progress)
@@ -429,7 +429,7 @@ class _Inquiry:
         ]
 
     def _is_wanted(self, group: Group) -> bool:
-        """Tell whether a group passes the filters, now that all is known."""
+        """Return whether a group passes the filters, now that all is known."""
         question = self._question
         return (not question.types or group.type in question.types) and (
             not question.states or group.state in question.states

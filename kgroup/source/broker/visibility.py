@@ -63,7 +63,7 @@ class _Rights:
         self._topics: _Topics | None = None
 
     async def every_group(self) -> bool:
-        """Tell whether lists of groups have all groups, or all that no ACL denies."""
+        """Return whether lists of groups have all groups, or all that no ACL denies."""
         if self._every_group is None:
             self._every_group = await self._cluster() in _ALLOWED or await self._any_group()
         return self._every_group
@@ -80,7 +80,7 @@ class _Rights:
         return self._cluster_code
 
     async def _any_group(self) -> bool:
-        """Tell whether a group may be described that no ACL is about.
+        """Return whether a group may be described that no ACL is about.
 
         Brokers look at rights before they look for the coordinator.
         """
@@ -202,7 +202,7 @@ def _first(names: Collection[str]) -> str:
 
 
 async def lists_every_group(client: BrokerClient) -> bool:
-    """Tell whether lists of groups have all groups, or all that no ACL denies.
+    """Return whether lists of groups have all groups, or all that no ACL denies.
 
     Raises:
         BrokerError: no broker answers.
@@ -227,7 +227,7 @@ def topics_read(group: Group) -> frozenset[str]:
 
 
 async def shows_every_topic(client: BrokerClient) -> bool:
-    """Tell whether no topic is hidden from the user, for certain.
+    """Return whether no topic is hidden from the user, for certain.
 
     Raises:
         BrokerError: no broker answers.
@@ -284,7 +284,7 @@ async def _hidden(client: BrokerClient) -> frozenset[str] | None:
 
 
 async def _denied(client: BrokerClient, topics: Collection[str]) -> frozenset[str]:
-    """Give those of these topics that may not be described."""
+    """Return those of these topics that may not be described."""
     if not topics:
         return frozenset()
     found = (await client.metadata(topics)).topics

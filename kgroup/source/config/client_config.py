@@ -66,7 +66,7 @@ class ClientConfig:
     zookeeper_digest: str | None = None
 
     def kafka_options(self) -> dict[str, Any]:
-        """Give the keyword arguments of a kafka-python client; key stores are read now.
+        """Return the keyword arguments of a kafka-python client; key stores are read now.
 
         Raises:
             InputError: a key store cannot be read.

@@ -94,7 +94,7 @@ class ClientSettings:
         return cls({setting.key: setting for layer in layers for setting in layer})
 
     def below(self, prefix: str) -> ClientSettings:
-        """Give the settings whose keys begin with a prefix, under the rest of their keys."""
+        """Return the settings whose keys begin with a prefix, under the rest of their keys."""
         return ClientSettings(
             {
                 key.removeprefix(prefix): setting
@@ -104,17 +104,17 @@ class ClientSettings:
         )
 
     def get(self, key: str) -> ClientSetting | None:
-        """Give the setting of a key, None where it is not set."""
+        """Return the setting of a key, None where it is not set."""
         setting = self.by_key.get(key)
         return setting if setting is not None and setting.value else None
 
     def text(self, key: str) -> str | None:
-        """Give the value of a key, None where it is not set."""
+        """Return the value of a key, None where it is not set."""
         setting = self.get(key)
         return None if setting is None else setting.value
 
     def items(self, key: str) -> tuple[str, ...]:
-        """Give the values of a list separated by commas."""
+        """Return the values of a list separated by commas."""
         return tuple(filter(None, (item.strip() for item in (self.text(key) or "").split(","))))
 
     def choice(self, key: str, choices: Collection[str], default: str) -> str:
@@ -132,7 +132,7 @@ class ClientSettings:
         return value
 
     def whole_number(self, key: str, most: int = MOST_LONG) -> int | None:
-        """Give a number from 0 to `most`, None where it is not set.
+        """Return a number from 0 to `most`, None where it is not set.
 
         Raises:
             UsageError: it is no such number.

@@ -44,7 +44,7 @@ def config_file(environment: Mapping[str, str]) -> Path:
 
 
 def read_profile(name: str, file: Path) -> list[ClientSetting]:
-    """Give a profile's settings, the weakest first.
+    """Return a profile's settings, the weakest first.
 
     Args:
         name: of the profile.
@@ -73,7 +73,7 @@ def read_profile(name: str, file: Path) -> list[ClientSetting]:
 
 
 def read_sql_profile(name: str, file: Path) -> tuple[Mapping[str, Any], str] | None:
-    """Give what a profile says about an SQL database, as it stands there, and its origin.
+    """Return what a profile says about an SQL database, as it stands there, and its origin.
 
     None where it says nothing about one; arguments and errors as of `read_profile`.
     """
@@ -121,7 +121,7 @@ def _texts(table: Mapping[str, Any], where: str) -> dict[str, str]:
 
 
 def profile_names(file: Path) -> list[str]:
-    """Give the names of all profiles, sorted; errors as of `read_profile`."""
+    """Return the names of all profiles, sorted; errors as of `read_profile`."""
     return sorted(_profiles(file, "NAME"))
 
 
@@ -130,7 +130,7 @@ def _origin(name: str, file: Path) -> str:
 
 
 def _profile(name: str, file: Path) -> Mapping[str, Any]:
-    """Give a profile, whose keys are known."""
+    """Return a profile, whose keys are known."""
     profiles = _profiles(file, name)
     if name not in profiles:
         from difflib import get_close_matches

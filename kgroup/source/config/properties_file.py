@@ -51,7 +51,7 @@ def read_properties(path: Path, origin: str = "") -> list[ClientSetting]:
 
 
 def parse_properties(text: str, name: str = "") -> Iterator[tuple[int, str, str]]:
-    """Give the number of the first line, the key and the value of each entry.
+    """Yield the number of the first line, the key and the value of each entry.
 
     Raises:
         UsageError: a malformed escape; `name` says of what.

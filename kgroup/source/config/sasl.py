@@ -109,7 +109,7 @@ class Sasl:
         return cls(mechanism, _credentials(mechanism, module, setting.where))
 
     def kafka_options(self) -> dict[str, Any]:
-        """Give the keyword arguments of a kafka-python client."""
+        """Return the keyword arguments of a kafka-python client."""
         for name in _LOGGERS_OF_BYTES:
             logging.getLogger(name).setLevel(logging.INFO)
         provider = self.options.get("sasl_oauth_token_provider")
@@ -254,10 +254,10 @@ class TokenProvider(Protocol):
     """What kafka-python asks for at each connection."""
 
     def token(self) -> str:
-        """Give a token that is valid now."""
+        """Return a token that is valid now."""
 
     def extensions(self) -> Mapping[str, str]:
-        """Give the SASL extensions to send with it."""
+        """Return the SASL extensions to send with it."""
 
 
 def token_provider(settings: ClientSettings, jaas: LoginModule, where: str) -> TokenProvider:
@@ -303,7 +303,7 @@ class UnsecuredToken:
         return f"{_base64(_json({'alg': 'none'}))}.{_base64(_json(claims))}."
 
     def extensions(self) -> Mapping[str, str]:
-        """Give what the login module's options say."""
+        """Return what the login module's options say."""
         return self.sasl_extensions
 
 
@@ -329,7 +329,7 @@ class FileToken:
         return token
 
     def extensions(self) -> Mapping[str, str]:
-        """Give what the login module's options say."""
+        """Return what the login module's options say."""
         return self.sasl_extensions
 
 
@@ -360,7 +360,7 @@ class EndpointToken:
     _renew_at: float = field(default=0.0, init=False, repr=False)
 
     def token(self) -> str:
-        """Give the last token while it is valid for long enough, else ask for a new one."""
+        """Return the last token while it is valid for long enough, else ask for a new one."""
         if time.monotonic() >= self._renew_at:
             asked_at = time.monotonic()
             answer = self._ask()
@@ -376,7 +376,7 @@ class EndpointToken:
         return _plain(self._token)
 
     def extensions(self) -> Mapping[str, str]:
-        """Give what the login module's options say."""
+        """Return what the login module's options say."""
         return self.sasl_extensions
 
     def _ask(self) -> dict[str, Any]:
@@ -528,7 +528,7 @@ def _extensions(jaas: LoginModule, prefix: str) -> dict[str, str]:
 
 
 def _plain(value: str | None) -> str:
-    """Give the real text of a secret that is none: a user's name, a scope."""
+    """Return the real text of a secret that is none: a user's name, a scope."""
     return "" if value is None else "".join(value)
 
 

@@ -69,7 +69,7 @@ def read_pairs(path: Path, separator: str) -> dict[str, str]:
 
 
 def pairs_in(data: bytes, separator: str) -> dict[str, str]:
-    """Give the lines ``name<separator>value``; none where they are no text."""
+    """Return the lines ``name<separator>value``; none where they are no text."""
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError:

@@ -254,12 +254,12 @@ def topic_folders(children: Iterable[Path], topic: str = OFFSETS_TOPIC) -> dict[
 
 
 def is_segment_name(name: str) -> bool:
-    """Tell whether a file of this name in a partition's folder is a segment."""
+    """Return whether a file of this name in a partition's folder is a segment."""
     return _SEGMENT_NAME.fullmatch(name) is not None
 
 
 def may_be_segment_name(name: str) -> bool:
-    """Tell whether a file of this name is a segment if somebody says so."""
+    """Return whether a file of this name is a segment if somebody says so."""
     return _NO_SEGMENT.fullmatch(name) is None
 
 

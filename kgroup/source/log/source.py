@@ -513,7 +513,7 @@ def _replay_columns(rows: pa.RecordBatch, target: Delta) -> None:
 
 
 def _cells(column: pa.Array) -> list[Any]:
-    """Give a column's cells; of a dictionary's texts, rows share them."""
+    """Return a column's cells; of a dictionary's texts, rows share them."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):
@@ -576,7 +576,7 @@ class _Replica(NamedTuple):
 
 
 def _longest(logs: Sequence[list[Segment]]) -> tuple[_Replica, list[_Replica]]:
-    """Give the replica whose log ends last, and the others."""
+    """Return the replica whose log ends last, and the others."""
     if len(logs) == 1:  # nobody asks for its end
         return _Replica(logs[0], _NO_END), []
     replicas = [_Replica(log, _end(log)) for log in logs]

@@ -75,7 +75,7 @@ def read_snapshot(path: Path) -> Snapshot:
 
 
 def is_snapshot(path: Path) -> bool:
-    """Tell whether a file may be a snapshot by how it begins: no segment does so.
+    """Return whether a file may be a snapshot by how it begins: no segment does so.
 
     Raises:
         OSError: it cannot be read.
@@ -232,7 +232,7 @@ def _long_text(found: Any, name: str = "") -> tuple[str, str] | None:
 
 @cache
 def _limits(kind: Any, name: str = "") -> Any:
-    """Give a type of the model with the limits of its numbers and strings, and no field else.
+    """Return a type of the model with the limits of its numbers and strings, and no field else.
 
     Args:
         kind: the type, that of a field or of what a field has several of.

@@ -218,7 +218,7 @@ class ZookeeperSnapshotSource(SnapshotSource):
         return KafkaOffsets(offsets, self.snapshot.kafka_problems)
 
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
-        """Give all that was saved; see `GroupSource.subtree`."""
+        """Return all that was saved; see `GroupSource.subtree`."""
         return self._tree
 
 

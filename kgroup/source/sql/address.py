@@ -78,7 +78,7 @@ class SqlAddress:
 
 
 def sql_url(text: str | None, environment: Mapping[str, str]) -> Secret | None:
-    """Give the URL that a flag or the environment names: ``URL``, ``PATH`` or ``@FILE``.
+    """Return the URL that a flag or the environment names: ``URL``, ``PATH`` or ``@FILE``.
 
     Args:
         text: what was written; None: what `KGROUP_SQL_URL` says, where that is set.
@@ -98,7 +98,7 @@ def sql_url(text: str | None, environment: Mapping[str, str]) -> Secret | None:
 
 
 def read_url_file(path: Path, where: str) -> Secret:
-    """Give the URL that a file holds, alone; errors as of `sql_url`."""
+    """Return the URL that a file holds, alone; errors as of `sql_url`."""
     data = read_user_file(path, f"{where}: {path}")
     try:
         lines = data.decode().split()

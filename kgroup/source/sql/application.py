@@ -110,7 +110,7 @@ class OffsetStore:
     def load(
         self, group: str, partitions: Collection[Partition], connection: Connection | None = None
     ) -> dict[Partition, int]:
-        """Give what is stored, by partition: the offset of the next record to process.
+        """Return what is stored, by partition: the offset of the next record to process.
 
         Partitions of which nothing is stored are left out.
         """
@@ -345,7 +345,7 @@ def guard_rows(
 
 
 def holder_of(connection: Connection, table: Table, group: str, partition: Partition) -> int | None:
-    """Give the generation that has a partition, and lock its row; None: there is no row.
+    """Return the generation that has a partition, and lock its row; None: there is no row.
 
     Where a row came only just now, that keeps a younger generation out until what follows.
     """

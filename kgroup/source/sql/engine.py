@@ -288,7 +288,7 @@ def sql_errors(address: SqlAddress, table: str) -> Iterator[None]:
 
 
 def is_conflict(error: DBAPIError) -> bool:
-    """Tell whether a transaction failed only because of another one, and may be tried again."""
+    """Return whether a transaction failed only because of another one, and may be tried again."""
     return _meaning(error.orig) is _KEY
 
 
@@ -320,7 +320,7 @@ def _meaning(error: Any) -> _Meaning:
 
 
 def _text(error: Any) -> str:
-    """Give what a driver says; PyMySQL gives a number and a sentence."""
+    """Return what a driver says; PyMySQL gives a number and a sentence."""
     if isinstance(getattr(error, "args", None), tuple) and len(error.args) == 2:
         return re.sub(r"\[Errno -?\d+\] ", "", f"{error.args[1]} ({error.args[0]})")
     return str(error) or type(error).__name__

@@ -20,7 +20,7 @@ class FencedError(KgroupError):
 
 
 def generation_of(consumer: Any) -> int:
-    """Give the generation of the group in which a kafka-python consumer is a member now.
+    """Return the generation of the group in which a kafka-python consumer is a member now.
 
     Raises:
         UsageError: it is no consumer that tells (kafka-python before 3), or no member of a group.

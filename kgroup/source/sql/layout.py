@@ -76,7 +76,7 @@ class TableLayout:
 
 
 def renamed(layout: TableLayout, table: str | None, columns: Iterable[str]) -> TableLayout:
-    """Give a layout other names.
+    """Return a layout other names.
 
     Args:
         layout: with the names so far.

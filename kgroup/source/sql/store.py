@@ -121,7 +121,7 @@ class SqlOffsetStore(OffsetTable):
         return self._layout.generation is not None
 
     def has_table(self) -> bool:
-        """Tell whether there is a table; see `OffsetTable.has_table`."""
+        """Return whether there is a table; see `OffsetTable.has_table`."""
         if self._address.is_missing:
             return False
         with self._errors(), transaction(self._engine) as connection:
@@ -258,7 +258,7 @@ class SqlOffsetStore(OffsetTable):
     def _wanted(
         self, connection: Connection, group_ids: Collection[str] | None, regex: Pattern | None
     ) -> frozenset[str] | None:
-        """Give the ids of the groups that are asked for; None: all."""
+        """Return the ids of the groups that are asked for; None: all."""
         if regex is None:
             return None if group_ids is None else frozenset(group_ids)
         from sqlalchemy import select
@@ -373,7 +373,7 @@ def read_rows(
 
 
 def _key(row: Sequence[Any]) -> tuple[str, str, int]:
-    """Give the key of a row: of arrays and documents, which have no hash, what Python shows."""
+    """Return the key of a row: of arrays and documents, which have no hash, what Python shows."""
     group_id, topic, partition = (
         each if isinstance(each, Hashable) else repr(each) for each in row[:3]
     )
@@ -419,7 +419,7 @@ def _shown(value: object) -> str:
 
 
 def _is_whole(number: Any) -> bool:
-    """Tell whether it is one; a NUMERIC column gives decimals, NaN and infinity among them."""
+    """Return whether it is one; a NUMERIC column gives decimals, NaN and infinity among them."""
     if isinstance(number, Decimal):
         return number.is_finite() and number == number.to_integral_value()
     return isinstance(number, int)
@@ -506,7 +506,7 @@ def _unusable(group_id: str, changes: Sequence[OffsetChange], found: Found) -> s
 
 
 def _values(after: CommittedOffset | None, facts: TableFacts, now_ms: int) -> dict[str, Any]:
-    """Give the values of a row; what a column cannot leave open is what Kafka means by it."""
+    """Return the values of a row; what a column cannot leave open is what Kafka means by it."""
     values: dict[str, Any] = {"offset": after and after.committed_offset}
     if "metadata" in facts.columns:
         absent = None if facts.columns["metadata"].nullable else ""
@@ -546,7 +546,7 @@ def select_rows(
     texts: Collection[str] = (),
     lock: bool = False,
 ) -> Iterator[Any]:
-    """Give the rows of groups, or of all; columns as in the table.
+    """Yield the rows of groups, or of all; columns as in the table.
 
     The database may take other ids for the same, and so give too many.
 
@@ -635,7 +635,7 @@ def delete_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
 
 
 def _open_values(table: Table, names: Iterable[str]) -> dict[ColumnElement[Any], Any]:
-    """Give columns their parameters, which have names of their own, as SQLAlchemy wants it."""
+    """Return columns their parameters, which have names of their own, as SQLAlchemy wants it."""
     from sqlalchemy import bindparam
 
     return {table.c[name]: bindparam(f"given_{name}") for name in names}
@@ -675,7 +675,7 @@ def _same_key(table: Table, source: FromClause) -> list[ColumnElement[bool]]:
 
 
 def _unnested(table: Table, batch: Sequence[Mapping[str, Any]]) -> FromClause:
-    """Give rows to PostgreSQL as an array for each column: one statement, few parameters."""
+    """Return rows to PostgreSQL as an array for each column: one statement, few parameters."""
     from sqlalchemy import bindparam, column, func
     from sqlalchemy.dialects.postgresql import ARRAY
 

@@ -111,7 +111,7 @@ def check_names(layout: TableLayout, backend: str) -> None:
 
 
 def create_statement(layout: TableLayout, dialect: Dialect, collation: str | None) -> str:
-    """Give the statement that makes the table.
+    """Return the statement that makes the table.
 
     Args:
         layout: its names.
@@ -144,7 +144,7 @@ def create_statement(layout: TableLayout, dialect: Dialect, collation: str | Non
 
 
 def key_statement(layout: TableLayout, dialect: Dialect) -> str:
-    """Give the statement that adds the unique key."""
+    """Return the statement that adds the unique key."""
     quote = dialect.identifier_preparer.quote_identifier
     name, on = quote(f"{layout.table[:50]}_key"), _full_name(layout, dialect)
     if dialect.name == "sqlite" and layout.schema is not None:  # there the index has the schema
@@ -315,7 +315,7 @@ def _mysql_engine(connection: Connection, layout: TableLayout) -> str | None:
 
 
 def _unique_keys(inspector: Inspector, layout: TableLayout) -> list[tuple[str, Sequence[str]]]:
-    """Give names and columns of unique keys that hold for whole columns of all rows."""
+    """Return names and columns of unique keys that hold for whole columns of all rows."""
     table, schema = layout.table, layout.schema
     primary = inspector.get_pk_constraint(table, schema=schema)
     keys: list[tuple[str, Sequence[str]]] = [("", primary["constrained_columns"])]
@@ -354,7 +354,7 @@ def _sqlite_collations(
 
 
 def _sqlite_rowid(inspector: Inspector, layout: TableLayout, dialect: str) -> str | None:
-    """Give the column that SQLite numbers by itself: an INTEGER that alone is the primary key."""
+    """Return the column that SQLite numbers by itself: an INTEGER that alone is the primary key."""
     columns = inspector.get_pk_constraint(layout.table, schema=layout.schema)["constrained_columns"]
     return columns[0] if dialect == "sqlite" and len(columns) == 1 else None
 
@@ -442,7 +442,7 @@ def check_values(
 
 
 def _numbers(changes: Iterable[OffsetChange]) -> Iterator[tuple[str, str, int]]:
-    """Give the largest number of each role."""
+    """Yield the largest number of each role."""
     written = [change.after for change in changes if change.after is not None]
     yield "partition", "partition", max((change.partition for change in changes), default=0)
     yield "offset", "offset", max((after.committed_offset for after in written), default=0)
@@ -484,7 +484,7 @@ def _check_text(
 
 
 def _is_held(text: str, charset: str) -> bool:
-    """Tell whether a character set of MySQL's surely has all characters of a text."""
+    """Return whether a character set of MySQL's surely has all characters of a text."""
     return text.isascii() or (
         charset in ("utf8", "utf8mb3") and all(ord(character) < 0x10000 for character in text)
     )
@@ -536,7 +536,7 @@ def _check_distinct(
 
 
 def _fold(collation: str | None) -> Callable[[str], str]:
-    """Give what makes texts equal that a collation may take for one."""
+    """Return what makes texts equal that a collation may take for one."""
     if collation is None:
         return str
     if collation.endswith("_bin") or collation == "RTRIM":

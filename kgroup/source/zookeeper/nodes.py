@@ -211,7 +211,7 @@ class _Reader:
         return tree_of(node for path, node in self._nodes.items() if is_wanted(path))
 
     def _is_old(self, path: str) -> bool:
-        """Tell whether a topic's node is one of Kafka 0.7: without data, with brokers below."""
+        """Return whether a topic's node is one of Kafka 0.7: without data, with brokers below."""
         node = self._nodes.get(path)
         return node is not None and not node.data and bool(node.stat.children)
 
@@ -269,7 +269,7 @@ def _repeated(chroot: str) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Tell whether there can be a node of this name."""
+    """Return whether there can be a node of this name."""
     return name not in ("", ".", "..") and "/" not in name and "\0" not in name
 
 

@@ -189,7 +189,7 @@ class _Writer:
     def _operations(
         self, group_id: str, changes: Sequence[OffsetChange], tree: ZookeeperTree
     ) -> Iterator[Operation]:
-        """Give what makes nodes what they shall be, parents before their children."""
+        """Yield what makes nodes what they shall be, parents before their children."""
         full_path = self._client.full_path
         left = Counter[str]()
         made: set[str] = set()

@@ -46,12 +46,12 @@ class MapCase:
 
 
 def recorded_orders() -> dict[str, list[str]]:
-    """Give the keys of each map, in Java's order."""
+    """Return the keys of each map, in Java's order."""
     return {name: keys.split() for name, keys in json.loads(ORDERS.read_text("utf-8")).items()}
 
 
 def own_order(case: MapCase) -> list[str]:
-    """Give the keys in the order of kgroup's map."""
+    """Return the keys in the order of kgroup's map."""
     table = JavaHashMap[str](case.capacity)
     for kind, key in case.steps:
         if kind == "remove":

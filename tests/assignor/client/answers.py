@@ -89,7 +89,7 @@ MODELS = [
 
 
 def history(model: Model, seed: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Give the rebalances of one group: what an oracle is asked, and what kgroup says.
+    """Yield the rebalances of one group: what an oracle is asked, and what kgroup says.
 
     Members own afterwards what kgroup says.
     """

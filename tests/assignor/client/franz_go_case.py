@@ -107,7 +107,7 @@ def spec_of(model: Model, name: str) -> dict[str, Any]:
 
 
 def answers(model: Model) -> dict[str, Any]:
-    """Give what franz-go answered, by case."""
+    """Return what franz-go answered, by case."""
     recorded: dict[str, dict[str, Any]] = json.loads(gzip.decompress(_ANSWERS.read_bytes()))
     return recorded[str(model)]
 

@@ -13,10 +13,10 @@ _FOLDER = Path(__file__).parents[2] / "data" / "clients"
 
 
 def path_of(library: str) -> Path:
-    """Give the file of a library."""
+    """Return the file of a library."""
     return _FOLDER / f"members-{library}.jsonl"
 
 
 def recorded(library: str) -> list[dict[str, Any]]:
-    """Give what members of a library sent, and got."""
+    """Return what members of a library sent, and got."""
     return [json.loads(line) for line in path_of(library).read_text("utf-8").splitlines()]

@@ -85,7 +85,7 @@ def _record_members(models: list[Model]) -> None:
 
 
 def _rows(model: Model) -> Iterator[dict[str, Any]]:
-    """Give what members send and get, each encoded by the library, with its default client id."""
+    """Yield what members send and get, each encoded by the library, with its default client id."""
     client_id = _CLIENT_IDS[model.library].format(version=model.version)
     racks: tuple[dict[str, Any], ...] = _RACKS if model.library in _WITH_RACKS else ({}, {})
     first, second = (

@@ -32,7 +32,7 @@ def subscription_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def owned_by(row: dict[str, Any]) -> tuple[TopicPartition, ...] | None:
-    """Give what a member was assigned in the round before."""
+    """Return what a member was assigned in the round before."""
     same = ("library", "version", "strategy", "member_id")
     for other in ROWS:
         if other["round"] == row["round"] - 1 and all(other[name] == row[name] for name in same):

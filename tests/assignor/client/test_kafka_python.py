@@ -144,7 +144,7 @@ def contested(seed: int) -> dict[str, Any]:
 
 
 def ways(spec: Mapping[str, Any]) -> Sequence[object] | None:
-    """Give all that kgroup says the library may answer."""
+    """Return all that kgroup says the library may answer."""
     group = read_spec(spec)
     assignor = STRATEGIES["sticky"]
     assert isinstance(assignor, StickyAssignor)
@@ -176,7 +176,7 @@ def test_the_answer_is_one_of_those_that_chance_allows() -> None:
 
 
 def after(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a group whose members took what they were given."""
+    """Return a group whose members took what they were given."""
     given = answer["assignment"]
     took = {"generation": 10}
     members = [each | {"owned": given[each["member_id"]]} | took for each in spec["members"]]
@@ -202,7 +202,7 @@ def led_by_one_that_knows(
 
 
 def is_determined(spec: Mapping[str, Any], leader_id: str | None = None) -> bool:
-    """Tell whether a dry run says nothing of chance when the first member leaves."""
+    """Return whether a dry run says nothing of chance when the first member leaves."""
     group = replace(read_spec(spec), leader_id=leader_id)
     warnings = dry_run(leaves(group, group.members[0])).warnings
     return not any("not determine" in warning for warning in warnings)

@@ -32,7 +32,7 @@ def subscription_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def owned_by(row: dict[str, Any]) -> tuple[TopicPartition, ...] | None:
-    """Give what a member was assigned in the round before."""
+    """Return what a member was assigned in the round before."""
     same = ("version", "strategy", "member_id")
     for other in ROWS:
         if other["round"] == row["round"] - 1 and all(other[name] == row[name] for name in same):
@@ -42,7 +42,7 @@ def owned_by(row: dict[str, Any]) -> tuple[TopicPartition, ...] | None:
 
 
 def user_data(sent: dict[str, Any]) -> tuple[tuple[TopicPartition, ...], int] | None:
-    """Give what a sticky member of kafka-python remembers."""
+    """Return what a sticky member of kafka-python remembers."""
     data = sent["userData"]
     if not data:
         return None

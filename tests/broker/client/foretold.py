@@ -203,7 +203,7 @@ def _partitions(assignment: bytes) -> dict[str, list[int]]:
 
 
 def _foretold(plans: list[dict[str, Any]]) -> Assignment:
-    """Give what is assigned when all foretold rebalances are over."""
+    """Return what is assigned when all foretold rebalances are over."""
     last = plans[-1]
     names = {each["member_id"]: each["client_id"] for each in last["members"]}
     foretold: Assignment = {name: {} for name in names.values()}

@@ -32,7 +32,7 @@ _PATIENCE_S = 900
 
 
 def command(library: str, version: str | None = None) -> tuple[list[str], dict[str, str]]:
-    """Give the command of a library's program, and what it needs in its environment.
+    """Return the command of a library's program, and what it needs in its environment.
 
     Args:
         library: as its users call it.
@@ -55,7 +55,7 @@ def command(library: str, version: str | None = None) -> tuple[list[str], dict[s
 
 
 def kfake() -> str:
-    """Give the program that runs a cluster of franz-go's kfake with groups (`kfake/main.go`)."""
+    """Return the program that runs a cluster of franz-go's kfake with groups (`kfake/main.go`)."""
     return str(
         _made("kfake", None, lambda target: _go(_HERE / "kfake", "", None, target)) / "member"
     )

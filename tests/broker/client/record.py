@@ -114,7 +114,7 @@ Start = Callable[[str, Sequence[str], str, str | None, str | None, str | None], 
 
 
 def starter(case: Case, server: Broker, stack: ExitStack, log: Path) -> Start:
-    """Give what starts members of a library."""
+    """Return what starts members of a library."""
     if case.library != "kafka-clients":
 
         def start(

@@ -35,7 +35,7 @@ def plan(
 
 
 def lists(found: Plan) -> list[list[str | None]]:
-    """Give what each step sets."""
+    """Return what each step sets."""
     return [[setting.after for setting in step.settings] for step in found.steps]
 
 

@@ -265,7 +265,7 @@ def check(plan: Plan, step: int, group: Group) -> StepProgress:
 
 
 def renamed(group: Group, *members: tuple[str, str | None]) -> Group:
-    """Give the group's members other ids and instance ids."""
+    """Return the group's members other ids and instance ids."""
     assert len(members) <= len(group.members)
     return replace(
         group,

@@ -12,7 +12,7 @@ from tests.source.sql.stored import new
 
 
 def import_of(groups: int, partitions: int = 1) -> dict[str, Sequence[OffsetChange]]:
-    """Give an import of new groups, `g0` and so on, whose offsets are their numbers."""
+    """Return an import of new groups, `g0` and so on, whose offsets are their numbers."""
     offsets = {number: {("t", p): number for p in range(partitions)} for number in range(groups)}
     return {f"g{number}": new(offsets[number]) for number in range(groups)}
 

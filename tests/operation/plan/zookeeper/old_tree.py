@@ -26,7 +26,7 @@ def changed(
     without: tuple[str, ...] = (),
     brokers: int | None = None,
 ) -> ZookeeperTree:
-    """Give the recorded tree with other texts in paths and nodes.
+    """Return the recorded tree with other texts in paths and nodes.
 
     Args:
         texts: by what they take the place of.
@@ -51,7 +51,7 @@ def changed(
 
 
 def stopped(*consumer_ids: str, brokers: int | None = None) -> ZookeeperTree:
-    """Give the tree without these consumers, and without what they own."""
+    """Return the tree without these consumers, and without what they own."""
     owned = tuple(
         node.path
         for node in recorded_tree().nodes.values()
@@ -63,7 +63,7 @@ def stopped(*consumer_ids: str, brokers: int | None = None) -> ZookeeperTree:
 
 
 def empty(brokers: int | None = None) -> ZookeeperTree:
-    """Give the tree without all of them."""
+    """Return the tree without all of them."""
     return stopped(*IDS, brokers=brokers)
 
 
@@ -72,6 +72,6 @@ def source(
     kafka: Mapping[tuple[str, str, int], int] | None = None,
     members: int | None = None,
 ) -> KafkaSource:
-    """Give a source beside a Kafka with commits, and with members of the group."""
+    """Return a source beside a Kafka with commits, and with members of the group."""
     told = {} if members is None else {GROUP: members}
     return KafkaSource(tree, recorded_ranges(), kafka or {}, told)

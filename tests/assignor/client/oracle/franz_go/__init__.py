@@ -59,5 +59,5 @@ FRANZ_GO = GoLibrary("franz_go", "github.com/twmb/franz-go", _as_put_in)
 
 
 def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
-    """Give what it answers where its maps are walked as they were filled."""
+    """Return what it answers where its maps are walked as they were filled."""
     return FRANZ_GO.ask(specs, model.version, *options)

@@ -16,5 +16,5 @@ KAFKA_GO = GoLibrary(
 
 
 def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
-    """Give what it answers where its maps have the lowest key first."""
+    """Return what it answers where its maps have the lowest key first."""
     return KAFKA_GO.ask(specs, model.version, *options)

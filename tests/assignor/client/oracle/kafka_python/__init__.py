@@ -15,7 +15,7 @@ from tests.broker.maven import CACHE
 
 
 def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
-    """Give the answers; of elements of a set of which the library takes any, it takes the lowest.
+    """Return the answers; of elements of a set of which the library takes any, it takes the lowest.
 
     Args:
         model: whose.

@@ -64,13 +64,13 @@ class InOrder(set[Any]):
 
 
 def assignor_of(strategy: str) -> Any:
-    """Give what a consumer has in its configuration: a class, or since 3.0 an object."""
+    """Return what a consumer has in its configuration: a class, or since 3.0 an object."""
     assignor = next(each for each in ASSIGNORS if each.name == strategy)
     return assignor() if VERSION >= (3,) else assignor
 
 
 def cluster_of(spec: dict[str, Any]) -> ClusterMetadata:
-    """Give a cluster's metadata with the topics to which somebody subscribes."""
+    """Return a cluster's metadata with the topics to which somebody subscribes."""
     subscribed = {topic for member in spec["members"] for topic in member["topics"]}
     counts = {n: each["partitions"] for n, each in spec["topics"].items() if n in subscribed}
     cluster = ClusterMetadata()
@@ -108,7 +108,7 @@ def metadata_3(counts: dict[str, int]) -> SimpleNamespace:
 
 
 def subscription_of(member: dict[str, Any], strategy: str) -> bytes:
-    """Give the bytes that a member sends."""
+    """Return the bytes that a member sends."""
     assignor = assignor_of(strategy)
     if VERSION < (3,) and strategy == "sticky":
         assignor.member_assignment = None

@@ -13,7 +13,7 @@ from tests.broker.maven import CACHE
 
 
 def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
-    """Give the answers; the first member leads.
+    """Return the answers; the first member leads.
 
     Args:
         model: whose; its version is installed into a folder of its own.

@@ -49,7 +49,7 @@ def ask(model: Model, specs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @cache
 def library(version: str) -> Path:
-    """Give the file of librdkafka of a version; the wheel is fetched if it is not installed."""
+    """Return the file of librdkafka of a version; the wheel is fetched if it is not installed."""
     wheel, python = _WHEELS[version]
     folder = CACHE / f"librdkafka-{version}"
     if wheel == metadata.version("confluent-kafka"):

@@ -80,7 +80,7 @@ class Group(Protocol):
         """Take what the leader assigns; give what the member gets, or the number of an error."""
 
     def is_rebalancing(self, member_id: str) -> bool:
-        """Tell whether a member that sends a heartbeat is to join again."""
+        """Return whether a member that sends a heartbeat is to join again."""
 
 
 class Broker:

@@ -145,7 +145,7 @@ class _History:
 
 
 def _can_live(spec: Mapping[str, Any]) -> bool:
-    """Tell whether consumers can be such a group.
+    """Return whether consumers can be such a group.
 
     They send no topic that does not exist, join for no topic at all never, and are too many
     threads in large groups.

@@ -14,7 +14,7 @@ from kgroup.protocol.record.consumer_protocol import decode_assignment, encode_s
 
 
 def sent_in(spec: Mapping[str, Any]) -> list[Subscriber]:
-    """Give what members send as kgroup has it, each as its own library does."""
+    """Return what members send as kgroup has it, each as its own library does."""
     group = read_spec(spec)
     sent = []
     for member in group.members_as_sent:

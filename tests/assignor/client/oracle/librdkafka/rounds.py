@@ -16,7 +16,7 @@ from tests.assignor.client.oracle.librdkafka.native import load
 async def rounds(
     model: Model, topics: Mapping[str, Any], first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> list[dict[str, dict[str, str]]]:
-    """Give the `subscriptions` and `assignments` of each round, by member id, in base64.
+    """Return the `subscriptions` and `assignments` of each round, by member id, in base64.
 
     A member joins first (round 1) and then a second one (round 2); after what the first one gives
     up then, those of cooperative-sticky join once more (round 3). The first one leads in rounds 1

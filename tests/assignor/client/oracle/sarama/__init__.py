@@ -22,5 +22,5 @@ SARAMA = GoLibrary(
 
 
 def ask(model: Model, specs: Sequence[Mapping[str, Any]], *options: str) -> list[dict[str, Any]]:
-    """Give what it answers where its maps have the lowest key first."""
+    """Return what it answers where its maps have the lowest key first."""
     return SARAMA.ask(specs, model.version, *options)

@@ -124,7 +124,7 @@ def verify_command(
     sql: str | None,
     output: Output,
 ) -> ExitStatus:
-    """Return whether a step of a plan is done.
+    """Check whether a step of a plan is done.
 
     PLAN.json is what 'kgroup plan ... -o json' wrote. The status is 0 where the step is done in all
     groups of the plan, or in those that are named, and 5 where it is not. Who was there when it was

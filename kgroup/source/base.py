@@ -1,4 +1,4 @@
-"""What sources of groups are asked, and say that they know."""
+"""The interface of a group source, the question it is asked, and the answers it returns."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ from kgroup.model.zookeeper import ZookeeperTree, ZookeeperView
 
 
 class Capability(StrEnum):
-    """What a source knows; without it, the fields concerned are None or empty."""
+    """Facts that a source can report; without one, the fields concerned are None or empty."""
 
     GENERATION = "generation"
-    """Of classic groups: generation, leader, members' timeouts, time of the last rebalance."""
+    """Classic groups: generation, leader, members' timeouts, time of the last rebalance."""
     PENDING_OFFSETS = "pending-offsets"
-    """Commits of open transactions."""
+    """Offsets committed in transactions that are still open."""
     COMMIT_TIMESTAMPS = "commit-timestamps"
-    """When each offset was committed."""
+    """The time of each commit."""
     REBALANCE_IN_FLIGHT = "rebalance-in-flight"
-    """The states that a classic group passes through without a record."""
+    """States of a classic group that leave no record: PreparingRebalance, CompletingRebalance."""
     COORDINATOR = "coordinator"
-    """Which broker runs each group, and what that one alone tells: the assignor that its
-    configuration chose, how far share groups are behind."""
+    """The broker that coordinates each group, and what only that broker reports: the assignor
+    that its configuration chose, and the lag of share groups."""
     TOPIC_IDS = "topic-ids"
-    """Ids of topics in assignments that name them."""
+    """Topic ids in assignments that also name their topics."""
     LOG_END_OFFSETS = "log-end-offsets"
-    """Where the partitions of users' topics end; perhaps not of all."""
+    """Log end offsets of users' topics; some partitions may be missing."""
     LOG_START_OFFSETS = "log-start-offsets"
-    """Where they begin; likewise."""
+    """Log start offsets, with the same limit."""
     LAST_STABLE_OFFSETS = "last-stable-offsets"
-    """Where they end for readers of committed records only."""
+    """Last stable offsets, where read-committed consumers stop."""
     SHARE_START_OFFSETS = "share-start-offsets"
-    """How far share groups have come."""
+    """Start offsets of share groups."""
     RECORDS = "records"
-    """What only records tell: where each commit lies in the log; of members that are not classic
-    timeouts, states, what they must give up and since when they own the rest; resolved regular
-    expressions; target assignments of share groups and the states of their partitions."""
+    """Facts that only records have: the log position of each commit; for members of the newer
+    protocols, timeouts, states, partitions to revoke and the time since they own the others;
+    resolved regular expressions; target assignments and partition states of share groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a source said when it was asked once.
+    """The answer of a source to one `Question`.
 
     Attributes:
         image: the groups.
         problems: what could not be read.
-        notes: what was assumed or chosen, for people.
-        zookeeper: of ZooKeeper: the nodes that the groups were read from, and
-        view: what these say.
+        notes: assumptions and choices, for people.
+        zookeeper: the nodes that the groups were read from; None for other sources.
+        view: the decoded contents of these nodes.
     """
 
     image: Image
@@ -71,22 +71,22 @@ DEFAULT_LOG_BUDGET = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the asker needs to know; a source for which it is no more work may say more.
+    """What the caller needs; a source may return more where that costs nothing.
 
     Attributes:
-        regex: also the groups whose whole id matches; where no ids are given, these only.
-        states: only groups in any of these; a group whose state is unknown may be left out.
-        types: only groups of any of these.
-        state: whether state and type matter where a list of groups does not tell them.
-        members: whether members matter, and what else is known only of a group that is described.
-        offsets: whether offsets matter; without `members` they do not.
-        log_budget: bytes of each partition of `__consumer_offsets` that a live cluster may be asked
-            for, to know what no API tells: generation, leader and timeouts of classic groups,
-            times of commits; 0 where they do not matter.
-        commit_times: whether it matters when offsets were committed; it takes longest to find out.
-        nodes: of ZooKeeper: whether all its nodes matter that have to do with the groups or are the
-            cluster's, also those that no `Group` tells of: states of partitions, configurations of
-            topics, the controller, what an administrator asked for.
+        regex: also groups whose whole id matches; without ids, only these.
+        states: only groups in one of these states; a group of unknown state may be left out.
+        types: only groups of one of these types.
+        state: state and type are needed, even where a list of groups does not contain them.
+        members: members are needed, and the other facts that only describing a group returns.
+        offsets: offsets are needed; ignored without `members`.
+        log_budget: bytes to read of each partition of `__consumer_offsets` of a live cluster, for
+            what no API returns: generation, leader and timeouts of classic groups, and times of
+            commits; 0 if they are not needed.
+        commit_times: times of commits are needed; they are the most expensive part.
+        nodes: for ZooKeeper: all nodes of the groups and of the cluster are needed, also those
+            without a field in `Group`: partition states, topic configurations, the controller,
+            and administrators' requests.
     """
 
     regex: Pattern | None = None
@@ -100,7 +100,7 @@ class Question:
     nodes: bool = False
 
     def names(self, group_id: str, group_ids: Collection[str] | None) -> bool:
-        """Return whether a group is one that is asked for, among these ids or by the regex."""
+        """Return whether the question covers a group: its id is listed or matches the regex."""
         if group_ids is None and self.regex is None:
             return True
         return (group_ids is not None and group_id in group_ids) or (
@@ -113,12 +113,12 @@ EVERYTHING = Question()
 
 @dataclass(frozen=True, slots=True)
 class KafkaOffsets:
-    """What groups of ZooKeeper consumers have committed to Kafka.
+    """Offsets that groups of ZooKeeper consumers have committed to Kafka.
 
     Attributes:
-        offsets: by group, topic and partition; None where they are not known.
+        offsets: by group, topic and partition; None if unknown.
         problems: what could not be read.
-        members: how many groups of the same ids have in Kafka, by id, as far as it is known.
+        members: number of members of the Kafka group with the same id, by id, where known.
     """
 
     offsets: Mapping[tuple[str, str, int], int] | None
@@ -128,12 +128,12 @@ class KafkaOffsets:
 
 @dataclass(frozen=True, slots=True)
 class SettingReading:
-    """What brokers are configured with.
+    """Configuration values of brokers.
 
     Attributes:
-        brokers: values as texts, by broker and by Kafka's name; of those that told. What a broker
-            does not know, as it is too old or too new for it, is left out.
-        problems: why others did not.
+        brokers: values as text, by broker id and by Kafka's name of the setting, for each broker
+            that answered. A setting that a broker's version does not have is left out.
+        problems: why the other brokers did not answer.
     """
 
     brokers: Mapping[int, Mapping[str, str]]
@@ -142,11 +142,11 @@ class SettingReading:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFeatures:
-    """What a broker can do.
+    """APIs and features of a broker.
 
     Attributes:
-        apis: newest version of each API that it has, by Kafka's number.
-        levels: of finalized features, by name (KIP-584); None where it tells of none.
+        apis: newest supported version of each API, by API key.
+        levels: levels of finalized features, by name (KIP-584); None if the broker reports none.
     """
 
     apis: Mapping[int, int]
@@ -155,17 +155,17 @@ class BrokerFeatures:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReading:
-    """What a store of offsets said.
+    """Committed offsets read from a store.
 
     Attributes:
-        offsets: by group, sorted by topic and partition; groups without any are left out.
+        offsets: by group, sorted by topic and partition; groups without offsets are left out.
         problems: what could not be read.
-        notes: what was assumed or chosen, for people.
-        absent: topics and partitions, by group, for which nothing was committed, as a backup says.
-        saved_from: of a file: the store that it was saved from; None where it does not say.
-        empty_commits: by group, as in `Group`: partitions with a negative number for an offset.
-        doubtful: groups of which commits may be missing, for topics that the user may not describe;
-            no problem need say so.
+        notes: assumptions and choices, for people.
+        absent: partitions without a commit when a backup was written, by group.
+        saved_from: for a file, the store that it was saved from; None if the file does not say.
+        empty_commits: partitions with a negative committed offset, by group, as in `Group`.
+        doubtful: groups whose commits may be incomplete, because the user may not describe all
+            topics; there may be no problem for them.
     """
 
     offsets: Mapping[str, tuple[CommittedOffset, ...]]
@@ -178,19 +178,20 @@ class OffsetReading:
 
 
 class GroupSource:
-    """Where groups, or the offsets that they have committed, come from.
+    """A source of groups or of their committed offsets.
 
-    A source overrides what it serves; `can` tells that, and `capabilities` how much its answers
-    contain. What it does not serve and cannot do without ends in one error, which says what would.
+    A source overrides the methods that it supports. `can` returns whether it supports one, and
+    `capabilities` which facts its answers contain. A method that it does not support raises a
+    UsageError that names the sources that do.
     """
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this source knows."""
+        """Facts that this source can report."""
         return frozenset()
 
     def can(self, method: Callable[..., object]) -> bool:
-        """Return whether this source serves a method of `GroupSource`."""
+        """Return whether this source supports a method of `GroupSource`."""
         return getattr(type(self), method.__name__) is not method
 
     def _unsupported(self, what: str, takes: str) -> UsageError:
@@ -199,28 +200,28 @@ class GroupSource:
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        """Read the groups of these ids, or all, as far as the question goes: those that exist.
+        """Read the groups with these ids, or all groups; ids that do not exist are left out.
 
         Raises:
-            InputError: where there is nothing to read groups from.
-            BrokerError: where no broker answers.
+            InputError: there is nothing to read groups from.
+            BrokerError: no broker answers.
         """
         raise self._unsupported("reading groups", "a cluster, its files, ZooKeeper or a snapshot")
 
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
     ) -> LogReading:
-        """Tell where these partitions, by topic and number, begin and end: those that it knows.
+        """Return log start and end offsets of these partitions, where the source knows them.
 
-        With `committed` they end before the first record of a transaction that is still open.
+        With `committed` a range ends at the last stable offset.
         """
         raise self._unsupported("log end offsets", "a cluster, its files, ZooKeeper or a snapshot")
 
     def renew(self, *, anew: bool = False) -> None:
-        """Prepare another round of a watch; `anew` keeps nothing, because the last one failed."""
+        """Prepare the next round of a watch; `anew` drops all state after a round that failed."""
 
     def view(self, topics: Collection[str]) -> ClusterView:
-        """Tell the brokers, and these topics with their partitions; none is created by it.
+        """Return the brokers, and these topics with their partitions. No topic is created.
 
         Raises:
             BrokerError: no broker answers.
@@ -230,17 +231,17 @@ class GroupSource:
     def placements(
         self, keys: Collection[str], *, transactional: bool = False
     ) -> Mapping[str, Placement]:
-        """Find the coordinators of groups, which need not exist, or of transactional ids, by key.
+        """Return the coordinators of groups or transactional ids, by key; they need not exist.
 
-        There are none at all where the cluster has no topic for them yet.
+        The result is empty if the cluster has no topic for them yet.
 
         Raises:
-            BrokerError: where no broker answers.
+            BrokerError: no broker answers.
         """
         raise self._unsupported("coordinators", "a cluster, ZooKeeper, or a snapshot of one")
 
     def topic_names(self) -> Collection[str]:
-        """Name all topics, sorted; none is created by it.
+        """Return the names of all topics, sorted. No topic is created.
 
         Raises:
             BrokerError: no broker answers.
@@ -251,16 +252,16 @@ class GroupSource:
     def next_records(
         self, positions: Collection[Position], *, committed: bool = False
     ) -> NextReading:
-        """Find the first record at or behind each of these positions.
+        """Return the first record at or after each of these positions.
 
-        With `committed`, the first one that readers of committed records get.
+        With `committed`, the first one that a read-committed consumer gets.
         """
         raise self._unsupported("reading records", "a live cluster (--bootstrap-server)")
 
     def offsets_at(self, partitions: Collection[tuple[str, int]], time_ms: int) -> LogReading:
-        """Find the first record of a time or later, by epoch milliseconds: each range begins there.
+        """Return ranges that start at the first record of a time or later, in epoch milliseconds.
 
-        Its start is None where there is no such record; partitions whose log tells no times are
+        The start is None if there is no such record. Partitions whose log has no timestamps are
         left out, with a problem.
 
         Raises:
@@ -269,9 +270,9 @@ class GroupSource:
         raise self._unsupported("offsets of a time", "a live cluster (--bootstrap-server)")
 
     def log_sizes(self, partitions: Collection[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Tell the bytes of these partitions at their leaders: of those of which all are told.
+        """Return the size in bytes of these partitions on their leaders, where it is complete.
 
-        A partition that is partly in remote storage is left out.
+        A partition with segments in remote storage is left out.
 
         Raises:
             BrokerError: no broker answers.
@@ -279,7 +280,7 @@ class GroupSource:
         return {}
 
     def broker_settings(self, names: Collection[str]) -> SettingReading:
-        """Tell these settings of every broker.
+        """Return these settings of every broker.
 
         Raises:
             BrokerError: no broker answers.
@@ -287,79 +288,79 @@ class GroupSource:
         raise self._unsupported("configurations of brokers", "a live cluster (--bootstrap-server)")
 
     def topic_settings(self, topic: str, names: Collection[str]) -> Mapping[str, str]:
-        """Tell these settings of a topic, those that hold by default included.
+        """Return these settings of a topic, including defaults.
 
         Raises:
-            BrokerError: nobody tells.
+            BrokerError: no broker answers.
         """
         raise self._unsupported("configurations of topics", "a live cluster (--bootstrap-server)")
 
     def group_settings(self, group_id: str, names: Collection[str]) -> Mapping[str, str]:
-        """Tell these settings of a group, those that hold by default included; it need not exist.
+        """Return these settings of a group, including defaults; the group need not exist.
 
         Raises:
-            BrokerError: nobody tells.
+            BrokerError: no broker answers.
         """
         raise self._unsupported("configurations of groups", "a live cluster (--bootstrap-server)")
 
     def features(self, broker_id: int) -> BrokerFeatures:
-        """Ask a broker what it can do.
+        """Return the APIs and features of a broker.
 
         Raises:
-            BrokerError: it cannot be asked.
+            BrokerError: the broker does not answer.
         """
         raise self._unsupported("features of brokers", "a live cluster (--bootstrap-server)")
 
     def unreachable(self) -> Mapping[int, Problem]:
-        """Connect to every broker; tell by id why not, of those to which it cannot be.
+        """Connect to every broker; return the problem of each that cannot be reached, by id.
 
         Raises:
-            BrokerError: nobody tells which brokers there are.
+            BrokerError: no broker answers.
         """
         raise self._unsupported("connecting to brokers", "a live cluster (--bootstrap-server)")
 
     def kafka_offsets(self, group_ids: Collection[str]) -> KafkaOffsets:
-        """Tell the commits in Kafka of groups of these ids."""
+        """Return the offsets committed to Kafka by groups with these ids."""
         return KafkaOffsets(None)
 
     def subtree(self, path: str, depth: int | None = None) -> ZookeeperTree:
-        """Read a node and those below it, down to a depth, if they exist; perhaps others too.
+        """Read a node and its descendants down to a depth, if they exist; others may be included.
 
         Raises:
-            BrokerError: ZooKeeper cannot be asked.
+            BrokerError: ZooKeeper does not answer.
         """
         raise self._unsupported(
             "nodes of ZooKeeper", "--zookeeper HOST:PORT/CHROOT, or a snapshot of it"
         )
 
-    # --- committed offsets, and what changes something ---
+    # --- committed offsets and changes ---
 
     def read_offsets(
         self, group_ids: Collection[str] | None = None, regex: Pattern | None = None
     ) -> OffsetReading:
-        """Read what is committed by groups of these ids, and by those whose whole id matches.
+        """Read the committed offsets of groups with these ids or a matching id.
 
-        Where neither is given, by all groups.
+        Without both, of all groups.
 
         Raises:
             InputError: there is nothing to read offsets from.
-            BrokerError: nobody answers.
+            BrokerError: no server answers.
         """
         raise self._unsupported("reading offsets alone", "a cluster, ZooKeeper, a table or a file")
 
     @property
     def store_name(self) -> StoreName | None:
-        """What to call what can be changed; nothing is asked for that. None: nothing can be."""
+        """The name of the store that can be changed; None if there is none. Sends no request."""
         return None
 
     @property
     def keeps_metadata(self) -> bool:
-        """Whether metadata can be stored with an offset; else none shall be."""
+        """Whether the store keeps metadata with an offset; if not, none may be passed."""
         return True
 
     @property
     def keeps_leader_epochs(self) -> bool:
-        """Likewise epochs of leaders, though not every server may know them."""
+        """Whether the store keeps leader epochs; older servers may still drop them."""
         return True
 
     def write_offsets(
@@ -367,75 +368,75 @@ class GroupSource:
         changes: Mapping[str, Sequence[OffsetChange]],
         on_done: Callable[[str], object] = lambda group_id: None,
     ) -> tuple[Problem, ...]:
-        """Change what is committed, by group: all changes of a group or none, as far as one can.
+        """Change committed offsets, by group; where the store can, all of a group or none.
 
-        Nothing is changed of a group for which something else than `OffsetChange.before` is
-        committed by now, or that has members. `on_done` is called with each group that was written
-        as a whole, perhaps more than once, for those who interrupt this.
+        A group is not changed if it has members, or if an offset differs from
+        `OffsetChange.before` by now. `on_done` is called with each group that was written
+        completely, perhaps more than once, so that an interrupted caller knows them.
 
         Returns:
-            What was not done, and why: problems of a whole group have no topic. All else was. Of
-            what has a problem of kind "unknown-end" it is not known whether it was done.
+            The changes that were not made, with reasons; problems of a whole group have no topic.
+            With a problem of kind "unknown-end" it is unknown whether the change was made.
 
         Raises:
-            BrokerError: nobody answers, before anything was changed; or (`was_sent`) it is not
-                known whether all was changed, or nothing.
+            BrokerError: no server answers and nothing was changed; or (`was_sent`) it is unknown
+                whether everything was changed, or nothing.
         """
         raise self._unsupported("changes of offsets", "a cluster, ZooKeeper or a table")
 
     def divided(self, changes: Mapping[str, Sequence[OffsetChange]]) -> Mapping[str, int]:
-        """Count the requests of groups that take more than one; nothing is asked for that."""
+        """Return the number of requests of each group that needs several. Sends no request."""
         return {}
 
     def delete_groups(
         self, group_ids: Collection[str], on_done: Callable[[str], object] = lambda group_id: None
     ) -> tuple[Problem, ...]:
-        """Delete groups with all that is committed; only those without members.
+        """Delete groups without members, and their committed offsets.
 
         Returns:
-            What was not done, and why, each with its group; likewise. A group that exists again
-            when it is looked for in the end is among them.
+            A problem for each group that was not deleted, also for a group that exists again
+            when the result is verified; "unknown-end" as in `write_offsets`.
 
         Raises:
-            BrokerError: likewise.
+            BrokerError: as in `write_offsets`.
         """
         raise self._unsupported("deleting groups", "a cluster or ZooKeeper")
 
     def remove_members(
         self, group_id: str, members: Mapping[str, str | None], reason: str | None = None
     ) -> Mapping[str, Problem]:
-        """Remove members, each by its id and `group.instance.id`, None of dynamic members.
+        """Remove members by member id, mapped to `group.instance.id` (None: a dynamic member).
 
-        A static member whose place another one has taken is not there any more: the other stays.
+        A static member that another one has replaced is gone already; its successor stays.
 
         Returns:
-            Why a member was not removed, by its id; all others were. Of those with a problem of
-            kind "unknown-end" that is not known.
+            A problem for each member that was not removed, by member id; with kind "unknown-end"
+            it is unknown whether the member was removed.
 
         Raises:
-            BrokerError: nobody answers; no member was removed.
+            BrokerError: no broker answers; no member was removed.
         """
         raise self._unsupported("removing members", "a live cluster (--bootstrap-server)")
 
 
 class OffsetTable(GroupSource, ABC):
-    """A table in which applications keep offsets beside their results."""
+    """A table in which applications store offsets together with their results."""
 
     @property
     @abstractmethod
     def where(self) -> str:
-        """Database and table, for people: without secrets."""
+        """Database and table, for people, without secrets."""
 
     @property
     @abstractmethod
     def fences(self) -> bool:
-        """Whether it has a column for the generation, which keeps out who has lost a partition."""
+        """Whether a generation column fences writers that have lost a partition."""
 
     @abstractmethod
     def has_table(self) -> bool:
-        """Return whether it is there; it must be fit to be written then.
+        """Return whether the table exists.
 
         Raises:
-            InputError: it is there, and is not.
-            BrokerError: nobody answers.
+            InputError: the table exists and cannot be written.
+            BrokerError: the server does not answer.
         """

@@ -1,4 +1,4 @@
-"""What the leader of a classic group knows when it assigns, and the order in which it walks it."""
+"""Input and output of classic assignors, and the orders in which Java leaders iterate."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _T = TypeVar("_T")
 
 TopicPartition = tuple[str, int]
 Assignment = dict[str, list[TopicPartition]]
-"""Partitions of each member, by its id, in the order in which the assignor lists them."""
+"""Partitions by member id, in the order in which the assignor returns them."""
 
 
 class AssignorError(Exception):
-    """The assignor itself throws here, so that the group's leader fails.
+    """The client's own assignor throws an exception, so the group's leader fails.
 
     Attributes:
-        type: simple name of the exception, or of the signal that ends the leader's process.
-        message: its message; empty where it has none.
+        type: simple name of the exception, or of the signal that kills the leader's process.
+        message: message of the exception; empty if it has none.
     """
 
     def __init__(self, type: str, message: str = "") -> None:  # noqa: A002 -- the word of the output
@@ -31,15 +31,16 @@ class AssignorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic as the leader's metadata has it.
+    """A topic in the leader's cluster metadata.
 
     Attributes:
-        partitions: how many.
-        racks: of each partition, the racks of its replicas; None where no broker names its rack.
-        leader_racks: of each partition, the rack of its leader; None likewise.
-        listed: partitions as brokers list them; None: by their numbers, as those of 4.3 do.
-        is_listing_known: whether brokers list them so; not of a topic that is thought to grow where
-            they go by something else: by hashes, those of 3.9.
+        partitions: number of partitions.
+        racks: racks of the replicas, by partition; None if no broker has a rack.
+        leader_racks: rack of the leader, by partition; None if no broker has a rack.
+        listed: partitions in the order of the Metadata response; None: ascending, as Kafka 4.3
+            lists them.
+        is_listing_known: whether that order is known. It is not for a topic with hypothetical new
+            partitions if brokers list them in hash order, as Kafka 3.9 does.
     """
 
     partitions: int
@@ -54,30 +55,29 @@ class TopicMetadata:
 
     @property
     def as_listed(self) -> Sequence[int]:
-        """The partitions, in the order in which brokers list them."""
+        """The partitions, in the order of the Metadata response."""
         return range(self.partitions) if self.listed is None else self.listed
 
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A member as its subscription tells of it (`ConsumerPartitionAssignor.Subscription`).
+    """A member's subscription as the leader reads it (`ConsumerPartitionAssignor.Subscription`).
 
     Attributes:
-        member_id: given by the coordinator.
-        topics: in the order of the message, which is sorted if a Java client wrote it.
-        instance_id: of a static member.
-        rack: None where there is none; empty as librdkafka sends it, else never.
+        member_id: member id, assigned by the coordinator.
+        topics: in the order of the message; Java clients sort them.
+        instance_id: `group.instance.id` of a static member.
+        rack: `client.rack`; None if not sent. Only librdkafka sends an empty one.
         owned: `ownedPartitions`, in the order of the message.
-        generation: in which they were owned; None where the message has none.
-        remembered: the partitions that the sticky assignor's user data names; None where there is
-            no user data.
-        remembered_generation: the generation that it names; None where it names none.
-        failure: message of the exception that reading it throws; None where there is none.
-        goes_on: whether anything stands behind the user data, as since version 1 of the message.
-        remembered_in_python: partitions and their generation in user data of kafka-python since
-            3.0, where they come after a version; who does not know that reads nothing there.
-        leads: whether this member assigns, where that is known.
-        version: of the message; what came with a later one it has no place for.
+        generation: generation of `owned`; None if the message has none.
+        remembered: partitions in the sticky assignor's user data; None without user data.
+        remembered_generation: generation in the user data; None if it has none.
+        failure: message of the exception that parsing the user data throws; None if it parses.
+        goes_on: whether the message has fields after the user data (version 1 and later).
+        remembered_in_python: partitions and generation in the user data of kafka-python 3.0 and
+            later, which begins with a version; other libraries cannot parse it.
+        leads: whether this member is known to be the leader.
+        version: version of the message; fields of later versions are not set.
     """
 
     member_id: str
@@ -96,14 +96,15 @@ class Subscriber:
 
 
 ClassicAssignor = Callable[[Sequence[Subscriber], Mapping[str, TopicMetadata]], Assignment]
-"""Assigns to members, in the order of the JoinGroup response, as the leader of their group does.
+"""Assigns partitions as the group's leader does.
 
-It is given the topics of the cluster, and raises `AssignorError` where Kafka's own fails.
+Takes the members in the order of the JoinGroup response and the topics of the cluster; raises
+`AssignorError` where the client's own assignor throws.
 """
 
 
 def in_hash_order(members: Sequence[Subscriber]) -> list[Subscriber]:
-    """Order members as the HashMap does into which the leader puts them, one by one."""
+    """Return the members in the iteration order of a Java HashMap by member id."""
     by_id = {member.member_id: member for member in members}
     return [by_id[member_id] for member_id in hash_order(by_id)]
 
@@ -115,7 +116,7 @@ def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, TopicMetad
 
     Args:
         members: in hash order.
-        topics: those of the cluster.
+        topics: topics of the cluster.
     """
     subscriptions = dict.fromkeys(member.topics for member in members)
     subscribed = dict.fromkeys(topic for topics in subscriptions for topic in topics)
@@ -126,13 +127,13 @@ def with_metadata(members: Sequence[Subscriber], topics: Mapping[str, TopicMetad
 def consumers_by_topic(
     subscriptions: Sequence[tuple[_T, ...]], topics: Iterable[_T]
 ) -> dict[_T, Sequence[int]]:
-    """Give the indices of the members that subscribe to each topic.
+    """Return the indices of the members that subscribe to each topic.
 
-    Topics with the same subscribers share one list: most members subscribe to the same.
+    Topics with the same subscribers share one sequence.
 
     Args:
-        subscriptions: of each member.
-        topics: that are asked for; the answer has their order.
+        subscriptions: topics of each member.
+        topics: topics to look up; the result keeps their order.
     """
     numbers: dict[tuple[_T, ...], int] = {}
     of_member = [numbers.setdefault(own, len(numbers)) for own in subscriptions]
@@ -152,7 +153,7 @@ def consumers_by_topic(
 
 
 def by_member_info(members: Sequence[Subscriber]) -> list[Subscriber]:
-    """Sort members: static ones first, by instance id, then the others by member id.
+    """Return members sorted: static ones by instance id, then the others by member id.
 
     Source: `AbstractPartitionAssignor.MemberInfo`.
     """
@@ -165,12 +166,14 @@ def static_first(instance_id: str | None, member_id: str) -> tuple[bool, bytes]:
 
 
 def java_order(partition: TopicPartition) -> tuple[bytes, int]:
-    """Return a sort key: by topic, as Java compares texts, then by partition."""
+    """Return a sort key: by topic, as Java compares strings, then by partition."""
     return utf16(partition[0]), partition[1]
 
 
 def uses_racks(consumers: frozenset[str], partitions: Sequence[frozenset[str]]) -> bool:
-    """Return whether racks matter: some are shared, and not every partition has a replica in each.
+    """Return whether assignment is rack-aware.
+
+    It is if consumers and replicas share a rack and not all partitions have the same racks.
 
     Source: `AbstractPartitionAssignor.useRackAwareAssignment` (KIP-881).
 

@@ -1,4 +1,4 @@
-"""A library of which a consumer is made: what its members send, and how it assigns as leader."""
+"""A consumer client library: the subscriptions it sends and the assignors it brings."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ IsDetermined = Callable[[ClassicAssignor, Sequence[Subscriber], Mapping[str, Top
 IsSameWithout = Callable[
     [ClassicAssignor, Sequence[Subscriber], Mapping[str, TopicMetadata], Collection[str]], bool
 ]
-"""As `IsDetermined`, with the names of the topics that the leader knows before it assigns."""
+"""Like `IsDetermined`, with the names of the topics that the leader knows at first."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLibrary:
-    """A library with the strategies of classic groups that it brings.
+    """A client library and its assignors for classic groups.
 
     Attributes:
-        name: of the library, as its users call it.
-        strategies: by version of the library, the newest first, its assignors by the names that
-            its members send; the first is the one that it takes where none is set. A version is
-            one that was compared; it stands for those after it too, up to the next.
-        as_sent: gives what a leader reads in the subscriptions of members of this library, from
-            the members, the name of the strategy and the version.
-        client_id: that a member has where its application names none; `{group}`, `{version}` and,
-            for what nobody knows, `{word}` stand in it.
-        is_determined: tells whether what an assignor is given determines its answer, and not chance
-            or what is not known; None: it always does.
-        is_same_without: tells whether a group comes to the same if its leader assigns first what it
-            knows of the cluster, and all only in the next rebalance; None: leaders ask first.
-        draws_topic_order: whether a member names topics in an order that is drawn when it starts.
-        since: by version the earliest that comes near to it, where that is not the version itself.
-        static_since: the version from which on members may be static; None: none has that.
-        version_by_rack: the one whose leaders go by racks; those of later ones do so only with an
-            option, which nothing tells. None: there is no such option.
-        assignors_by_rack: those that go by the racks of partitions' leaders.
+        name: name of the library.
+        strategies: assignors by the names that members send, by library version, newest first; the
+            first assignor is the library's default. Each version was compared with the library
+            and stands for all later ones up to the next listed.
+        as_sent: returns subscriptions as a leader reads them from members that use this library;
+            takes the members, the name of the strategy and the version.
+        client_id: default `client.id`, with `{group}`, `{version}`, and `{word}` for an unknown
+            part.
+        is_determined: returns whether the input determines the assignment, without chance or
+            unknown facts; None: always.
+        is_same_without: returns whether the result is the same if the leader first assigns only
+            the topics it knows, and all topics in the next rebalance; None: leaders fetch
+            metadata of all topics first.
+        draws_topic_order: each member sends its topics in a random order, fixed at its start.
+        since: earliest version with the same behaviour, by version, if it is not the version
+            itself.
+        static_since: first version with static members (KIP-345); None: no version has them.
+        version_by_rack: version whose leaders are rack-aware; later ones only with an option that
+            the protocol does not show. None: there is no such option.
+        assignors_by_rack: assignors that use the racks of partition leaders.
     """
 
     name: str
@@ -55,7 +57,7 @@ class ClientLibrary:
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """Those whose behaviour is known, the newest first."""
+        """Versions whose behaviour is known, newest first."""
         return tuple(self.strategies)
 
     @property
@@ -65,17 +67,17 @@ class ClientLibrary:
         return self.since.get(oldest, oldest)
 
     def version_of(self, version: str) -> str | None:
-        """Give the known version that comes nearest to a version; None: it is older than all.
+        """Return the known version that stands for a version; None if it is older than all.
 
         Raises:
-            ValueError: it is no version.
+            ValueError: the text is not a version.
         """
         at = _numbers(version)
         since = (_numbers(self.since.get(known, known)) for known in self.versions)
         return next((k for k, begin in zip(self.versions, since, strict=True) if begin <= at), None)
 
     def is_later(self, version: str) -> bool:
-        """Return whether a version is later than all whose behaviour is known."""
+        """Return whether a version is later than the newest one whose behaviour is known."""
         return _numbers(version) > _numbers(self.versions[0])
 
     def has_static_members(self, version: str) -> bool:

@@ -1,4 +1,4 @@
-"""A group that is about to be assigned, whatever its protocol, and the software that assigns it."""
+"""A group before an assignment, for every protocol, and the software that computes it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ CLIENTS: Mapping[str, ClientLibrary] = {
     library.name: library
     for library in (JAVA, LIBRDKAFKA, FRANZ_GO, SARAMA, KAFKA_GO, KAFKA_PYTHON, KAFKAJS)
 }
-"""The libraries that are imitated, by name."""
+"""The client libraries whose assignors are implemented, by name."""
 
 
 def versions(protocol: str) -> tuple[str, ...]:
-    """Return the versions of Kafka that are imitated, the newest first."""
+    """Return the implemented versions of Kafka's own assignors, newest first."""
     if protocol == "zookeeper":
         return (OF_ZOOKEEPER,)
     return JAVA.versions if protocol == "classic" else (NEWEST,)
 
 
 def newest(protocol: str) -> Software:
-    """Return what is imitated of Kafka itself unless something else is asked for."""
+    """Return the newest implemented version of Kafka's own software for a protocol."""
     names = {"classic": KAFKA_CLIENTS, "zookeeper": "kafka"}
     return Software(names.get(protocol, "group-coordinator"), versions(protocol)[0])
 
@@ -43,25 +43,25 @@ class GroupSpec:
 
     Attributes:
         strategy: name of the assignor.
-        members: in the order in which they are put in a map, unless there is another: of a classic
-            group that of the JoinGroup response.
-        topics: of the cluster, by name.
+        members: members; in the order of the JoinGroup response for a classic group, unless
+            `member_order` gives another one.
+        topics: topics of the cluster, by name.
         protocol: "classic", "consumer", "share" or "zookeeper".
-        client: whose assignor is asked for; None: none is, see `computed_as`.
-        topic_ids: 16 bytes each, by name, of topics that are gone too; the order of what the
-            coordinator assigns depends on them.
-        id: of the group, or of the case.
-        departed: members that have left since the assignment before, with what they owned.
-        leader_id: of a classic group the member that will assign; None where that is not known.
-        member_order: ids in that order, if it is another one; who is not among them comes last.
-        leader_client: of a classic group the leader's library, where it is known and the leader is
-            not.
-        not_imitated: libraries of members of a classic group that have no model here.
-        lags: records by which the group is behind in partitions, for which that is known.
-        computed_as: the software whose assignor computes the assignment: `client`, or that of the
-            leader. Where the leader's is not known, it is the library of all members of which one
-            is known and that have the strategy, if it is a single one and what the leader sent
-            does not rule it out; else the newest of Kafka's own.
+        client: software chosen by the user; None: see `computed_as`.
+        topic_ids: 16-byte ids by topic name, including deleted topics; the order of the
+            coordinator's assignments depends on them.
+        id: group id, or name of the case.
+        departed: members that left since the last assignment, with the partitions they owned.
+        leader_id: leader of a classic group; None if unknown.
+        member_order: member ids in the order of the JoinGroup response, if it differs from
+            `members`; other members come last.
+        leader_client: library of a classic group's leader, if it is known and the leader is not.
+        not_imitated: client libraries of members whose assignors are not implemented.
+        lags: lag in records by partition, where known.
+        computed_as: the software that computes the assignment: `client`, or else the leader's
+            library. If the leader's library is unknown: the library of the members whose library
+            is known and has the strategy, if it is a single one that the leader's bytes do not
+            rule out; else the newest version of Kafka's own.
     """
 
     strategy: str
@@ -80,7 +80,7 @@ class GroupSpec:
     computed_as: Software = field(init=False)
 
     def __post_init__(self) -> None:
-        """Decide which software computes the assignment; whatever changes the group does so too."""
+        """Set `computed_as`, for each copy anew: what-ifs may change members and leader."""
         object.__setattr__(self, "computed_as", self._software())
 
     def _software(self) -> Software:
@@ -102,32 +102,32 @@ class GroupSpec:
         return of_all
 
     def client_of(self, member: MemberSpec) -> Software:
-        """Give the library of a member, which counts as that of the leader where it is unknown."""
+        """Return the library of a member; if unknown, that of the leader."""
         return member.client or self.computed_as
 
     def may_be_static(self, client: Software) -> bool:
-        """Return whether members of a library may be static in this group."""
+        """Return whether members that use a library may be static in this group."""
         if self.protocol != "classic":
             return self.protocol == "consumer"
         return CLIENTS[client.name].has_static_members(client.version)
 
     @property
     def members_as_sent(self) -> list[MemberSpec]:
-        """The members as who assigns is given them: a leader, or the coordinator's assignor."""
+        """The members in the order in which the leader or the coordinator's assignor gets them."""
         ranks = {member_id: rank for rank, member_id in enumerate(self.member_order)}
         return sorted(self.members, key=lambda member: ranks.get(member.member_id, len(ranks)))
 
     @property
     def leader(self) -> MemberSpec | None:
-        """The member that will assign; None where it is not known."""
+        """The leader of a classic group; None if unknown."""
         return next((member for member in self.members if member.member_id == self.leader_id), None)
 
     @property
     def has_topic_ids(self) -> bool:
-        """Return whether the coordinator assigns, which names topics by their ids."""
+        """Whether the coordinator assigns and names topics by id."""
         return self.protocol in ("consumer", "share")
 
     @property
     def is_cooperative(self) -> bool:
-        """Return whether members keep what they own while the group is assigned anew."""
+        """Whether members keep their partitions during a rebalance."""
         return self.has_topic_ids or self.strategy == "cooperative-sticky"

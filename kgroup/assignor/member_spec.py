@@ -1,4 +1,4 @@
-"""A member that is about to join a group, whatever the protocol."""
+"""A member before an assignment, for every protocol."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import NamedTuple
 from kgroup.assignor.base import TopicPartition
 
 NEWEST = "4.3.1"
-"""The version of Kafka that is imitated unless another is asked for."""
+"""Version of Kafka's own assignors that is used by default."""
 
 OF_ZOOKEEPER = "0.8.2.2"
-"""The version whose ZooKeeper consumer is imitated: the first with both strategies."""
+"""Implemented version of the ZooKeeper consumer: the first with both strategies."""
 
 NEWEST_VERSION = 3
-"""Of the classic subscription message."""
+"""Newest version of the classic subscription message."""
 
 
 class Software(NamedTuple):
-    """A client library, or another part of Kafka, in one version; as a text, both."""
+    """A client library, or a part of Kafka, in one version; `str` gives "NAME VERSION"."""
 
     name: str
     version: str
@@ -30,13 +30,13 @@ class Software(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UserData:
-    """What a sticky assignor reads in a member's user data.
+    """A member's user data as a sticky assignor reads it.
 
     Attributes:
-        owned: partitions; None where there is no user data.
-        generation: None where it names none.
-        failure_in_1_1: message of the exception of a leader of version 1.1.1; None where it reads
-            this.
+        owned: partitions; None without user data.
+        generation: generation of `owned`; None if the user data has none.
+        failure_in_1_1: message of the exception that a leader of version 1.1.1 throws on it; None
+            if that leader can read it.
     """
 
     owned: tuple[TopicPartition, ...] | None = None
@@ -46,27 +46,27 @@ class UserData:
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """A member that is about to join, or that the coordinator is about to assign to.
+    """A member before an assignment.
 
     Attributes:
-        member_id: given by the coordinator.
-        topics: that it subscribes to, those that a regex gives included.
-        instance_id: of a static member.
-        client_id: as the client calls itself.
+        member_id: member id, assigned by the coordinator.
+        topics: subscribed topics, including those that match a regex.
+        instance_id: `group.instance.id` of a static member.
+        client_id: `client.id`.
         rack: `client.rack`.
-        owned: what it was assigned, in that order; of a consumer or share group its target
-            assignment. None for a member that never was assigned anything.
-        generation: in which it was; None if not known.
-        version: of the classic subscription message.
-        subscription_generation: to be sent in that message, if it is not `generation`.
-        user_data: what the assignor reads in the user data, if that is not what a client sends.
-        unknown_id: whether `member_id` only stands for the one that the member will have.
-        host: of a ZooKeeper consumer that joins; its id begins with it.
+        owned: assigned partitions, in the order of the assignment; the target assignment in a
+            consumer or share group. None for a member that was never assigned anything.
+        generation: generation of `owned`; None if unknown.
+        version: version of the classic subscription message.
+        subscription_generation: generation in that message, if it differs from `generation`.
+        user_data: user data as the assignor reads it, if it differs from what the library sends.
+        unknown_id: `member_id` is a placeholder, because the coordinator has not assigned one.
+        host: host of a new ZooKeeper consumer, the first part of its id.
         streams: threads of a ZooKeeper consumer by topic; see `streams_of`.
-        threads: of a ZooKeeper consumer, which of its threads has what it owns, where it is known.
-        client: the library that writes its subscription; None where it is not known.
-        is_client_inferred: whether that is probable only.
-        not_of: where it is not known, the libraries that do not write such a subscription.
+        threads: thread of a ZooKeeper consumer that owns each partition, where known.
+        client: library that wrote the subscription; None if unknown.
+        is_client_inferred: `client` is likely, not certain.
+        not_of: libraries that cannot have written the subscription, if `client` is unknown.
     """
 
     member_id: str
@@ -88,5 +88,5 @@ class MemberSpec:
     not_of: frozenset[str] = frozenset()
 
     def streams_of(self, topic: str) -> int:
-        """Return the threads for a topic; for one that is not named as many as for any other."""
+        """Return the number of threads for a topic; the largest number for a topic not listed."""
         return self.streams.get(topic, max(self.streams.values(), default=1))

@@ -70,7 +70,7 @@ class Source:
 
     @property
     def is_named(self) -> bool:
-        """Return whether the command line names it; the environment may name a cluster."""
+        """Whether the command line names it; the environment may name a cluster."""
         chosen_by = self.connection is not None and self.connection.chosen_by
         return bool(self.paths or self.snapshot or self.zookeeper or chosen_by)
 

@@ -64,7 +64,7 @@ class PartitionOwner:
 
     @property
     def is_as_given(self) -> bool:
-        """Return whether the owner is the one that the algorithm gives, as far as it is known."""
+        """Whether the owner is the one that the algorithm gives, as far as it is known."""
         if self.owner is None or self.given is None:
             return self.owner == self.given
         return self.owner[0] == self.given[0] and self.owner[1] in (None, self.given[1])

@@ -213,7 +213,7 @@ class ProtocolChange:
 
     @property
     def _sessions(self) -> tuple[int, int] | None:
-        """Return the members' session timeout and that of the broker, where they differ."""
+        """The members' session timeout and that of the broker, where they differ."""
         told = {member.session_timeout_ms for member in self.group.members}
         becomes = self.brokers.number(CONSUMER_SESSION)
         if self.back or self.is_begun or len(told) != 1 or becomes is None:

@@ -1,4 +1,4 @@
-"""Range: of each topic, every member gets a run of neighbouring partitions.
+"""Range: every member gets consecutive partitions of each topic.
 
 Source: `RangeAssignor` of kafka-clients 4.3.1, with racks (KIP-881).
 """
@@ -25,13 +25,13 @@ from kgroup.assignor.java.java_hash import hash_order, utf16
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the newest clients do, see `ClassicAssignor`."""
+    """Assign as the newest clients do; see `ClassicAssignor`."""
     members = in_hash_order(members)
     return _assign(members, by_member_info(members), with_metadata(members, topics), topics)
 
 
 def assign_1_1(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the leader of kafka-clients 1.1.1 does: without racks, nobody is static."""
+    """Assign as kafka-clients 1.1.1 does: without racks and static members."""
     members = in_hash_order(members)
     in_turn = sorted(members, key=lambda member: utf16(member.member_id))
     subscriptions = dict.fromkeys(member.topics for member in members)
@@ -64,15 +64,15 @@ def _assign_ranges(
     topics: Mapping[str, TopicMetadata],
     given: Sequence[list[TopicPartition]],
 ) -> None:
-    """Give every member its run of each topic.
+    """Append its partitions of each topic to every member's list.
 
-    Neighbouring topics with the same consumers and as many partitions are dealt with together: what
-    a member gets are the same columns of all of them.
+    Adjacent topics with the same consumers and the same number of partitions are assigned
+    together: a member gets the same partition numbers of all of them.
 
     Args:
-        consumers: by topic, the indices of its members, those first that get the extra partitions.
-        topics: of the cluster.
-        given: the list of each member, by its index.
+        consumers: indices of members, by topic; the first ones get the extra partitions.
+        topics: topics of the cluster.
+        given: partitions of each member, by index.
     """
 
     def shape(name: str) -> tuple[int, int]:
@@ -91,7 +91,7 @@ def _assign_ranges(
 
 
 class _TopicState:
-    """A topic while it is being assigned."""
+    """A topic during a rack-aware assignment."""
 
     def __init__(self, name: str, topic: TopicMetadata, consumers: list[Subscriber]) -> None:
         self.consumers = consumers
@@ -104,11 +104,11 @@ class _TopicState:
         self.needs_racks = uses_racks(racks, self.racks)
 
     def room(self, member_id: str) -> int:
-        """Return how many more partitions a member may get."""
+        """Return the number of partitions that a member may still get."""
         return max(0, self._quota + (self._extras > 0) - self._taken[member_id])
 
     def take(self, member_id: str, partitions: Sequence[int], assignment: Assignment) -> None:
-        """Give free partitions to a member, in one go: of the extra ones that counts as one."""
+        """Assign free partitions to a member; together they use up at most one extra partition."""
         assignment[member_id] += [self.partitions[partition] for partition in partitions]
         for partition in partitions:
             self._is_free[partition] = False
@@ -117,7 +117,7 @@ class _TopicState:
             self._extras -= 1
 
     def assign_ranges(self, assignment: Assignment) -> None:
-        """Give every member the next partitions that are free, as many as it may get."""
+        """Assign the next free partitions to every member that has room."""
         free = [p for p, is_free in enumerate(self._is_free) if is_free]
         start = 0
         for consumer in self.consumers:
@@ -129,8 +129,8 @@ class _TopicState:
                 start = end
 
     def assign_ranges_by_rack(self, assignment: Assignment) -> None:
-        """Likewise with those that have a replica in the member's rack only."""
-        # what stands before `start` is taken, so that no member looks at it again
+        """Assign only partitions with a replica in the member's rack."""
+        # all candidates before `start` are taken
         start: dict[str | None, int] = defaultdict(int)
         candidates: dict[str | None, list[int]] = {}
         for consumer in self.consumers:
@@ -148,10 +148,10 @@ class _TopicState:
 
 
 def _assign_by_rack(states: Sequence[_TopicState], assignment: Assignment) -> None:
-    """Give members what has a replica in their rack, then the rest as without racks.
+    """Assign partitions with a replica in the member's rack, then the rest without racks.
 
-    Topics with the same subscribers and as many partitions are assigned in step, whatever their
-    racks.
+    Topics with the same subscribers and the same number of partitions are co-partitioned: a
+    member gets the same partition numbers of all of them.
     """
     groups: dict[tuple[frozenset[str], int], list[_TopicState]] = defaultdict(list)
     for state in states:
@@ -169,8 +169,8 @@ def _assign_by_rack(states: Sequence[_TopicState], assignment: Assignment) -> No
 
 
 def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> None:
-    """Give each partition of all these topics to the first member with room that matches in all."""
-    # members in turn by rack; one without room never has room again
+    """Assign each partition number of all topics to the first member with room that matches."""
+    # members by rack, in order; a member without room never gets room again
     waiting: dict[str | None, list[tuple[int, str]]] = defaultdict(list)
     for index, consumer in enumerate(states[0].consumers):
         waiting[consumer.rack].append((index, consumer.member_id))

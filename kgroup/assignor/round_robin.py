@@ -1,6 +1,6 @@
-"""Round robin: all partitions of all topics are dealt to the members in turn.
+"""Round robin: the partitions of all topics are assigned to the members in turn.
 
-Source: `RoundRobinAssignor` of kafka-clients 4.3.1; 1.1.1 assigns the same where nobody is static.
+Source: `RoundRobinAssignor` of kafka-clients 4.3.1; 1.1.1 assigns the same without static members.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgroup.assignor.java.java_hash import utf16
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`."""
+    """Assign as the leader does; see `ClassicAssignor`."""
     members = in_hash_order(members)
     assignment: Assignment = {member.member_id: [] for member in members}
     circle = by_member_info(members)
@@ -32,7 +32,7 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -
     takers = consumers_by_topic(subscriptions, [name for name in names if topics[name].partitions])
     turn = 0
     for _, alike in groupby(takers, key=lambda name: id(takers[name])):
-        block = list(alike)  # topics that the same members take from, in turn from the next one on
+        block = list(alike)  # topics with the same subscribers
         sharing = takers[block[0]]
         dealt = [(name, number) for name in block for number in range(topics[name].partitions)]
         first = bisect_left(sharing, turn)

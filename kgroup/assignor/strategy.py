@@ -1,4 +1,4 @@
-"""Every assignor by protocol, the software that brings it, and name."""
+"""All assignors, by protocol, software and name."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _ZOOKEEPER: Mapping[str, ZookeeperAssignor] = {
 
 
 def strategies(protocol: str, client: Software | None = None) -> tuple[str, ...]:
-    """Return the names of the assignors of a protocol, the default one first.
+    """Return the names of the assignors of a protocol, the default first.
 
     Args:
-        protocol: of the group.
-        client: of a classic group whose assignors; None: those of Kafka's newest.
+        protocol: protocol of the group.
+        client: library of a classic group; None: the newest version of Kafka's own.
     """
     return tuple(_assignors(protocol, client))
 
@@ -63,17 +63,17 @@ def assignor_of(
     group_id: str | None = None,
     remark: str = "",
 ) -> Callable[..., Any]:
-    """Return the assignor that a strategy names.
+    """Return the assignor with this name.
 
     Args:
-        protocol: of the group.
-        strategy: its name.
-        client: of a classic group whose assignors; None: those of Kafka's newest.
-        group_id: of the group that uses the strategy, for the error.
-        remark: the end of the error's sentence.
+        protocol: protocol of the group.
+        strategy: name of the assignor.
+        client: library of a classic group; None: the newest version of Kafka's own.
+        group_id: group that uses the strategy, for the error.
+        remark: text appended to the error.
 
     Raises:
-        UnknownStrategyError: there is no such strategy.
+        UnknownStrategyError: the software has no assignor with this name.
     """
     known = _assignors(protocol, client)
     if strategy not in known:
@@ -83,14 +83,14 @@ def assignor_of(
 
 
 def assign(spec: GroupSpec) -> Assignment:
-    """Assign as Kafka does.
+    """Return the assignment that the group's leader or coordinator computes.
 
     Args:
-        spec: with a protocol and client that exist, and at least one member.
+        spec: a group with at least one member, and a known protocol and client.
 
     Raises:
-        AssignorError: Kafka's assignor fails.
-        UnknownStrategyError: there is no such strategy.
+        AssignorError: the assignor itself throws an exception.
+        UnknownStrategyError: the software has no assignor with this name.
     """
     if spec.protocol == "zookeeper":
         return by_member(spec, assign_threads(spec))
@@ -102,7 +102,7 @@ def assign(spec: GroupSpec) -> Assignment:
 
 
 def is_determined(spec: GroupSpec) -> bool:
-    """Return whether what is known of a group that can be assigned determines its assignment."""
+    """Return whether the known facts about a group determine its assignment."""
     if spec.protocol != "classic":
         return True
     library = CLIENTS[spec.computed_as.name]
@@ -120,10 +120,10 @@ def is_determined(spec: GroupSpec) -> bool:
 
 
 def _topics_known_at_first(spec: GroupSpec) -> set[frozenset[str]]:
-    """Return what a leader may know before it asks brokers for all topics: one of these sets.
+    """Return the sets of topics that a leader may know before it fetches all metadata.
 
-    A member that has led so far knows the topics of all members that were there. Where some have
-    left, it may be gone; any other, who begins to lead, knows its own topics.
+    A member that was the leader before knows the topics of all former members. If members have
+    left, it may be gone, and a new leader knows only its own topics.
     """
     so_far = (*(member for member in spec.members if not member.unknown_id), *spec.departed)
     leaders = [so_far]
@@ -136,9 +136,9 @@ def _topics_known_at_first(spec: GroupSpec) -> set[frozenset[str]]:
 
 
 def _as_sent(spec: GroupSpec) -> list[Subscriber]:
-    """Return what the leader reads: each member writes as its own library does.
+    """Return the subscriptions as the leader reads them, each as its member's library writes it.
 
-    Members of an unknown library, or of one that has no such strategy, count as the leader's.
+    Members whose library is unknown, or has no such strategy, are taken to use the leader's.
     """
     by_client: dict[Software, list[MemberSpec]] = defaultdict(list)
     for member in spec.members_as_sent:
@@ -156,14 +156,14 @@ def _as_sent(spec: GroupSpec) -> list[Subscriber]:
 
 
 def assign_threads(spec: GroupSpec) -> ThreadAssignment:
-    """Assign to the threads of ZooKeeper consumers, as Kafka does.
+    """Return the partitions that each thread of ZooKeeper consumers claims.
 
     Args:
-        spec: of protocol "zookeeper".
+        spec: a group of protocol "zookeeper".
 
     Raises:
-        AssignorError: every consumer fails to assign.
-        UnknownStrategyError: there is no such strategy.
+        AssignorError: every consumer fails to compute the assignment.
+        UnknownStrategyError: the consumer has no assignor with this name.
     """
     consumers = {
         member.member_id: {topic: member.streams_of(topic) for topic in member.topics}
@@ -176,7 +176,7 @@ def assign_threads(spec: GroupSpec) -> ThreadAssignment:
 
 
 def by_member(spec: GroupSpec, threads: ThreadAssignment) -> Assignment:
-    """Put together what the threads of each member got, thread by thread."""
+    """Return the partitions of each member, in the order of its threads."""
     assignment: Assignment = {member.member_id: [] for member in spec.members}
     for (member_id, _), partitions in threads.items():
         assignment[member_id] += partitions

@@ -1,8 +1,8 @@
 """The ZooKeeper consumer (Kafka 0.8): its assignors, range and roundrobin, and its fetchers.
 
-They assign to *threads*: a consumer registers with how many streams it reads each topic, and has
-the threads `consumer-0`, `consumer-1`, … for it. There is no leader: every consumer reads what all
-have registered, computes the whole assignment and takes its own part of it.
+Partitions are assigned to *threads*: a consumer registers a number of streams for each topic and
+has the threads `consumer-0`, `consumer-1`, … for them. There is no leader: every consumer reads all
+registrations, computes the whole assignment and claims its own part.
 
 Source: `kafka.consumer.RangeAssignor`, `RoundRobinAssignor` and `AssignmentContext`, and
 `kafka.utils.ZkUtils`, of Kafka 0.8.2.2.
@@ -20,28 +20,28 @@ from kgroup.assignor.java.scala_hash import case_class_hash, immutable_order, mu
 from kgroup.model.offsets_partition import string_hash
 
 ThreadId = tuple[str, int]
-"""A consumer's id, and the number of one of its threads."""
+"""Consumer id and thread number."""
 
 ThreadAssignment = dict[ThreadId, list[TopicPartition]]
-"""Partitions of each thread, by topic and number: what the assignors give is a set."""
+"""Partitions by thread, sorted: the assignors return sets."""
 
 _MASK = 0xFFFFFFFF
 
 Consumers = Mapping[str, Mapping[str, int]]
-"""By id (`group_host-time-random`), in the order in which ZooKeeper lists them, streams by topic.
+"""Number of streams by consumer id (`group_host-time-random`) and topic, in ZooKeeper's order.
 
-Topics are in the order of the registration; those that a pattern matches as ZooKeeper lists them.
+Topics are in the order of the registration, or of ZooKeeper's list if a pattern selects them.
 """
 
 ZookeeperAssignor = Callable[[Consumers, Mapping[str, TopicMetadata]], ThreadAssignment]
-"""Assigns to consumers the topics that exist.
+"""Assigns the topics that exist to consumers.
 
-It raises `AssignorError` where every consumer fails to assign: topics or threads differ, say.
+Raises `AssignorError` if every consumer fails, for example because topics or threads differ.
 """
 
 
 def assign_range(consumers: Consumers, topics: Mapping[str, TopicMetadata]) -> ThreadAssignment:
-    """Give every thread of a topic a run of its partitions, see `ZookeeperAssignor`."""
+    """Assign consecutive partitions of each topic to its threads; see `ZookeeperAssignor`."""
     assigned = _empty(consumers)
     for topic, threads in _threads_by_topic(consumers).items():
         least, more = divmod(_partitions(topics, topic), len(threads))
@@ -56,10 +56,10 @@ def assign_range(consumers: Consumers, topics: Mapping[str, TopicMetadata]) -> T
 def assign_round_robin(
     consumers: Consumers, topics: Mapping[str, TopicMetadata]
 ) -> ThreadAssignment:
-    """Deal partitions of all topics, in the order of their hashes, to the threads one by one.
+    """Assign the partitions of all topics, in the order of their hashes, to threads in turn.
 
-    A consumer walks topics in the order of a map, which depends on what it has registered. That
-    matters between partitions with one hash: there two consumers may both take one.
+    Each consumer iterates over topics in the order of a map, which depends on its registration.
+    For partitions with the same hash, two consumers may therefore claim the same one.
     """
     assigned = _empty(consumers)
     threads = _threads_by_topic(consumers)
@@ -81,7 +81,7 @@ def assign_round_robin(
             )
     takers: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for consumer_id, walk in walks.items():
-        # topics by number of partitions, and these themselves, are two more maps
+        # the consumer copies topics into two more maps
         takers[tuple(mutable_order(mutable_order(walk)))].add(consumer_id)
     for last_walk, consumer_ids in takers.items():
         for partition, thread in zip(_by_hash(last_walk, topics), cycle(ring), strict=False):
@@ -91,7 +91,7 @@ def assign_round_robin(
 
 
 def thread_name(thread: ThreadId) -> str:
-    """Return a thread's id as the owner nodes in ZooKeeper have it."""
+    """Return a thread's id as it is written in owner nodes."""
     return f"{thread[0]}-{thread[1]}"
 
 
@@ -104,21 +104,15 @@ def _empty(consumers: Consumers) -> ThreadAssignment:
 
 
 def _threads_by_topic(consumers: Consumers) -> dict[str, list[ThreadId]]:
-    """Return the threads of each topic, sorted by their ids as texts: `c-10` comes before `c-2`."""
+    """Return the threads of each topic, sorted by id as a string: `c-10` before `c-2`."""
     threads: dict[str, list[ThreadId]] = defaultdict(list)
     for consumer_id, streams in consumers.items():
         for topic, count in streams.items():
             if count < 1:
                 raise AssignorError("AssertionError", "assertion failed")
             threads[topic] += [(consumer_id, number) for number in range(count)]
-    names = {
-        thread: utf16(thread_name(thread))
-        for partitions in threads.values()
-        for thread in partitions
-    }
-    return {
-        topic: sorted(partitions, key=names.__getitem__) for topic, partitions in threads.items()
-    }
+    names = {thread: utf16(thread_name(thread)) for own in threads.values() for thread in own}
+    return {topic: sorted(own, key=names.__getitem__) for topic, own in threads.items()}
 
 
 def _topic_order(registered: list[str]) -> list[str]:
@@ -127,7 +121,7 @@ def _topic_order(registered: list[str]) -> list[str]:
 
 
 def _by_hash(walk: Sequence[str], topics: Mapping[str, TopicMetadata]) -> Iterator[TopicPartition]:
-    """Sort the partitions of topics by `TopicAndPartition.toString.hashCode`."""
+    """Return the partitions of topics, sorted by `TopicAndPartition.toString.hashCode`."""
     keyed: list[tuple[int, int, TopicPartition]] = []
     ends: list[tuple[int, int]] = []
     for topic in walk:
@@ -138,7 +132,7 @@ def _by_hash(walk: Sequence[str], topics: Mapping[str, TopicMetadata]) -> Iterat
             ends.append((pow(31, len(end), 1 << 32), string_hash(end)))
         for number in range(count):
             power, end_hash = ends[number]
-            # a signed int with its sign turned sorts as an unsigned one
+            # with its sign bit flipped, a signed int sorts as an unsigned one
             turned = (begin * power + end_hash & _MASK) ^ 0x80000000
             keyed.append((turned, len(keyed), (topic, number)))
     keyed.sort()
@@ -146,7 +140,7 @@ def _by_hash(walk: Sequence[str], topics: Mapping[str, TopicMetadata]) -> Iterat
 
 
 def _shown(threads: Sequence[ThreadId]) -> str:
-    """Write a set of threads as Scala does."""
+    """Return a set of threads as Scala prints it."""
     ordered = immutable_order(
         threads, [case_class_hash(*thread) for thread in threads], of_set=True
     )
@@ -162,7 +156,7 @@ def _sorted(assigned: ThreadAssignment) -> ThreadAssignment:
 
 
 FETCHER_VERSIONS = ("0.8.2.2", "0.8.1.1", "0.8.0")
-"""Versions of Kafka whose consumers choose fetchers each in its own way, the newest first."""
+"""Versions of Kafka whose consumers choose fetchers differently, newest first."""
 
 _LEAST_INT = -(1 << 31)
 
@@ -170,7 +164,7 @@ _LEAST_INT = -(1 << 31)
 def fetcher_id(
     topic: str, partition: int, count: int, kafka_version: str = FETCHER_VERSIONS[0]
 ) -> int:
-    """Return which of a broker's `count` fetchers reads a partition.
+    """Return the number of the fetcher, of a broker's `count`, that reads a partition.
 
     Source: `kafka.server.AbstractFetcherManager.getFetcherId` of the `FETCHER_VERSIONS`.
     """

@@ -1,1 +1,1 @@
-"""The libraries that consumers are made of, a module or room each."""
+"""Client libraries whose assignors are implemented, one module each."""

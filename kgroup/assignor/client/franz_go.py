@@ -1,6 +1,6 @@
-"""franz-go, for Go (its package kgo): what its members send, range and round robin, by version.
+"""franz-go for Go (package kgo): subscriptions, range and round robin, by version.
 
-Racks count for range of 1.21; in 1.22 only with the option `BalanceRacks`, which is new there.
+Range is rack-aware in 1.21; in 1.22 only with the new option `BalanceRacks`.
 
 Source: `groupConsumer.joinGroupProtocols` and `revoke` (consumer_group.go), `simpleMemberMetadata`,
 `stickyBalancer.JoinGroupMetadata`, `rangeBalancer.Balance` and `roundRobinBalancer.Balance`
@@ -43,17 +43,19 @@ _WITHOUT_GENERATION = ("1.14.0",)
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    """Return what the leader reads in the subscriptions that members send.
+    """Return the members' subscriptions as the leader reads them.
 
-    They are of version 3, up to 1.14.0 of version 1 with cooperative-sticky, of version 0 else. Go
-    compares texts as Python does: by code points.
+    The message has version 3; up to 1.14.0, version 1 with cooperative-sticky and version 0 with
+    other strategies. Go compares strings by code points, as Python does.
 
     Args:
-        members: that join.
-        strategy: name of the assignor; only cooperative-sticky claims what a member owned. Before
-            it joins again a member of any other one gives up all it has, and forgets it, so that
-            sticky's user data names no partitions.
-        version: of franz-go.
+        members: members that join.
+        strategy: name of the assignor. Only members with cooperative-sticky report the partitions
+            they
+            own. Other members revoke and forget all partitions before they rejoin, so the user data
+            of
+            sticky has no partitions.
+        version: version of franz-go.
     """
     return [_member_as_sent(member, strategy, version) for member in members]
 
@@ -83,14 +85,14 @@ def _member_as_sent(member: MemberSpec, strategy: str, version: str) -> Subscrib
 
 
 def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Give every member a run of each topic's partitions."""
+    """Assign consecutive partitions of each topic to every member."""
     return _assign_range(members, topics, {})
 
 
 def assign_range_by_rack(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Likewise, but of its share every member first gets the partitions in its rack."""
+    """Assign ranges as `assign_range` does, but partitions in the member's rack first."""
     return _assign_range(members, topics, known_racks(members, topics))
 
 
@@ -130,7 +132,7 @@ def _assign_range(
 def assign_round_robin(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Deal all partitions to the members in turn, past those who do not subscribe."""
+    """Assign all partitions to the members in turn; skip members that do not subscribe."""
     partitions: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
     circle = cycle(
         [
@@ -145,7 +147,7 @@ def assign_round_robin(
 
 
 _MOST_PARTITIONS = 5000
-"""Of more it is not tried whether another order gives another answer, which takes up to 32 runs."""
+"""Above this number, `is_determined` does not try other orders, which takes up to 32 runs."""
 
 
 def _is_determined(

@@ -1,8 +1,8 @@
 """Sticky and cooperative-sticky of franz-go.
 
-Partitions stay where they are, the others are dealt, and members that have too few take from those
-that have too many. With several topics the answer may depend on the order in which Go walks over a
-map of them, which it draws anew each time; likewise where several partitions are claimed twice.
+Members keep their partitions, free partitions are assigned to the least loaded members, and members
+with too few partitions take some from members with too many. With several topics, or several claims
+of a partition, the result may depend on the iteration order of a Go map, which is random.
 
 Source: `stickyBalancer.Balance`, `joinMemberLess`, `BalancePlan.IntoSyncAssignment`,
 `BalancePlan.AdjustCooperative` (group_balancer.go), `newBalancer`, `parseMemberMetadata`,
@@ -35,7 +35,7 @@ from kgroup.assignor.sticky.claim import NO_GENERATION, or_no_generation
 
 
 def in_turn(members: Sequence[Subscriber]) -> list[Subscriber]:
-    """Sort members: static ones first, by instance id, then the others by member id."""
+    """Return members sorted: static ones by instance id, then the others by member id."""
     return sorted(
         members,
         key=lambda member: (
@@ -46,14 +46,14 @@ def in_turn(members: Sequence[Subscriber]) -> list[Subscriber]:
 
 
 def subscribed(members: Iterable[Subscriber], topics: Mapping[str, TopicMetadata]) -> list[str]:
-    """Give the topics that members subscribe to and that exist, in the order in which they come."""
+    """Return the subscribed topics that exist, in the order in which members first list them."""
     subscriptions = dict.fromkeys(member.topics for member in members)
     names = dict.fromkeys(name for own in subscriptions for name in own)
     return [name for name in names if name in topics and topics[name].partitions]
 
 
 def as_listed(given: Mapping[str, Iterable[TopicPartition]]) -> Assignment:
-    """Put what each member gets in the order of the message: by topic, then by partition."""
+    """Return the assignment in the order of the message: by topic, then by partition."""
     return {member_id: sorted(partitions) for member_id, partitions in given.items()}
 
 
@@ -61,9 +61,9 @@ _Racks = Mapping[str, Sequence[str | None]]
 
 
 def known_racks(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> _Racks:
-    """Return the rack of each partition by topic, of the topics to which the leader subscribes.
+    """Return the racks of partition leaders by topic, for the topics that the leader subscribes to.
 
-    The first member stands for a leader that is not known.
+    If the leader is unknown, the first member is taken for it.
     """
     leader = next((member for member in members if member.leads), members[0])
     return _known_to(leader.topics, topics)
@@ -72,7 +72,7 @@ def known_racks(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadat
 def is_same_for_any_leader(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
-    """Return whether it is known who leads, or does not matter, as all know the same racks."""
+    """Return whether the leader is known, or all members know the same racks."""
     if any(member.leads for member in members) or not any(member.rack for member in members):
         return True
     first, *others = {member.topics for member in members}
@@ -88,40 +88,40 @@ Key = TypeVar("Key", str, int)
 
 
 class KeyOrder(Protocol):
-    """Orders the keys of a map, which come in the order in which it was filled.
+    """Returns the keys of a map, given in insertion order, in some iteration order.
 
-    Go draws an order anew whenever it walks over a map.
+    Go chooses a random iteration order for each loop over a map.
     """
 
     def __call__(self, keys: Iterable[Key], /) -> list[Key]:
-        """Return the keys, each once."""
+        """Return each key once."""
 
 
 class Balancer:
-    """A group while it is balanced: which member has which partitions.
+    """State of a group during balancing: which member owns which partitions.
 
     Members and partitions are numbers, as in franz-go, whose choices depend on the order of both.
 
     Args:
-        members: of the group.
-        topics: of the cluster.
-        key_order: of names of topics.
-        cooperative: whether members claim what they own now, not what they remember.
-        by_rack: whether racks count.
+        members: members of the group.
+        topics: topics of the cluster.
+        key_order: iteration order of topic names.
+        cooperative: members claim the partitions they own now, not those in their user data.
+        by_rack: whether the assignment is rack-aware.
 
     Attributes:
-        members: in turn.
-        partitions: of all topics that are subscribed and exist, topic by topic.
-        topic_of: of each partition, the index of its topic.
-        racks: of each partition, that of its leader; None where it is not known or does not count.
-        wanted: of each member, the topics that it subscribes to, by their indices, sorted.
-        subscribers: of each topic, in turn.
-        given: of each member its partitions; later choices depend on their order.
-        unwanted: of each member the partitions that it claims and does not subscribe to any more.
-        owner: of each partition the member that has it; None where nobody has.
-        original: of each partition the member that had it before; None where nobody had.
-        stale: by partition that two members claim, the one with the older claim, or the later one
-            in turn.
+        members: sorted by `in_turn`.
+        partitions: partitions of all subscribed topics that exist, by topic.
+        topic_of: index of the topic, by partition.
+        racks: rack of the leader, by partition; None if unknown or ignored.
+        wanted: sorted indices of the subscribed topics, by member.
+        subscribers: members, by topic.
+        given: partitions, by member; later choices depend on their order.
+        unwanted: claimed partitions of topics that the member no longer subscribes to, by member.
+        owner: member that owns the partition, by partition; None if it is free.
+        original: member that owned the partition before, by partition; None if none did.
+        stale: for a partition with two claims, the member with the older claim, or with the same
+            generation the later member.
     """
 
     def __init__(
@@ -167,12 +167,12 @@ class Balancer:
 
     @property
     def free(self) -> Iterator[int]:
-        """The partitions that nobody has, while they are dealt."""
+        """Yield the free partitions while they are assigned."""
         return (partition for partition, owner in enumerate(self.owner) if owner is None)
 
     @property
     def assignment(self) -> Assignment:
-        """What each member gets."""
+        """Return the partitions of each member."""
         return as_listed(
             {
                 member.member_id: [self.partitions[partition] for partition in given]
@@ -181,7 +181,7 @@ class Balancer:
         )
 
     def in_racks(self, members: Iterable[int]) -> dict[str | None, list[int]]:
-        """Return those of some members that have a rack, by rack."""
+        """Return those of the given members that have a rack, by rack."""
         found: dict[str | None, list[int]] = {}
         for member in members:
             if rack := self.members[member].rack:
@@ -189,15 +189,15 @@ class Balancer:
         return found
 
     def give(self, partition: int, member: int) -> None:
-        """Give a partition that nobody has."""
+        """Assign a free partition to a member."""
         self.given[member].append(partition)
         self.owner[partition] = member
 
     def _believe(self, claims: Sequence[tuple[Sequence[TopicPartition], int]]) -> None:
-        """Let members have what they claim, as far as they still subscribe to it.
+        """Assign the claimed partitions to members that still subscribe to their topics.
 
-        Of several claims the one of the highest generation counts, and the next highest is kept:
-        it may be of the same generation, and then the member that comes first in turn has it.
+        Of several claims, the one with the highest generation counts. The next one is kept: it may
+        have the same generation, and then the earlier member owns the partition.
         """
         numbers = {partition: number for number, partition in enumerate(self.partitions)}
         newest: dict[int, tuple[int, int]] = {}
@@ -225,14 +225,14 @@ class Balancer:
 
 
 def _claim(member: Subscriber, *, cooperative: bool) -> tuple[Sequence[TopicPartition], int]:
-    """Return what a member says that it owned, and in which generation."""
+    """Return the partitions that a member claims, and their generation."""
     if cooperative and member.generation is not None and member.generation >= 0:
         return member.owned, member.generation
     return member.remembered or (), max(member.remembered_generation or 0, 0)
 
 
 def panic(message: str) -> AssignorError:
-    """Make the error with which the leader's whole program ends."""
+    """Return the error of a leader whose whole program panics."""
     return AssignorError("panic", f"runtime error: {message}")
 
 
@@ -246,11 +246,11 @@ def swap_remove(items: list[int], item: int) -> None:
 
 
 Path = list[tuple[int, int, int]]
-"""Moves in the order in which they are made: from a member, to a member, the partition."""
+"""Moves in order: from member, to member, partition."""
 
 
 class StealGraph:
-    """Which member has which partitions of a topic."""
+    """Graph of members and partitions in which a member may take a partition from another."""
 
     def __init__(self, balancer: Balancer) -> None:
         self._plan = balancer
@@ -260,10 +260,10 @@ class StealGraph:
                 self._had[balancer.topic_of[partition]].setdefault(owner, []).append(partition)
 
     def find(self, taker: int) -> Path | None:
-        """Find the way to the member with the most, if it has two more than the taker at least.
+        """Return the path to the most loaded member, if it has two more than the taker.
 
-        Members are visited by how much they have, then by their distance, then in turn. Whoever is
-        found first to take from a member takes, and of a topic the partition that comes first.
+        Members are visited by load, then distance, then order. The first member found takes the
+        partition, and of a topic the first partition.
         """
         given = self._plan.given
         heap = [(-len(given[taker]), 0, taker)]
@@ -284,7 +284,7 @@ class StealGraph:
         return None
 
     def move(self, partition: int, taker: int) -> None:
-        """Take note of a move."""
+        """Record a move."""
         had = self._had[self._plan.topic_of[partition]]
         owner = self._plan.owner[partition]
         assert owner is not None
@@ -306,9 +306,9 @@ class _Node:
     """A member that the search has reached.
 
     Attributes:
-        way: to whom it can give which partition; None of the one from which the search begins.
-        takes_back: whether that is one that the other had before.
-        key: who is visited first; of two that give something back, either may be.
+        way: member and partition that it can give; None for the start of the search.
+        takes_back: whether the receiver owned that partition before.
+        key: order of visits; of two members that both return a partition, either may come first.
     """
 
     __slots__ = ("distance", "is_done", "key", "level", "member", "takes_back", "way")
@@ -329,7 +329,7 @@ class _Node:
 
 
 class StealGraph_1_18:  # noqa: N801 -- a version
-    """The graph of 1.18, where it is preferred that a member takes back what it had before."""
+    """The graph of 1.18, which prefers partitions that the taker owned before."""
 
     def __init__(self, balancer: Balancer) -> None:
         self._plan = balancer
@@ -340,7 +340,7 @@ class StealGraph_1_18:  # noqa: N801 -- a version
             self._before.setdefault((topic, balancer.original[partition]), []).append(partition)
 
     def find(self, taker: int) -> Path | None:
-        """Find a way to a member that has two more than the taker at least."""
+        """Return a path to a member that has at least two partitions more than the taker."""
         balancer = self._plan
         level = len(balancer.given[taker])
         nodes = {taker: _Node(taker, level)}
@@ -371,12 +371,12 @@ class StealGraph_1_18:  # noqa: N801 -- a version
         return None
 
     def move(self, partition: int, taker: int) -> None:
-        """Take note of a move."""
+        """Record a move."""
         self._plan.owner[partition] = taker
 
 
 class _GoHeap:
-    """Go's heap, since the order here is none that decides between any two.
+    """Go's heap: its order of equal items differs from that of Python's heapq.
 
     Source: container/heap of Go.
     """
@@ -395,7 +395,7 @@ class _GoHeap:
         return self.items.pop()
 
     def fix(self, item: _Node) -> None:
-        """Put one in its place, of which none is to be visited before it any more."""
+        """Restore the heap order after an item's key has decreased."""
         self._up(self.items.index(item))
 
     def _swap(self, one: int, other: int) -> None:
@@ -419,9 +419,9 @@ class _GoHeap:
 
 
 class LeastLoaded:
-    """Members in a heap, the one with the fewest partitions on top.
+    """Heap of members with the least loaded one on top.
 
-    Which of several that have as few is on top depends on how the heap came about.
+    The order of members with equal loads depends on the history of the heap.
     """
 
     def __init__(self, balancer: Balancer, members: Iterable[int]) -> None:
@@ -432,11 +432,11 @@ class LeastLoaded:
 
     @property
     def least(self) -> int:
-        """How many partitions the member on top has."""
+        """Return the number of partitions of the member on top."""
         return len(self._plan.given[self._heap[0]])
 
     def give(self, partition: int) -> None:
-        """Give a partition to the member on top."""
+        """Assign a partition to the member on top."""
         self._plan.give(partition, self._heap[0])
         self._sink(0)
 
@@ -452,7 +452,7 @@ class LeastLoaded:
 
 
 class _Levels:
-    """Members by how many partitions they have, in the order in which they came to have as many."""
+    """Members by number of partitions, in the order in which they reached that number."""
 
     def __init__(self, balancer: Balancer) -> None:
         self._members: dict[int, list[int]] = {}
@@ -477,7 +477,7 @@ class _Levels:
         self._members.setdefault(level, []).extend(members)
 
     def leave(self, level: int, member: int) -> None:
-        """Take one out, if it is there: it is not any more once it was found to get nothing."""
+        """Remove a member, if present: one that cannot get more partitions is gone already."""
         members = self._members.get(level)
         if members is None:
             raise panic("invalid memory address or nil pointer dereference")
@@ -486,7 +486,7 @@ class _Levels:
         self._drop_if_empty(level)
 
     def leave_first(self, level: int, count: int) -> list[int]:
-        """Take out so many that have been there longest."""
+        """Remove and return the `count` members that have been there longest."""
         members = self._members[level]
         first = members[:count]
         del members[:count]
@@ -499,7 +499,7 @@ class _Levels:
 
 
 def balance(balancer: Balancer) -> None:
-    """Take from those who have most, and give to those who have least: their last partitions."""
+    """Move the last partitions of the most loaded members to the least loaded ones."""
     levels = _Levels(balancer)
     while (highest := levels.highest) > (lowest := levels.lowest) + 1:
         count = min(len(levels[lowest]), len(levels[highest]))
@@ -518,9 +518,9 @@ class _Graph(Protocol):
 
 
 def balance_by_stealing(balancer: Balancer, graph: _Graph) -> None:
-    """Let those who have least get one more, each as long as there is a way to one with two more.
+    """Move partitions to the least loaded members while a path to a member with two more exists.
 
-    A partition may come by way of other members that each pass on another one.
+    A partition may pass through other members, each of which passes another one on.
     """
     levels = _Levels(balancer)
     while len(levels) > 1:
@@ -549,11 +549,11 @@ def _move(balancer: Balancer, levels: _Levels, giver: int, taker: int, partition
 
 
 class _Cell:
-    """How many partitions of a class a member has, and how many it had before.
+    """The number of partitions of a class that a member has, and had before.
 
     Attributes:
-        cost_of_more: what one more costs.
-        cost_of_less: what one less costs.
+        cost_of_more: cost of one more partition.
+        cost_of_less: cost of one partition less.
     """
 
     __slots__ = ("before", "cost_of_less", "cost_of_more", "count", "member", "topics")
@@ -569,35 +569,35 @@ class _Cell:
         self.cost_of_less = -int(self.count > self.before)
 
     def room(self, direction: int) -> float:
-        """Return how many may come or go until the next one has another cost."""
+        """Return the number of partitions that can be added or removed before the cost changes."""
         if direction > 0:
             return self.before - self.count if self.count < self.before else float("inf")
         return self.count - self.before if self.count > self.before else self.count
 
 
 class _Circle(NamedTuple):
-    """Cells that get one more (1) or one less (-1), and whether levels are part of it."""
+    """A cycle: cells that get one more (1) or one less (-1), and whether it uses levels."""
 
     steps: Sequence[tuple[_Cell, int]]
     shifts_load: bool
 
 
 _Way = tuple[int, "_Cell | None"]
-"""From which node another is reached, and by a change of which cell; None: to or from a level."""
+"""Predecessor of a node, and the cell that changes; None for an edge to or from a level."""
 
 
 def repair(balancer: Balancer) -> None:
-    """Exchange partitions so that as many as possible stay where they were.
+    """Exchange partitions so that as many as possible stay with their members.
 
-    For groups whose members do not all subscribe to the same topics. How many partitions each
-    member has is settled, but not which. Topics with the same subscribers are one *class*; a *cell*
-    counts the partitions of a class that a member has. To have more of it than before costs one.
-    It searches for a cycle of negative cost in a graph whose nodes are classes, members and levels:
-    members that each pass one partition on, at a saving. A level is a number of partitions: through
-    it, one member reaches that number, and another that had as many loses one.
+    Used for groups whose members do not all subscribe to the same topics. The number of partitions
+    of each member is fixed, the choice is not. Topics with the same subscribers form a *class*; a
+    *cell* counts the partitions of a class that a member has. Having more of a class than before
+    costs one. The search looks for a cycle of negative cost in a graph of classes, members and
+    levels: a chain of members that each pass on one partition and together save cost. A level is a
+    number of partitions: through it, one member reaches that number while another one leaves it.
 
     Source: `repairAssignment` and what it calls (internal/sticky/repair.go) of franz-go 1.22.3,
-    without racks: these count only with the option `BalanceRacks`.
+    without racks, which count only with the option `BalanceRacks`.
     """
     table = _Table(balancer)
     is_changed = any(
@@ -642,7 +642,7 @@ class _Table:
         return self._cells[self._class_of[self._plan.topic_of[partition]], member]
 
     def turn(self, circle: _Circle) -> None:
-        """Hand on as many partitions as cost the same; only one where loads change by it."""
+        """Apply a cycle as often as its cost stays the same; only once if loads change."""
         count = 1
         if not circle.shifts_load:
             count = int(min(cell.room(direction) for cell, direction in circle.steps))
@@ -651,10 +651,11 @@ class _Table:
             self._loads[cell.member] += direction * count
 
     def circles(self) -> list[_Circle]:
-        """Find circles that save something and share no node; none: there are no more.
+        """Return cycles of negative cost that share no node; an empty list if there are none.
 
-        By the algorithm of Bellman and Ford, from all nodes at once. Which circles are found first
-        depends on the order of cells and members.
+        Uses the Bellman-Ford algorithm from all nodes at once. The order of cells and members
+        decides
+        which cycles are found first.
         """
         levels: dict[int, int] = {}
         first_level = self._classes + len(self._loads)
@@ -707,7 +708,7 @@ class _Table:
         return _Circle(steps, shifts_load)
 
     def realize(self) -> None:
-        """Give members as many of each class as the table says: first what they had before."""
+        """Assign partitions to members by the counts in the table, their former ones first."""
         balancer = self._plan
         need = {cell: cell.count for cell in self._cells.values()}
         left: list[list[int]] = [[] for _ in range(self._classes)]
@@ -728,7 +729,7 @@ class _Table:
 
 
 def _on_circles(ways: Sequence[_Way | None]) -> Iterator[int]:
-    """Yield a node of each circle; each node is reached from one other at most."""
+    """Yield one node of each cycle; each node has at most one predecessor."""
     seen: dict[int, int] = {}
     for start in range(len(ways)):
         node: int | None = start
@@ -743,12 +744,12 @@ def _on_circles(ways: Sequence[_Way | None]) -> Iterator[int]:
 def without_moves(
     assignment: Assignment, members: Sequence[Subscriber], *, older_claims_count: bool
 ) -> Assignment:
-    """Take away what a member is newly given while another one owns it.
+    """Remove from each member the partitions that another member still owns.
 
     Args:
-        assignment: of all members.
-        members: in turn; the last one counts to whom a partition is newly given.
-        older_claims_count: whether a member owns what another one claims in a later generation.
+        assignment: assignment of all members.
+        members: in order; if a partition is new to several members, the last one counts.
+        older_claims_count: a member also owns what another member claims with a later generation.
     """
     latest: dict[TopicPartition, int] = {}
     for member in members:
@@ -779,15 +780,15 @@ def _left(assignment: Assignment, taken: Mapping[TopicPartition, str]) -> Assign
 
 
 _IN_TURN = 8
-"""Keys of a map in Go that are walked in the order in which they came, from any on."""
+"""Up to this size, Go iterates over a map in insertion order, starting at a random key."""
 
 _SHUFFLED = 16
-"""Orders that are tried besides."""
+"""Number of random orders that are tried for larger maps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sticky:
-    """An assignor: a `ClassicAssignor` that can tell what else may come out."""
+    """A `ClassicAssignor` that can also return the other possible results."""
 
     give_all: Callable[[Balancer, KeyOrder], None]
     cooperative: bool = False
@@ -797,9 +798,10 @@ class Sticky:
     def __call__(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> Assignment:
-        """Assign as the leader does if it walks over maps in the order in which they were filled.
+        """Assign as the leader does if it iterates over maps in insertion order.
 
-        That is the likeliest one: with two topics three times of four, with three every other time.
+        This is the most likely order: three times of four with two topics, half the time with
+        three.
         """
         return self.in_order(members, topics, list)
 
@@ -809,7 +811,7 @@ class Sticky:
         topics: Mapping[str, TopicMetadata],
         key_order: KeyOrder,
     ) -> Assignment:
-        """Assign as the leader does if it walks over maps in an order."""
+        """Assign as the leader does if it iterates over maps in the given order."""
         balancer = Balancer(
             members, topics, key_order, cooperative=self.cooperative, by_rack=self.by_rack
         )
@@ -824,7 +826,7 @@ class Sticky:
     def is_determined(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> bool:
-        """Return whether the leader answers the same every time, as far as it was tried."""
+        """Return whether all tried orders give the same result."""
         try:
             return len(list(islice(self._distinct(members, topics), 2))) == 1
         except AssignorError:
@@ -833,14 +835,15 @@ class Sticky:
     def outcomes(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> list[Assignment]:
-        """Return the different assignments that come out, the likeliest first.
+        """Return the different possible assignments, the most likely first.
 
-        Over a map of up to eight keys Go walks in the order in which it was filled, but begins
-        anywhere and goes round; over more keys in any order, of which some are tried. A map may be
-        filled in another order where the leader asks brokers for topics that it does not read.
+        Go iterates over a map of up to eight keys in insertion order, from a random start; over
+        larger
+        maps in any order, of which some are tried. The insertion order may differ if the leader
+        fetches metadata of topics that it does not read.
 
         Raises:
-            AssignorError: with some order the assignor fails.
+            AssignorError: the assignor fails with one of the orders.
         """
         return list(self._distinct(members, topics))
 
@@ -857,7 +860,7 @@ class Sticky:
 
 
 def _key_orders(keys: int) -> Iterator[KeyOrder]:
-    """Yield orders of so many keys at most: all there are of up to three."""
+    """Yield orders of this many keys; all of them for up to three keys."""
     for reverse in (False, True)[: 1 + (keys > 2)]:
         for start in range(min(max(keys, 1), _IN_TURN)):
             yield partial(_from, start, reverse=reverse)
@@ -892,7 +895,7 @@ def _give_all(balancer: Balancer, key_order: KeyOrder) -> None:
 
 
 def _give_back(balancer: Balancer, partition: int, claimant: int) -> None:
-    """Give a partition to the one whose claim is older, if the other has two more or no use."""
+    """Return a partition to its older claimant, if the owner has two more or does not subscribe."""
     if claimant not in balancer.subscribers[balancer.topic_of[partition]]:
         return
     owner = balancer.owner[partition]
@@ -926,7 +929,7 @@ def _give_all_1_18(balancer: Balancer, key_order: KeyOrder) -> None:
 
 
 _Heap = list[tuple[int, int]]
-"""Members, each behind the number of partitions that it had."""
+"""Pairs of the number of partitions at insertion, and the member."""
 
 
 def _heap(balancer: Balancer, members: Iterable[int]) -> _Heap:
@@ -936,14 +939,14 @@ def _heap(balancer: Balancer, members: Iterable[int]) -> _Heap:
 
 
 def _first(balancer: Balancer, heap: _Heap) -> tuple[int, int]:
-    """Give who has the fewest now, and of those the first in turn."""
+    """Return the member with the fewest partitions now; of equal ones, the first in order."""
     while heap[0][0] < (count := len(balancer.given[heap[0][1]])):
         heapq.heapreplace(heap, (count, heap[0][1]))
     return heap[0]
 
 
 def _deal_in_racks(balancer: Balancer) -> None:
-    """Deal partitions to members in their racks, as long as these have no more than their share."""
+    """Assign partitions to members in their racks, up to each member's share."""
     every = range(len(balancer.members))
     heaps = {rack: LeastLoaded(balancer, those) for rack, those in balancer.in_racks(every).items()}
     share = -(-len(balancer.partitions) // len(balancer.members))
@@ -969,10 +972,10 @@ def _give_all_1_14(balancer: Balancer, key_order: KeyOrder) -> None:
 
 
 def _give_back_1_18(balancer: Balancer, stale: Iterable[int]) -> None:
-    """Give partitions back, with the mistakes of 1.18.
+    """Return partitions to older claimants, with the bugs of 1.18.
 
-    It ends at the first that the claimant does not want, it does not expect that the other one does
-    not want it either, and who owns it is not noted down where that matters later.
+    The loop stops at the first partition that its claimant does not subscribe to; it assumes that
+    the owner subscribes; and it does not record the new owner where that matters later.
     """
     for partition in stale:
         claimant = balancer.stale[partition]
@@ -987,7 +990,7 @@ def _give_back_1_18(balancer: Balancer, stale: Iterable[int]) -> None:
 
 
 def _deal(balancer: Balancer, partitions: Iterable[int]) -> None:
-    """Deal partitions of topics with the same subscribers."""
+    """Assign partitions of topics with the same subscribers."""
     heap: LeastLoaded | None = None
     for partition in partitions:
         if heap is None:
@@ -996,7 +999,7 @@ def _deal(balancer: Balancer, partitions: Iterable[int]) -> None:
 
 
 def _sort(balancer: Balancer) -> None:
-    """Sort what each member has by partition, so that the last are those of all topics."""
+    """Sort each member's partitions by number, so that the last ones belong to all topics."""
     for given in balancer.given:
         given.sort(key=lambda partition: balancer.partitions[partition][::-1])
 

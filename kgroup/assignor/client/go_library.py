@@ -1,7 +1,7 @@
-"""What client libraries for Go have in common: maps that are walked in a random order.
+"""Parts shared by the client libraries for Go, which iterate over maps in random order.
 
-An assignor that walks over a map takes a `MapOrder`, so that it returns one of the answers that the
-library may return: in ascending order of the keys, unless the caller passes another order.
+An assignor that iterates over a map takes a `MapOrder`, so that it returns one of the possible
+results: in ascending order of the keys, unless the caller passes another order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgroup.assignor.base import Assignment, Subscriber, TopicPartition
 
 
 def takers_by_topic(members: Sequence[Subscriber]) -> Mapping[str, Sequence[Subscriber]]:
-    """Return the members that name each topic; who names it twice is there twice."""
+    """Return the members that list each topic; a member that lists it twice appears twice."""
     takers: dict[str, list[Subscriber]] = defaultdict(list)
     for member in members:
         for topic in member.topics:
@@ -29,25 +29,25 @@ _Key = TypeVar("_Key", bound=Any)
 
 
 class MapOrder(Protocol):
-    """Gives the keys of a map as a loop over it meets them."""
+    """Returns the keys of a map in the order in which a loop meets them."""
 
     def __call__(self, keys: Iterable[_Key], /) -> list[_Key]:
-        """Give every key once."""
+        """Return every key once."""
         ...
 
 
 def ascending(keys: Iterable[_Key], /) -> list[_Key]:
-    """Return the lowest key first; texts go by their UTF-8 bytes."""
+    """Return the keys in ascending order; strings by their UTF-8 bytes."""
     return sorted(keys)
 
 
 def descending(keys: Iterable[_Key], /) -> list[_Key]:
-    """Return the highest key first."""
+    """Return the keys in descending order."""
     return sorted(keys, reverse=True)
 
 
 def shuffled(draw: Random) -> MapOrder:
-    """Return an order that is another one for each loop, as in Go."""
+    """Return an order that is random for each loop, as in Go."""
 
     def order(keys: Iterable[_Key], /) -> list[_Key]:
         mixed = sorted(keys)
@@ -58,7 +58,7 @@ def shuffled(draw: Random) -> MapOrder:
 
 
 def is_same_in_any_order(assign: Callable[[MapOrder], Assignment]) -> bool:
-    """Return whether members get the same whatever order maps are walked in, by a few of them."""
+    """Return whether some different orders of maps all give the same result."""
     partitions = _owners(assign(ascending))
     orders = [descending, *(shuffled(Random(number)) for number in range(_SHUFFLES))]
     return all(_owners(assign(order)) == partitions for order in orders)

@@ -1,4 +1,4 @@
-"""kafka-clients, Kafka's own client library, in Java: what its members send, and its assignors.
+"""kafka-clients, Kafka's own library for Java: subscriptions and assignors.
 
 Source: `ConsumerCoordinator.metadata`, `ConsumerProtocol.serializeSubscription`,
 `StickyAssignor.subscriptionUserData`, `CooperativeStickyAssignor.subscriptionUserData` of
@@ -27,11 +27,12 @@ _RACK_FROM = 3
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
-    """Return what the leader reads in the subscriptions that members send.
+    """Return the members' subscriptions as the leader reads them.
 
     Args:
-        members: that join.
-        strategy: name of the assignor; only cooperative-sticky keeps its partitions meanwhile.
+        members: members that join.
+        strategy: name of the assignor; only cooperative-sticky keeps partitions during the
+            rebalance.
     """
     subscriptions = dict.fromkeys(member.topics for member in members)
     names = {topic for topics in subscriptions for topic in topics}
@@ -75,9 +76,9 @@ def _as_sent(
 
 
 def as_sent_1_1(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
-    """Return what the leader reads in the subscriptions that members of version 1.1.1 send.
+    """Return the subscriptions of members of version 1.1.1 as the leader reads them.
 
-    Their topics are in the order of a HashSet, which is taken from the member as it is.
+    Their topics are in the order of a Java HashSet, which `members` must have already.
     """
     sent = []
     for member in members:
@@ -118,7 +119,7 @@ def _by_topic(
 
 @lru_cache(maxsize=1 << 10)
 def _rank(calls: tuple[str, ...], *, prepend: bool) -> Mapping[str, int]:
-    """Give the index of each text in a HashMap; many members own partitions of the same topics."""
+    """Return the position of each text in a Java HashMap; many members own the same topics."""
     return {text: at for at, text in enumerate(hash_order(calls, prepend=prepend))}
 
 

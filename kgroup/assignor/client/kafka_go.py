@@ -1,7 +1,7 @@
-"""kafka-go, by Segment: what its members send, and its assignors.
+"""kafka-go by Segment: subscriptions and assignors.
 
-A member sends its topics in the order in which the program names them, and remembers nothing. A
-leader takes partitions in the order of the broker's metadata.
+A member sends its topics in the order of the application and remembers nothing. The leader takes
+partitions in the order of the Metadata response.
 
 Source: `RangeGroupBalancer`, `RoundRobinGroupBalancer`, `RackAffinityGroupBalancer` and
 `ConsumerGroup.assignTopicPartitions` of kafka-go 0.4.51; they have not changed since 0.3.6.
@@ -35,7 +35,7 @@ _TopicAssignor = Callable[[Sequence[Subscriber], TopicMetadata], Mapping[str, Se
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    """Return what the leader reads in the subscriptions of members made of kafka-go.
+    """Return the members' subscriptions as the leader reads them.
 
     Only rack-affinity sends a rack: its name is the user data.
     """
@@ -53,8 +53,8 @@ def rack_in_user_data(strategy: str | None, user_data: object) -> str | None:
     """Return the rack that a member sends.
 
     Args:
-        strategy: of the group.
-        user_data: of the subscription, in base64.
+        strategy: strategy of the group.
+        user_data: user data of the subscription, in base64.
     """
     if strategy != _BY_RACK or not isinstance(user_data, str):
         return None
@@ -62,7 +62,7 @@ def rack_in_user_data(strategy: str | None, user_data: object) -> str | None:
 
 
 def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`: runs whose limits are rounded down."""
+    """Assign as the leader does; see `ClassicAssignor`. Bounds of ranges are rounded down."""
 
     def runs(takers: Sequence[Subscriber], topic: TopicMetadata) -> dict[str, list[int]]:
         given: dict[str, list[int]] = {member.member_id: [] for member in takers}
@@ -77,7 +77,7 @@ def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetada
 def assign_round_robin(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign likewise: partitions are dealt, for each topic from the first member on."""
+    """Assign as the leader does; the partitions of each topic start with the first member."""
 
     def dealt(takers: Sequence[Subscriber], topic: TopicMetadata) -> dict[str, list[int]]:
         given: dict[str, list[int]] = {member.member_id: [] for member in takers}
@@ -91,10 +91,10 @@ def assign_round_robin(
 def assign_by_rack(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], order: MapOrder = ascending
 ) -> Assignment:
-    """Assign likewise: members get partitions whose leaders are in their racks, if that is even.
+    """Assign as the leader does: partitions whose leader is in the member's rack, if that is even.
 
-    In which order racks come is left to chance. It counts where the partitions that do not come
-    out even would fit into several racks, and where several racks have some left for others.
+    The order of racks is random. It matters if the partitions left over fit into several racks,
+    and if several racks have partitions left for others.
     """
     return _by_topic(
         members, topics, lambda takers, topic: _assign_topic_by_rack(takers, topic, order)
@@ -104,7 +104,7 @@ def assign_by_rack(
 def _assign_topic_by_rack(
     takers: Sequence[Subscriber], topic: TopicMetadata, order: MapOrder
 ) -> dict[str, list[int]]:
-    """Source: `RackAffinityGroupBalancer.assignTopic`."""
+    """Assign one topic. Source: `RackAffinityGroupBalancer.assignTopic`."""
     partitions_in: dict[str, list[int]] = defaultdict(list)
     racks = topic.leader_racks or (None,) * topic.partitions
     for number in topic.as_listed:
@@ -142,10 +142,10 @@ def _assign_topic_by_rack(
 def _by_topic(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], assign: _TopicAssignor
 ) -> Assignment:
-    """Assign each topic by itself; a message has topics in a random order, here they are sorted.
+    """Assign each topic separately; a message has topics in random order, here they are sorted.
 
     Raises:
-        AssignorError: a subscription goes on behind the user data, as Java's does since 2.4.
+        AssignorError: a subscription has fields after the user data, as Java's does since 2.4.
     """
     for member in members:
         if member.goes_on:
@@ -164,7 +164,7 @@ def _by_topic(
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
-    """Return whether no map is walked that counts, and how shared topics are listed is known."""
+    """Return whether no random map order matters and the order of shared topics is known."""
     if any(
         len(takers) > 1 and name in topics and not topics[name].is_listing_known
         for name, takers in takers_by_topic(members).items()

@@ -1,7 +1,7 @@
-"""kafka-python: what its consumers send, range and round robin, and its assignors by version.
+"""kafka-python: subscriptions, range and round robin, and its assignors by version.
 
-A consumer names its topics in the order of a set, which Python draws anew for each process
-(cooperative-sticky: sorted); so that order is taken from the member as it is.
+A consumer sends its topics in the order of a Python set, which is random for each process
+(cooperative-sticky: sorted); so the order is taken from the member.
 
 Source: `ConsumerCoordinator.group_protocols` and `metadata` of the assignors; range, round robin:
 `kafka/coordinator/assignors/range.py` and `roundrobin.py` of kafka-python 3.0.12 and 2.2.21, which
@@ -31,15 +31,15 @@ Turn = Callable[[Sequence[Subscriber]], list[Subscriber]]
 
 
 def by_id(members: Sequence[Subscriber]) -> list[Subscriber]:
-    """Sort members as versions before 2.3 do."""
+    """Return members sorted as versions before 2.3 do."""
     return sorted(members, key=lambda member: member.member_id)
 
 
 def static_first(members: Sequence[Subscriber]) -> list[Subscriber]:
-    """Sort static members by instance id, then the others by member id, but lose some.
+    """Return members sorted, static ones first, without those that the library loses.
 
-    The library groups neighbours that are static, or are not, and keeps only the last group of
-    each kind: where static members stand between others, who comes before gets nothing.
+    The library groups adjacent members that are static, or are not, and keeps only the last group
+    of each kind: members before a group of the other kind may get nothing.
     """
     last = {static: list(group) for static, group in groupby(members, key=_is_static)}
     return sorted(
@@ -52,14 +52,14 @@ def _is_static(member: Subscriber) -> bool:
 
 
 def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`."""
+    """Assign as the leader does; see `ClassicAssignor`."""
     return _assign_range(members, topics, static_first)
 
 
 def assign_range_before_2_3(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Likewise, without regard to who is static."""
+    """Assign as leaders before 2.3 do, which ignore static membership."""
     return _assign_range(members, topics, by_id)
 
 
@@ -85,11 +85,12 @@ def _assign_range(
 def assign_round_robin(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`.
+    """Assign as the leader does; see `ClassicAssignor`.
 
     Raises:
-        AssignorError: a partition's turn comes to a member that does not subscribe to its topic.
-            The library means to skip it, but looks up the next one by a wrong key.
+        AssignorError: it is the turn of a member that does not subscribe to the partition's topic.
+            The
+            library intends to skip the member, but looks up the next one by a wrong key.
     """
     assignment: Assignment = {member.member_id: [] for member in members}
     turns = cycle(static_first(members))
@@ -105,7 +106,7 @@ def assign_round_robin(
 def assign_round_robin_before_2_3(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as the leader does: who is static does not matter, and turns are skipped."""
+    """Assign as leaders before 2.3 do: static membership is ignored, and turns are skipped."""
     assignment: Assignment = {member.member_id: [] for member in members}
     turns = cycle(by_id(members))
     for partition in _subscribed_partitions(members, topics):
@@ -150,7 +151,7 @@ _3_0_12: dict[str, ClassicAssignor] = {
 
 
 _NO_SECOND_JOIN = "2.0.2"
-"""The version whose sticky member fails when it joins again, for it cannot write its user data."""
+"""Version whose sticky members fail to rejoin, because they cannot serialize their user data."""
 
 
 def _as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
@@ -194,7 +195,7 @@ def _cooperative(member: MemberSpec) -> Subscriber:
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> list[list[TopicPartition]]:
-    """Group partitions by topic, in the order in which topics are first named."""
+    """Return partitions grouped by topic, in the order in which topics first appear."""
     groups: dict[str, list[TopicPartition]] = {}
     for partition in partitions:
         groups.setdefault(partition[0], []).append(partition)
@@ -213,9 +214,9 @@ def _is_same_without(
     topics: Mapping[str, TopicMetadata],
     known: Collection[str],
 ) -> bool:
-    """See `ClientLibrary`; only sticky assignors read what the first of the two rebalances gave.
+    """See `ClientLibrary`; only sticky assignors use the result of the first of two rebalances.
 
-    Source: `ConsumerCoordinator._perform_assignment`, which asks for metadata and does not wait.
+    Source: `ConsumerCoordinator._perform_assignment`, which requests metadata and does not wait.
     """
     return not isinstance(assignor, StickyAssignor) or assignor.is_same_without(
         members, topics, known

@@ -1,10 +1,10 @@
 """Sticky and cooperative-sticky of kafka-python.
 
-Members keep what they owned. Each free partition goes to the member with the fewest. Then
-partitions move to members with at least two less, until the group does not get more even. Java's
-sticky assignor of 2.3 did the same in other orders: here everything goes by topic, partition and
-member id as Python sorts them, and members have the same subscription only if they name their
-topics in the same order.
+Members keep the partitions they owned. Each free partition is assigned to the least loaded member.
+Then partitions move to members with at least two fewer, until the balance no longer improves.
+Java's sticky assignor of 2.3 did the same in other orders: here all orders are by topic, partition
+and member id as Python sorts them, and two subscriptions are equal only if they list topics in the
+same order.
 
 Source: `StickyAssignmentExecutor`, `PartitionMovements` (kafka/coordinator/assignors/sticky/
 sticky_assignor.py) and `cooperative_sticky.py` of kafka-python 3.0.12 and 2.3.3.
@@ -27,20 +27,21 @@ from kgroup.assignor.base import (
 from kgroup.assignor.sticky.claim import NO_GENERATION, Claim, or_no_generation
 
 _Choose = Callable[[Collection[TopicPartition]], TopicPartition]
-"""Takes one of partitions of which the library takes any."""
+"""Chooses one partition where the library takes an arbitrary one."""
 
 
 class _Balance:
-    """A group while it is made even.
+    """State of a group during balancing.
 
     Args:
         members: in the order of the JoinGroup response.
-        topics: of the cluster. The leader is taken to know those that members subscribe to; see
-            docs/assign.md.
-        claims: of each member, by its id.
+        topics: topics of the cluster. The leader is assumed to know those that members subscribe
+            to;
+            see docs/assign.md.
+        claims: claim of each member, by member id.
         choose: see `_Choose`.
-        undoes_moves: whether the owner of a partition that is to move, and cannot because another
-            must go back first, gives up its own too (3.0.12).
+        undoes_moves: if a partition cannot move because another one must move back first, its owner
+            loses the other one too (3.0.12).
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class _Balance:
         self._has_unsubscribed = False
 
     def assign(self) -> dict[str, list[TopicPartition]]:
-        """Return what each member gets, in no order that counts."""
+        """Return the partitions of each member, in arbitrary order."""
         every = self._in_order()
         kept = self._keep()
         free = [partition for partition in every if partition not in kept]
@@ -110,9 +111,9 @@ class _Balance:
         return self._assigned | fixed
 
     def _in_order(self) -> list[TopicPartition]:
-        """Give all partitions in the order in which they move: those with the fewest takers first.
+        """Return all partitions in the order in which they move: fewest candidates first.
 
-        Where all subscribe alike, what the fullest member has goes first, again and again.
+        If all members have the same subscription, partitions of the fullest member come first.
         """
         every = sorted(self._every, key=lambda each: (len(self._takers[each[0]]), each))
         claimed = any(self._assigned.values())
@@ -139,7 +140,7 @@ class _Balance:
         return list(first | dict.fromkeys(every))
 
     def _keep(self) -> set[TopicPartition]:
-        """Leave members what exists and they subscribe to, and give all of it."""
+        """Drop claims on missing or unsubscribed topics; return the partitions that are kept."""
         for member_id, own in self._assigned.items():
             existing = [partition for partition in own if partition in self._every]
             kept = [
@@ -151,7 +152,7 @@ class _Balance:
         return set(self._owner)
 
     def _give(self, free: Sequence[TopicPartition]) -> None:
-        """Give each partition to the taker that has the fewest then."""
+        """Assign each free partition to its least loaded candidate."""
         by_takers: dict[tuple[str, ...], list[tuple[int, str]]] = {}
         heaps: dict[str, list[tuple[int, str]]] = {}
         for name, takers in self._takers.items():
@@ -169,7 +170,7 @@ class _Balance:
             self._owner[partition] = member_id
 
     def _takes_part(self, member_id: str) -> bool:
-        """Return whether a member could get a partition or lose one."""
+        """Return whether a member could get or lose a partition."""
         own = self._assigned[member_id]
         return len(own) < len(self._possible[member_id]) or any(map(self._is_shared, own))
 
@@ -177,12 +178,12 @@ class _Balance:
         return len(self._takers[partition[0]]) > 1
 
     def _fewest(self, partition: TopicPartition) -> str:
-        """Return the taker that has the fewest."""
+        """Return the least loaded member that can take a partition."""
         takers = self._in_play.intersection(self._takers[partition[0]])
         return min(takers, key=lambda member_id: (len(self._assigned[member_id]), member_id))
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions to members with fewer until there is none; tell whether any was moved."""
+        """Move partitions to less loaded members until none is left; return whether any moved."""
         has_moved = False
         while self._reassign_once(partitions):
             has_moved = True
@@ -232,7 +233,7 @@ class _Balance:
         )
 
     def _move_one(self, partition: TopicPartition, to: str) -> None:
-        """Move a partition to a member, or one of the topic that came from there instead."""
+        """Move a partition to a member, or move one of its topic back that came from there."""
         owner = self._owner[partition]
         moved = self._movements.instead(partition, owner, to)
         if self._undoes_moves and self._owner[moved] != owner:
@@ -248,7 +249,7 @@ class _Balance:
 
 
 class _Movements:
-    """The moves so far, so that of one topic no two partitions change places."""
+    """The moves so far; avoids that two partitions of a topic change places."""
 
     def __init__(self, choose: _Choose) -> None:
         self._choose = choose
@@ -256,12 +257,12 @@ class _Movements:
         self._from: dict[TopicPartition, str] = {}
 
     def instead(self, partition: TopicPartition, owner: str, to: str) -> TopicPartition:
-        """Give the partition that is to be moved: any that came the other way, if there is one."""
+        """Return the partition to move: one that moved the opposite way, if there is any."""
         back = self._moved.get((partition[0], to, self._from.get(partition, owner)))
         return self._choose(back) if back else partition
 
     def add(self, partition: TopicPartition, owner: str, to: str) -> None:
-        """Note a move; several of one partition are one, from its first owner."""
+        """Record a move; several moves of a partition become one, from its first owner."""
         origin = self._from.pop(partition, None)
         if origin is not None:
             self._moved[partition[0], origin, owner].remove(partition)
@@ -272,9 +273,9 @@ class _Movements:
 
 
 def _by_generation(claims: Mapping[str, Claim]) -> dict[TopicPartition, dict[int, str]]:
-    """Give by generation who claims each partition: the first of several, of generation 0 the last.
+    """Return the claimants of partitions by generation: the first; for generation 0, the last.
 
-    The library means to ask whether there is a generation, for which it takes 0 as none.
+    The library tests whether there is a generation, and takes 0 for none.
     """
     owners: dict[TopicPartition, dict[int, str]] = {}
     for member_id, claim in claims.items():
@@ -292,7 +293,7 @@ def _are_alike(lists: Iterable[Sequence[object]]) -> bool:
 
 
 def _score(assigned: Mapping[str, Sequence[TopicPartition]]) -> int:
-    """Sum up the differences of all pairs of members; 0 is balanced."""
+    """Return the sum of load differences over all pairs of members; 0 is balanced."""
     sizes = sorted(map(len, assigned.values()))
     return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))
 
@@ -303,13 +304,14 @@ _LATER = 1  # a generation: of claims that are all of one, it does not matter wh
 
 @dataclass(frozen=True, slots=True)
 class StickyAssignor:
-    """Assigns as the leader of a sticky group does, see `ClassicAssignor`.
+    """Assigns as the leader of a sticky group does; see `ClassicAssignor`.
 
     Attributes:
-        is_cooperative: what was owned is in the subscription, not in its user data; and what
-            changes hands is given up first.
-        reads_version: whether user data begins with a version (since 3.0); the other form is not
-            understood.
+        is_cooperative: owned partitions are in the subscription, not in the user data; partitions
+            that
+            change hands are revoked first.
+        reads_version: user data begins with a version (since 3.0); user data of the other form is
+            ignored.
         undoes_moves: see `_Balance`.
     """
 
@@ -320,16 +322,17 @@ class StickyAssignor:
     def __call__(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> Assignment:
-        """Assign; of partitions of which the library takes any one, the lowest is taken."""
+        """Assign; where the library takes an arbitrary partition, take the lowest."""
         return self._assign(members, topics, _Choices(()))
 
     def is_determined(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> bool:
-        """Return whether the library would answer the same in every process.
+        """Return whether the library gives the same result in every process.
 
-        It takes any element of a set at two places, and the order of sets depends on hashes of
-        texts that Python draws anew for each process.
+        It takes an arbitrary element of a set in two places, and the order of a set depends on
+        string
+        hashes, which Python randomizes for each process.
         """
         ways = self._ways(members, topics)
         first = next(ways)
@@ -344,9 +347,9 @@ class StickyAssignor:
         topics: Mapping[str, TopicMetadata],
         known: Collection[str],
     ) -> bool:
-        """Return whether members come to have the same if only known topics are assigned first.
+        """Return whether the result is the same if only known topics are assigned first.
 
-        What is not assigned then, nobody claims any more in the rebalance that follows.
+        In the following rebalance, no member claims the partitions that were not assigned then.
         """
         if all(name in known for member in members for name in member.topics if name in topics):
             return True
@@ -367,7 +370,7 @@ class StickyAssignor:
         claims: Mapping[str, Claim],
         choices: _Choices,
     ) -> Assignment:
-        """Return the target of each member, before the previous owners have released it."""
+        """Return the target of each member, before previous owners have released it."""
         partitions = _Balance(
             members, topics, claims, choices, undoes_moves=self.undoes_moves
         ).assign()
@@ -376,10 +379,10 @@ class StickyAssignor:
     def outcomes(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> list[Assignment] | None:
-        """Give all that the library may answer; None where more than 64 ways lead there.
+        """Return all possible results; None if there are more than 64.
 
         Raises:
-            AssignorError: the library fails on one of the ways.
+            AssignorError: the library fails in one of the cases.
         """
         partitions: list[Assignment] = []
         for assignment in self._ways(members, topics):
@@ -392,7 +395,7 @@ class StickyAssignor:
     def _ways(
         self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
     ) -> Iterator[Assignment | None]:
-        """Assign in one way after the other; None in the end where there are more than 64."""
+        """Yield one possible result after the other; None at the end if there are more than 64."""
         scripts: list[tuple[int, ...]] = [()]
         for _ in range(_MOST_WAYS):
             choices = _Choices(scripts.pop())
@@ -433,7 +436,7 @@ class StickyAssignor:
 
 
 class _Choices:
-    """Takes partitions by a script of ranks, and where that ends always the lowest one."""
+    """Chooses partitions by a list of ranks, and the lowest one after its end."""
 
     def __init__(self, script: tuple[int, ...]) -> None:
         self._script = script
@@ -449,7 +452,7 @@ class _Choices:
         return sorted(partitions)[self._taken[-1]]
 
     def others(self) -> list[tuple[int, ...]]:
-        """Return the scripts that differ first where this one had no say."""
+        """Return the lists of ranks that differ first after the end of this one."""
         return [
             (*self._taken[:at], rank)
             for at, size in islice(enumerate(self._sizes), len(self._script), None)

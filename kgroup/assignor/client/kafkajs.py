@@ -1,8 +1,8 @@
-"""KafkaJS: the leader deals all partitions of its own topics to all members in turn.
+"""KafkaJS: the leader assigns all partitions of its own topics to all members in turn.
 
 It does not read subscriptions: members get partitions of topics to which they do not subscribe and
-do not read these, and what the leader does not subscribe to nobody gets. There is no state, no rack
-and no static member. The leader deals partitions in the order in which the broker lists them.
+do not read them, and topics that the leader does not subscribe to are not assigned. There is no
+state, no rack and no static member. Partitions are in the order of the Metadata response.
 
 Source: `src/consumer/assigners/roundRobinAssigner/index.js`, `src/consumer/consumerGroup.js` and
 `subscribe` in `src/consumer/index.js` of kafkajs 2.2.4 and 1.12.0.
@@ -25,7 +25,7 @@ from kgroup.assignor.member_spec import MemberSpec
 
 
 def _assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as versions since 1.13.0 do, see `ClassicAssignor`."""
+    """Assign as versions since 1.13.0 do; see `ClassicAssignor`."""
     circle = _in_turn(members)
     dealt = [
         (name, number)
@@ -38,7 +38,7 @@ def _assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) 
 def _assign_by_topic(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Likewise before: partition 0 of each topic goes to the first member, 1 to the second."""
+    """Assign as earlier versions do: partition 0 of each topic to the first member."""
     circle = _in_turn(members)
     assignment: Assignment = {member_id: [] for member_id in circle}
     for name in _topics_of_leader(members, topics):
@@ -54,11 +54,12 @@ def _in_turn(members: Sequence[Subscriber]) -> list[str]:
 def _topics_of_leader(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> list[str]:
-    """Return the topics that are dealt; the first member stands for a leader that is not known.
+    """Return the topics that are assigned; an unknown leader is taken to be the first member.
 
     Raises:
-        AssignorError: one does not exist. The leader asks for its metadata anew, and a broker that
-            creates no topic by itself answers so.
+        AssignorError: a topic does not exist. The leader refreshes its metadata, and a broker that
+            does
+            not create topics automatically returns an error.
     """
     leader = next((member for member in members if member.leads), members[0])
     if not topics.keys() >= set(leader.topics):
@@ -68,7 +69,7 @@ def _topics_of_leader(
 
 
 def _as_keys(names: Iterable[str]) -> list[str]:
-    """Order names as JavaScript does the keys of an object: numbers first, else as they came."""
+    """Return names in the key order of a JavaScript object: numbers, then insertion order."""
     keys = dict.fromkeys(names)
     return sorted(keys, key=lambda name: (not _is_index(name), int(name) if _is_index(name) else 0))
 
@@ -84,7 +85,7 @@ def _as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list
 def _is_determined(
     assignor: ClassicAssignor, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> bool:
-    """Return whether it is known who leads, and how topics are listed, or does not matter."""
+    """Return whether the leader and the order of topics are known or do not matter."""
     if len(members) > 1 and not all(
         topics[name].is_listing_known for name in _topics_of_leader(members, topics)
     ):

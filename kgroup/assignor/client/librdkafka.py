@@ -1,7 +1,7 @@
-"""librdkafka (C, C++, Python, .NET, Rust, PHP, Node): what members send, range and round robin.
+"""librdkafka (C, C++, Python, .NET, Rust, PHP, Node): subscriptions, range and round robin.
 
 Source: `rd_kafka_range_assignor_assign_cb` of librdkafka 2.16, with racks (KIP-881), and of 2.1.1;
-`rd_kafka_roundrobin_assignor_assign_cb` of 2.16, the same since 1.5.0. What members send:
+`rd_kafka_roundrobin_assignor_assign_cb` of 2.16, the same since 1.5.0. Subscriptions:
 `rd_kafka_consumer_protocol_member_metadata_new` (rdkafka_assignor.c),
 `rd_kafka_sticky_assignor_get_metadata` (rdkafka_sticky_assignor.c) and
 `rd_kafka_cgrp_group_assignment_set`, `rd_kafka_cgrp_modify_subscription` (rdkafka_cgrp.c) of
@@ -34,17 +34,17 @@ _RACK_FROM = 3
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
-    """Return what the leader reads in subscriptions since 2.2.0, version 3 of the message.
+    """Return subscriptions of 2.2.0 and later (version 3 of the message) as the leader reads them.
 
-    What a member owns of a topic that it subscribes to no longer it gives up before it joins; the
-    user data of cooperative-sticky, which no leader of librdkafka reads, names it still. A member
-    without a rack sends an empty one, which is not the same to a leader of librdkafka.
+    A member revokes partitions of topics that it no longer subscribes to before it joins; the user
+    data of cooperative-sticky, which no leader of librdkafka reads, still contains them. A member
+    without a rack sends an empty one, which a leader of librdkafka does not treat as none.
     """
     return [_member_as_sent(member, strategy, version=3) for member in members]
 
 
 def as_sent_before_2_2(members: Sequence[MemberSpec], strategy: str) -> list[Subscriber]:
-    """Return what the leader reads in subscriptions before 2.2.0, version 1 of the message."""
+    """Return subscriptions before 2.2.0 (version 1 of the message) as the leader reads them."""
     return [_member_as_sent(member, strategy, version=1) for member in members]
 
 
@@ -76,7 +76,7 @@ def _member_as_sent(member: MemberSpec, strategy: str, version: int) -> Subscrib
 
 
 def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the leader does since 2.2.0, see `ClassicAssignor`."""
+    """Assign as leaders of 2.2.0 and later do; see `ClassicAssignor`."""
     assignment: Assignment = {member.member_id: [] for member in members}
     states = [_TopicState(topic) for topic in eligible_topics(read(members), topics)]
     states.sort(key=_TopicState.kind)
@@ -94,7 +94,7 @@ def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetada
 def assign_range_before_racks(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as the leader did before 2.2.0."""
+    """Assign as leaders before 2.2.0 do."""
     assignment: Assignment = {member.member_id: [] for member in members}
     for topic in eligible_topics(read(members), topics):
         _TopicState(topic).assign_ranges(assignment, by_rack=False)
@@ -102,7 +102,7 @@ def assign_range_before_racks(
 
 
 class _TopicState:
-    """A topic while it is being assigned."""
+    """A topic during the assignment."""
 
     def __init__(self, topic: EligibleTopic) -> None:
         self.topic = topic
@@ -112,11 +112,11 @@ class _TopicState:
         self._quota, self._extras = divmod(topic.partitions, len(self.members))
 
     def kind(self) -> tuple[list[str], int]:
-        """Return what topics have in common that are assigned together, and a sort key."""
+        """Return a key that is equal for topics that are assigned together, and that sorts them."""
         return [member.member_id for member in self.members], self.topic.partitions
 
     def room(self, member: Subscriber) -> int:
-        """Return how many more partitions a member may get."""
+        """Return the number of partitions that a member may still get."""
         return max(0, self._quota + (self._extras > 0) - self._taken[member.member_id])
 
     def matches(self, member: Subscriber, partition: int) -> bool:
@@ -124,7 +124,7 @@ class _TopicState:
         return member.rack in self.topic.racks[partition]
 
     def take(self, member: Subscriber, partition: int, assignment: Assignment) -> None:
-        """Give a free partition to a member; each above the quota counts as an extra one."""
+        """Assign a free partition to a member; each above the quota uses up an extra one."""
         assignment[member.member_id].append((self.topic.name, partition))
         del self._free[partition]
         self._taken[member.member_id] += 1
@@ -132,7 +132,7 @@ class _TopicState:
             self._extras -= 1
 
     def assign_ranges(self, assignment: Assignment, *, by_rack: bool) -> None:
-        """Give every member the next free partitions, or those that are in its rack."""
+        """Assign the next free partitions to every member, or only those in its rack."""
         for member in self.members:
             fitting = [
                 partition
@@ -144,9 +144,9 @@ class _TopicState:
 
 
 def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> None:
-    """Give each partition of all these topics to the first member with room that is in its rack.
+    """Assign each partition number of all topics to the first member with room in its rack.
 
-    Other than in Java a member without a rack gets none here.
+    Unlike in Java, a member without a rack gets none here.
     """
     if not any(racks for state in states for racks in state.topic.racks):
         return
@@ -161,7 +161,7 @@ def _assign_together(states: Sequence[_TopicState], assignment: Assignment) -> N
 def assign_round_robin(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`."""
+    """Assign as the leader does; see `ClassicAssignor`."""
     assignment: Assignment = {member.member_id: [] for member in members}
     readable = read(members)
     circle = in_order(readable)

@@ -1,8 +1,8 @@
-"""Cooperative-sticky of librdkafka, and what all its assignors read of members and topics.
+"""Cooperative-sticky of librdkafka, and how all its assignors read members and topics.
 
-It follows the algorithm of Java's sticky assignor of 2.4, with mistakes of its own. What members
-own is read from their subscriptions, not from user data. Texts are compared as UTF-8 bytes, which
-is how Python compares texts too.
+It follows the algorithm of Java's sticky assignor of 2.4, with bugs of its own. Owned partitions
+come from the subscription, not from user data. Strings are compared as UTF-8 bytes, which gives
+Python's order.
 
 Source: `rd_kafka_cgrp_handle_JoinGroup`, `rd_kafka_group_MemberMetadata_consumer_read`,
 `rd_kafka_cooperative_protocol_adjust_assignment` (rdkafka_cgrp.c),
@@ -37,12 +37,12 @@ _SMALL_SET = 4
 
 @dataclass(frozen=True, slots=True)
 class EligibleTopic:
-    """A topic with the members that subscribe to it.
+    """A topic and the members that subscribe to it.
 
     Attributes:
-        name: its name.
-        partitions: how many; 0 of one that does not exist.
-        racks: of each partition's replicas, as far as they are known.
+        name: name of the topic.
+        partitions: number of partitions; 0 if the topic does not exist.
+        racks: racks of the replicas, by partition, where known.
         members: in the order of the JoinGroup response.
     """
 
@@ -53,19 +53,19 @@ class EligibleTopic:
 
 
 def crash(signal: str, reason: str) -> AssignorError:
-    """Make the error of a leader whose process ends, by the signal that ends it."""
+    """Return the error of a leader whose process is killed by a signal."""
     return AssignorError(signal, f"the leader's process ends: {reason}")
 
 
 def read(members: Sequence[Subscriber]) -> list[Subscriber]:
-    """Return the members whose subscriptions are read; the others get nothing."""
+    """Return the members whose subscriptions the leader reads; the others get nothing."""
     return [member for member in members if 0 < len(member.topics) <= _MOST_TOPICS]
 
 
 def eligible_topics(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> list[EligibleTopic]:
-    """Give the topics in the order of the broker's answer to the leader's question for them."""
+    """Return the topics in the order of the Metadata response to the leader's request."""
     asked = list(dict.fromkeys(name for member in members for name in member.topics))
     eligible = []
     for name in _as_broker_answers(asked):
@@ -77,7 +77,7 @@ def eligible_topics(
 
 
 def _as_broker_answers(names: Sequence[str]) -> list[str]:
-    """Order topics as a broker does, which puts those that it is asked for in a Scala set.
+    """Return names in the order of a broker's response: it puts requested topics in a Scala set.
 
     Source: `KafkaApis.handleTopicMetadataRequest` of Kafka 2.6 and later, on Scala 2.13.
     """
@@ -87,10 +87,10 @@ def _as_broker_answers(names: Sequence[str]) -> list[str]:
 
 
 def in_order(members: Sequence[Subscriber]) -> list[Subscriber]:
-    """Sort members: two static ones by instance id, any other two by member id.
+    """Return members sorted: two static ones by instance id, any other two by member id.
 
-    Where a group has members of both kinds that is no order, and what comes of it depends on how
-    the C library sorts: glibc merges two sorted halves.
+    With members of both kinds this is not an ordering, and the result depends on how the C library
+    sorts: glibc merges two sorted halves.
     """
     if len(members) < 2:
         return list(members)
@@ -109,22 +109,23 @@ def _is_behind(one: Subscriber, other: Subscriber) -> bool:
 
 
 def need_racks(topics: Sequence[EligibleTopic]) -> bool:
-    """Return whether racks matter in topics."""
+    """Return whether the assignment of these topics is rack-aware."""
     racks = frozenset(member.rack for topic in topics for member in topic.members if member.rack)
     return uses_racks(racks, [racks for topic in topics for racks in topic.racks])
 
 
 @dataclass
 class _Claims:
-    """What the assignor begins with.
+    """The initial state of the assignor.
 
-    Where members claim a partition in several generations these contradict each other, and some
-    moves go wrong then: a partition may get two owners.
+    If members claim a partition in several generations, the attributes contradict each other, and
+    some
+    moves go wrong: a partition may get two owners.
 
     Attributes:
-        assigned: what each member is believed to own, by its id.
-        owner: by partition, the last member of the JoinGroup response that claims it.
-        earlier: by partition, the member with the claim before the one that is believed.
+        assigned: accepted claims, by member id.
+        owner: last member of the JoinGroup response that claims a partition, by partition.
+        earlier: member with the claim before the accepted one, by partition.
     """
 
     assigned: Assignment
@@ -133,7 +134,7 @@ class _Claims:
 
 
 def claims(members: Sequence[Subscriber]) -> _Claims:
-    """Believe the claim of the highest generation; where two have the same one, none at all."""
+    """Return the claims with the highest generation; two with the same one are both dropped."""
     found = _nothing(members)
     for partition, own in reversed(_by_partition(members).items()):
         own.sort(key=_generation)
@@ -147,7 +148,7 @@ def claims(members: Sequence[Subscriber]) -> _Claims:
 
 
 def claims_before_2_2(members: Sequence[Subscriber]) -> _Claims:
-    """Believe the first claim in the JoinGroup response; generations are not read."""
+    """Return the first claims in the order of the JoinGroup response; generations are ignored."""
     found = _nothing(members)
     for partition, own in reversed(_by_partition(members).items()):
         found.assigned[own[0].member_id].append(partition)
@@ -177,19 +178,20 @@ _Pair = tuple[str, str]
 
 
 class _Movements:
-    """The moves so far, so that no two partitions of a topic change places.
+    """The moves so far; avoids that two partitions of a topic change places.
 
-    librdkafka reads memory here that it has freed. Where the outcome depends on its content, the
-    process ends: the content is no address any more, at least with glibc since 2.32.
+    librdkafka reads freed memory here. If the result depends on its content, the process crashes:
+    with
+    glibc since 2.32, the content is no valid address.
     """
 
     def __init__(self) -> None:
         self._pair: dict[TopicPartition, _Pair] = {}
-        """The last pair of each partition, also of one that was moved back."""
+        """The last pair of members of each partition, also of one that moved back."""
         self._moved: dict[str, dict[_Pair, _Moved]] = {}
 
     def instead(self, partition: TopicPartition, owner: str, to: str) -> TopicPartition:
-        """Give the partition that is to be moved: one that came the other way, if there is any."""
+        """Return the partition to move: one that moved the opposite way, if there is any."""
         pairs = self._moved.get(partition[0], {})
         if partition in self._pair and self._pair[partition][1] != owner:
             raise crash("SIGABRT", f"{partition} was moved back and is to be moved again")
@@ -197,10 +199,11 @@ class _Movements:
         return partition if back is None else back.partitions[0]
 
     def add(self, partition: TopicPartition, owner: str, to: str) -> TopicPartition:
-        """Note a move; several of one partition are one, from its first owner.
+        """Record a move; several moves of a partition become one, from its first owner.
 
-        Returns the partition that is moved: where one is moved back of several that were moved
-        between two members, it is the next one of these.
+        Returns the partition that moves: if several were moved between two members and one moves
+        back,
+        it is the next of these.
         """
         pairs = self._moved.setdefault(partition[0], {})
         if partition not in self._pair:
@@ -234,12 +237,12 @@ class _Movements:
 
 
 class _Moved:
-    """Partitions that were moved between two members.
+    """Partitions that moved between two members.
 
     Attributes:
-        first: the first of them, to whose pair of members the key of the map points.
+        first: the first of them; the key of the map points to its pair of members.
         partitions: all of them.
-        is_dangling: whether that pair is given back.
+        is_dangling: whether that pair has been freed.
     """
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -264,21 +267,21 @@ _OWNED_FROM = 1
 
 
 def assign_sticky(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the leader does since 2.6.1, see `ClassicAssignor`."""
+    """Assign as leaders of 2.6.1 and later do; see `ClassicAssignor`."""
     return _assign(members, topics, _Balance, claims)
 
 
 def assign_sticky_before_2_6_1(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as the leader did from 2.2.0 to 2.6.0, which may find an uneven group even."""
+    """Assign as leaders of 2.2.0 to 2.6.0 do, which may take an uneven group for balanced."""
     return _assign(members, topics, _SkippingBalance, claims)
 
 
 def assign_sticky_before_2_2(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as the leader did from 1.7.0 to 2.1.1: without racks and generations too."""
+    """Assign as leaders of 1.7.0 to 2.1.1 do: without racks and generations."""
     return _assign(members, topics, _SkippingBalance, claims_before_2_2, uses_racks=False)
 
 
@@ -306,9 +309,9 @@ def _assign(
 
 
 def _without_transfers(members: Sequence[Subscriber], assigned: Assignment) -> Assignment:
-    """Leave out what another member owns still, and give back what is owned and nobody's now.
+    """Remove partitions that another member still owns, and return owned ones that nobody got.
 
-    What a member keeps comes first, then what nobody owned.
+    The partitions that a member keeps come first, then those that were free.
     """
     by_id = {member.member_id: member for member in members}
     owner = _holders({member.member_id: member.owned for member in members})
@@ -327,21 +330,21 @@ def _without_transfers(members: Sequence[Subscriber], assigned: Assignment) -> A
 
 
 def _holders(held: Mapping[str, Iterable[TopicPartition]]) -> dict[TopicPartition, str]:
-    """Return the last member that has each partition, in the order in which they come first."""
+    """Return the last member that holds each partition, in the order of first appearance."""
     return {partition: member_id for member_id, own in held.items() for partition in own}
 
 
 def _is_same(one: Subscriber, other: Subscriber) -> bool:
-    """Return whether they compare as equal in `rd_kafka_group_member_cmp`."""
+    """Return whether `rd_kafka_group_member_cmp` finds two members equal."""
     if one.instance_id is not None and other.instance_id is not None:
         return one.instance_id == other.instance_id
     return one.member_id == other.member_id
 
 
 class _Balance:
-    """The assignment while it is being made.
+    """State of the group during balancing.
 
-    The hash maps of librdkafka give the last key first, whatever it hashes to.
+    The hash maps of librdkafka iterate from the last inserted key to the first.
     """
 
     def __init__(
@@ -381,13 +384,13 @@ class _Balance:
         self._earlier = claims.earlier
         self._movements = _Movements()
         self._in_turn: list[str] = []
-        """Who takes part, with the fewest partitions first."""
+        """Members that take part, least loaded first."""
         self._holder: dict[TopicPartition, str] = {}
-        """The first member of those that take part which is assigned each partition."""
+        """First of the members that take part which owns the partition, by partition."""
         self._is_even: bool | None = None
 
     def assign(self) -> Assignment:
-        """Assign, as if all moves could be made at once."""
+        """Assign as if all partitions could move at once."""
         in_turn = self._sort_partitions()
         kept, is_revoking = self._keep_what_fits()
         free = [partition for partition in in_turn if partition not in kept]
@@ -411,7 +414,7 @@ class _Balance:
         return {member_id: (self._assigned | fixed)[member_id] for member_id in self._ids}
 
     def _sort_partitions(self) -> list[TopicPartition]:
-        """Return the order in which partitions are moved, and put what members own in order."""
+        """Return partitions in the order in which they move, and sort each member's own."""
         by_takers = sorted(
             self._partitions, key=lambda partition: (len(self._takers[partition[0]]), partition)
         )
@@ -440,9 +443,9 @@ class _Balance:
         ]
 
     def _keep_what_fits(self) -> tuple[set[TopicPartition], bool]:
-        """Take from members what they cannot keep.
+        """Remove from members the partitions that they cannot keep.
 
-        Returns what is kept, and whether a partition that exists was taken from a member.
+        Returns the partitions that are kept, and whether an existing partition was removed.
         """
         kept: set[TopicPartition] = set()
         is_revoking = False
@@ -462,7 +465,7 @@ class _Balance:
         return kept, is_revoking
 
     def _is_elsewhere(self, member_id: str, partition: TopicPartition) -> bool:
-        """Return whether racks matter, and a partition has no replica in the member's."""
+        """Return whether racks count and a partition has no replica in the member's rack."""
         racks = self._racks[partition]
         if racks is None:
             return False
@@ -470,7 +473,7 @@ class _Balance:
         return rack is not None and rack not in racks
 
     def _give(self, partition: TopicPartition, *, by_rack: bool) -> bool:
-        """Give a partition to the first that may have it, in its own rack only if so wanted."""
+        """Assign a partition to the first member that can take it, in its rack if `by_rack`."""
         takers = self._takers[partition[0]]
         for member_id in self._in_turn:
             if member_id in takers and not (by_rack and self._is_elsewhere(member_id, partition)):
@@ -481,7 +484,7 @@ class _Balance:
         return False
 
     def _set_aside(self) -> Assignment:
-        """Take out who can neither get nor lose anything."""
+        """Remove members that can neither get nor lose a partition, with their partitions."""
         fixed = {
             member_id: self._assigned[member_id]
             for member_id in self._in_turn
@@ -494,7 +497,7 @@ class _Balance:
         return fixed
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions, one after the other, again and again until nothing gets more even."""
+        """Move partitions repeatedly until the balance no longer improves."""
         has_moved = False
         goes_on = True
         while goes_on:
@@ -560,7 +563,7 @@ class _Balance:
         return not self._can_gain()
 
     def _can_gain(self) -> bool:
-        """Return whether a member may have a partition of one that has more."""
+        """Return whether a member could take a partition from one that has more."""
         return any(map(self._gains, self._in_turn))
 
     def _gains(self, member_id: str) -> bool:
@@ -582,9 +585,9 @@ class _Balance:
 
 class _SkippingBalance(_Balance):
     def _can_gain(self) -> bool:
-        """Look at members; behind each that has not all that it can have some are skipped.
+        """Return whether a member can get more; some members are skipped after one that can.
 
-        One variable counts both the members and the partitions of each.
+        The C code counts members and the partitions of each with the same variable.
         """
         at = 0
         seen = set()
@@ -602,6 +605,6 @@ class _SkippingBalance(_Balance):
 
 
 def _score(assigned: Assignment) -> int:
-    """Sum up by how many partitions each two members differ."""
+    """Return the sum of load differences over all pairs of members."""
     sizes = sorted(map(len, assigned.values()))
     return sum(size * (2 * at - len(sizes) + 1) for at, size in enumerate(sizes))

@@ -1,7 +1,7 @@
-"""Sarama, for Go: what its members send, and its assignors by version.
+"""Sarama for Go: subscriptions and assignors, by version.
 
-Sticky: members keep what they owned, and the rest goes to those with the fewest partitions. Which
-partitions a member gets or gives up is mostly left to chance, as the library walks over maps (see
+Sticky: members keep the partitions they owned, and the rest goes to the least loaded members. Which
+partitions a member gets or loses is mostly random, because the library iterates over maps (see
 `go_library`): only their number is certain.
 
 Source: `consumerGroup.joinGroupRequest`, `consumerGroup.balance`, `subscriptionMetadata`,
@@ -47,7 +47,7 @@ def partition_counts(
     Source: `consumerGroup.balance` of Sarama 1.61.1.
 
     Raises:
-        AssignorError: one does not exist: then the leader assigns nothing at all.
+        AssignorError: a topic does not exist: then the leader assigns nothing.
     """
     counts = {}
     for name in sorted({topic for member in members for topic in member.topics}):
@@ -64,10 +64,10 @@ def partition_counts(
 def by_topic(
     members: Sequence[Subscriber], plan: Mapping[str, Sequence[TopicPartition]]
 ) -> Assignment:
-    """Give each member its part of a plan, topic by topic.
+    """Return each member's part of a plan, by topic.
 
-    A message has the topics in the random order of a map; here they are sorted. Of one topic the
-    partitions keep the order in which they were planned.
+    A message has topics in the random order of a map; here they are sorted. The partitions of a
+    topic keep their planned order.
     """
     return {
         member.member_id: sorted(plan.get(member.member_id, ()), key=lambda partition: partition[0])
@@ -76,7 +76,7 @@ def by_topic(
 
 
 def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`: the first members get one more."""
+    """Assign as the leader does; see `ClassicAssignor`. The first members get one more."""
 
     def runs(topic: str, takers: list[str], count: int) -> list[tuple[str, range]]:
         ids = sorted(set(takers))
@@ -90,10 +90,10 @@ def assign_range(members: Sequence[Subscriber], topics: Mapping[str, TopicMetada
 def assign_range_1_28(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as before 1.35.0: members in the order of a hash, limits rounded half up.
+    """Assign as versions before 1.35.0 do: members in hash order, bounds rounded half up.
 
-    A topic that a member names twice counts for two members. Which of two members with one hash
-    comes first is left to chance there; here it is the one with the lower id.
+    A topic that a member lists twice counts for two members. The order of two members with the
+    same hash is random; here the lower id comes first.
     """
 
     def runs(topic: str, takers: list[str], count: int) -> list[tuple[str, range]]:
@@ -120,7 +120,7 @@ def _in_runs(
 
 
 def _fnv_1a(text: str) -> int:
-    """Hash a text by its code points."""
+    """Return the FNV-1a hash of a text, by code points."""
     value = 2166136261
     for character in text:
         value = (value ^ ord(character)) * 16777619 & 0xFFFFFFFF
@@ -130,9 +130,9 @@ def _fnv_1a(text: str) -> int:
 def assign_round_robin(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`.
+    """Assign as the leader does; see `ClassicAssignor`.
 
-    Partitions are sorted as texts, `orders-10` before `orders-2`.
+    Partitions are sorted as strings: `orders-10` before `orders-2`.
     """
     counts = partition_counts(members, topics)
     if not counts:
@@ -154,12 +154,12 @@ _Pair = tuple[str, str]
 
 
 class _Movements:
-    """The moves so far, so that no two partitions of a topic change places.
+    """The moves so far; avoids that two partitions of a topic change places.
 
-    Each is from the first owner of a partition to the present one.
+    Each goes from the first owner of a partition to the present one.
 
     Args:
-        order: of maps.
+        order: iteration order of maps.
     """
 
     def __init__(self, order: MapOrder) -> None:
@@ -168,7 +168,7 @@ class _Movements:
         self._between: dict[tuple[str, _Pair], set[TopicPartition]] = {}
 
     def add(self, partition: TopicPartition, source: str, target: str) -> None:
-        """Note that a partition moves."""
+        """Record that a partition moves."""
         if partition in self._of:
             pair = self._of.pop(partition)
             self._between[partition[0], pair].discard(partition)
@@ -179,7 +179,7 @@ class _Movements:
         self._between.setdefault((partition[0], (source, target)), set()).add(partition)
 
     def instead_of(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Give the partition to move: one that moved the other way goes back, if there is one."""
+        """Return the partition to move: one that moved the opposite way, if there is any."""
         if partition in self._of:
             source = self._of[partition][0]
         back = self._between.get((partition[0], (target, source)))
@@ -188,7 +188,7 @@ class _Movements:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What one member says: partitions, and the generation in which it owned them."""
+    """A member's claim: partitions, and the generation in which it owned them."""
 
     partitions: Iterable[TopicPartition]
     generation: int | None
@@ -197,7 +197,7 @@ class _Claim:
 def assign_sticky(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], order: MapOrder = ascending
 ) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`."""
+    """Assign as the leader does; see `ClassicAssignor`."""
     claims = {
         member.member_id: _Claim(member.remembered or (), member.remembered_generation)
         for member in members
@@ -208,9 +208,9 @@ def assign_sticky(
 def assign_cooperative_sticky(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], order: MapOrder = ascending
 ) -> Assignment:
-    """Assign likewise; what changes hands is only given up for now.
+    """Assign as the leader does; partitions that change hands are only revoked in this rebalance.
 
-    A subscription before version 2 has no generation: then it is the one of the user data.
+    A subscription before version 2 has no generation; then that of the user data counts.
     """
     claims = {}
     for member in members:
@@ -239,13 +239,13 @@ def assign_cooperative_sticky(
 
 
 class _Plan:
-    """An assignment in the making.
+    """An assignment during its computation.
 
     Args:
         members: in any order.
-        topics: of the cluster.
-        claims: of each member.
-        order: of maps.
+        topics: topics of the cluster.
+        claims: claim of each member.
+        order: iteration order of maps.
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class _Plan:
         self._believe(claims)
 
     def made(self) -> Mapping[str, Sequence[TopicPartition]]:
-        """Assign everything; a member that is left out gets nothing."""
+        """Return the whole assignment; members that are left out get nothing."""
         is_fresh = not self._assigned
         for member_id in self._subscribed:
             self._assigned.setdefault(member_id, [])
@@ -297,10 +297,10 @@ class _Plan:
         return self._assigned
 
     def _believe(self, claims: Mapping[str, _Claim]) -> None:
-        """Give partitions to who claims them for the latest generation.
+        """Assign partitions to the members that claim them with the latest generation.
 
-        Of two that claim one for the same generation the first counts, and the last where user
-        data names no generation.
+        Of two claims with the same generation the first counts; the last, if user data has no
+        generation.
         """
         claimants: dict[TopicPartition, dict[int, str]] = {}
         for member_id in self._order(claims):
@@ -319,7 +319,7 @@ class _Plan:
                 self._earlier[partition] = by_generation[earlier[0]]
 
     def _keep(self) -> list[TopicPartition]:
-        """Take from members what they do not subscribe to; give all that nobody has then."""
+        """Remove partitions of unsubscribed topics from members; return all free partitions."""
         free: list[TopicPartition] = []
         unclaimed = {(topic, at) for topic, count in self._counts.items() for at in range(count)}
         exist = frozenset(unclaimed)
@@ -359,9 +359,9 @@ class _Plan:
         return in_turn + self._order(set(every).difference(in_turn))
 
     def _subscribe_alike(self) -> bool:
-        """Return whether all members seem to subscribe to the same.
+        """Return whether all members seem to have the same subscription.
 
-        Who subscribes to nothing is seen only behind one that does: a matter of chance.
+        A member without topics is noticed only after one with topics, which is random.
 
         Source: `areSubscriptionsIdentical`.
         """
@@ -393,7 +393,7 @@ class _Plan:
         insort(self._by_size, (len(own), member_id))
 
     def _fewest(self, topic: str) -> str | None:
-        """Return the member with the fewest partitions that may take one of a topic."""
+        """Return the least loaded member that may take a partition of a topic."""
         return next((member for _, member in self._by_size if topic in self._named[member]), None)
 
     def _give(self, partition: TopicPartition) -> None:
@@ -403,17 +403,18 @@ class _Plan:
             self._owner[partition] = taker
 
     def _takes_part(self, member_id: str) -> bool:
-        """Return whether a member may give or get anything."""
+        """Return whether a member may lose or get a partition."""
         own = self._assigned[member_id]
         return len(own) < self._most[member_id] or any(
             len(self._takers[topic]) > 1 for topic, _ in own
         )
 
     def _even_out(self, movable: Sequence[TopicPartition]) -> bool:
-        """Move partitions until no one is to move; tell whether any was.
+        """Move partitions until none can move; return whether any did.
 
-        The library asks before every partition whether all is balanced. That counts only where
-        the partition would move.
+        The library tests before every partition whether the group is balanced. That matters only if
+        the
+        partition would move.
         """
         moved = False
         while True:
@@ -430,7 +431,7 @@ class _Plan:
                 return moved
 
     def _taker(self, partition: TopicPartition) -> str | None:
-        """Return the member that is to get a partition: its owner has two more than that one."""
+        """Return the member that gets a partition: its owner has at least two more."""
         size = self._size(self._owner.get(partition, ""))
         earlier = self._earlier.get(partition)
         if earlier is not None and size > self._size(earlier) + 1:
@@ -447,7 +448,7 @@ class _Plan:
         self._owner[moved] = taker
 
     def _is_balanced(self) -> bool:
-        """Source: `isBalanced`."""
+        """Return whether the group is balanced. Source: `isBalanced`."""
         if self._by_size[0][0] >= self._by_size[-1][0] - 1:
             return True
         largest: dict[str, int] = {}
@@ -460,7 +461,7 @@ class _Plan:
         )
 
     def _score(self) -> int:
-        """Sum the differences of the sizes of all pairs of members.
+        """Return the sum of load differences over all pairs of members.
 
         Source: `getBalanceScore`.
         """
@@ -473,11 +474,11 @@ _GENERATION_FROM = 2
 
 
 def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[Subscriber]:
-    """Return what the leader reads in the subscriptions of members made of Sarama.
+    """Return the members' subscriptions as the leader reads them.
 
-    Topics are in the order in which the program names them. A sticky member sends back the user
-    data of its last assignment; the cooperative one what it owns and the generation. No member
-    sends its rack. A version of the message above 0 is sent since there is a cooperative strategy.
+    Topics are in the order of the application. A sticky member returns the user data of its last
+    assignment; a cooperative one its owned partitions and the generation. No member sends its rack.
+    Versions of the message above 0 are sent since there is a cooperative strategy.
     """
     goes_on = "cooperative-sticky" in SARAMA.strategies[version]
     return [_as_sent(member, strategy, goes_on=goes_on) for member in members]

@@ -1,1 +1,1 @@
-"""Groups of the classic protocol, as their coordinator sees to them."""
+"""The coordinator side of groups of the classic protocol."""

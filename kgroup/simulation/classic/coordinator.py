@@ -1,13 +1,14 @@
-"""The coordinator of classic groups: what each request does to a group in each state.
+"""The coordinator of classic groups: the effect of each request in each group state.
 
-`TABLE` is the whole of it: for each request and state a handler. What every request is checked for
-before stands in the handlers' callers, by the names of Kafka. A handler changes the group, answers
-requests (also earlier ones, whose members have waited), and has the group's record written. What
-goes on between requests is in `rebalance`.
+`TABLE` has a handler for each request and state. Checks that do not depend on the state are in the
+handlers' callers, which are named after Kafka's requests. A handler changes the group, answers
+requests (also earlier ones of waiting members) and writes the group's record. Timers and the
+steps of a rebalance are in `rebalance`.
 
 Source: `GroupCoordinator` and `GroupMetadataManager` of Kafka 1.1.1, 2.8.2 and 3.9.2;
-`GroupCoordinatorShard` and the methods `classicGroup...` of `GroupMetadataManager` of 4.3.1. Where
-they differ, `rules` says since when.
+`GroupCoordinatorShard` and the methods `classicGroup...` of `GroupMetadataManager` of 4.3.1.
+`rules`
+has the version in which each difference appeared.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ from kgroup.simulation.rules import BrokerSettings
 
 
 class ClassicGroups:
-    """The classic groups of a broker.
+    """The classic groups of a broker, and the requests that need no member.
 
     Args:
-        settings: of the broker.
-        runtime: where answers and records go.
+        settings: settings of the broker.
+        runtime: takes answers and records.
 
     Attributes:
-        groups: by id; a group that is gone is not there.
-        offsets: that they have committed.
+        groups: groups by id; removed groups are absent.
+        offsets: committed offsets of the groups.
     """
 
     def __init__(self, settings: BrokerSettings, runtime: ClassicRuntime) -> None:
@@ -73,7 +74,7 @@ class ClassicGroups:
         self._rebalance = ClassicRebalance(settings, runtime)
 
     def describe_group(self, request: DescribeGroup) -> None:
-        """Tell a group's state and members; one that is not there is Dead."""
+        """Answer with the group's state and members; a group that does not exist is Dead."""
         group = self.groups.get(request.group_id)
         if group is not None:
             answer = group.describe()
@@ -82,7 +83,7 @@ class ClassicGroups:
         self._runtime.answer(request, answer)
 
     def list_groups(self, request: ListGroups) -> None:
-        """Tell which groups there are, sorted."""
+        """Answer with all groups, sorted."""
         self._runtime.answer(request, ListAnswer(ErrorCode.NONE, tuple(sorted(self.listed()))))
 
     def listed(self) -> list[tuple[str, str, GroupState]]:
@@ -91,7 +92,7 @@ class ClassicGroups:
         return [(group.group_id, group.protocol_type or "", group.state) for group in found]
 
     def delete_group(self, request: DeleteGroup) -> None:
-        """Remove a group that has no members."""
+        """Remove a group without members."""
         group = self.groups.get(request.group_id)
         code = ErrorCode.NONE
         if group is None:
@@ -104,30 +105,33 @@ class ClassicGroups:
         self._runtime.answer(request, DeleteAnswer(code))
 
     def add_group(self, group_id: str) -> ClassicGroup:
-        """Make a group that is not there."""
+        """Create a group that does not exist yet."""
         group = ClassicGroup(group_id, self._version, self._clock.now_ms, self._runtime)
         self.groups[group_id] = group
         return group
 
     def _remove_group(self, group: ClassicGroup) -> None:
-        """Remove an empty group; before 4.0 only one that had a generation has a record."""
+        """Remove an empty group.
+
+        Before 4.0, only a group that had a generation has a record, and gets a tombstone.
+        """
         group.become(GroupState.DEAD, self._clock.now_ms)
         del self.groups[group.group_id]
         if group.generation_id > 0 or self._version >= rules.JAVA:
             self._runtime.append("GroupMetadata", {"group": group.group_id}, None)
 
     def load(self, key: Data, value: Data) -> None:
-        """Take a group from its record; what its members were about to do is lost."""
+        """Load a group from its record; joins and syncs in progress are lost."""
         group_id = key["group"]
         self.groups[group_id] = ClassicGroup.load(
             group_id, self._version, value, self._clock.now_ms, self._runtime
         )
 
     def loaded(self, others: Collection[str] = ()) -> None:
-        """Begin: members have a whole session to be heard of (Kafka: `onGroupLoaded`).
+        """Start to coordinate; every member gets a full session timeout (Kafka: `onGroupLoaded`).
 
         Args:
-            others: ids of groups that speak another protocol.
+            others: ids of groups of other protocols.
         """
         for group_id in self.offsets.group_ids():
             if group_id not in self.groups and group_id not in others:
@@ -140,23 +144,26 @@ class ClassicGroups:
                 self._rebalance.maybe_prepare(group, RebalanceCause.TOO_MANY_MEMBERS)
 
     def unload(self) -> None:
-        """End: who waits is told to look for another coordinator (Kafka: `onGroupUnloaded`)."""
+        """Stop coordinating: answer waiting members with NOT_COORDINATOR.
+
+        Kafka: `onGroupUnloaded`.
+        """
         for group in self.groups.values():
             self._rebalance.abandon(group)
             group.become(GroupState.DEAD, self._clock.now_ms)
         self.groups.clear()
 
     def interrupt(self, group: ClassicGroup) -> None:
-        """Have members that wait for others join again: the group is to speak another protocol."""
+        """Make waiting members rejoin, before the group is upgraded to another protocol."""
         self._rebalance.interrupt(group, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def give_up(self, group_id: str) -> None:
-        """Forget a group: it speaks another protocol now."""
+        """Drop a group that uses another protocol now."""
         if (group := self.groups.pop(group_id, None)) is not None:
             self._rebalance.abandon(group)
 
     def take_over(self, group: ClassicGroup, cause: RebalanceCause | None) -> None:
-        """Take a group that has spoken another protocol; it rebalances if there is a cause."""
+        """Add a group converted from another protocol; rebalance it if there is a cause."""
         self.groups[group.group_id] = group
         for member in group.members:
             self._rebalance.expect(group, member)
@@ -164,11 +171,11 @@ class ClassicGroups:
             self._rebalance.prepare(group, cause)
 
     def offset_fetch(self, request: OffsetFetch) -> None:
-        """Tell what is committed, whatever the group's state."""
+        """Answer with committed offsets, in any state of the group."""
         self._runtime.answer(request, self.offsets.fetch(request))
 
     def offset_delete(self, request: OffsetDelete) -> None:
-        """Remove offsets of topics that nobody reads."""
+        """Remove committed offsets of topics to which no member subscribes."""
         group = self.groups.get(request.group_id)
         if group is None:
             self._runtime.answer(request, OffsetDeleteAnswer(ErrorCode.GROUP_ID_NOT_FOUND))
@@ -181,7 +188,7 @@ class ClassicGroups:
             self._runtime.answer(request, answer)
 
     def expire_offsets(self) -> None:
-        """Remove offsets whose retention is over, and groups that have nothing left."""
+        """Remove expired offsets, and empty groups without offsets."""
         for group in list(self.groups.values()):
             self.offsets.expire(group)
             self._remove_if_idle(group)
@@ -192,16 +199,16 @@ class ClassicGroups:
 
 
 class ClassicCoordinator(ClassicGroups):
-    """What members of classic groups ask of a broker, and commits."""
+    """The requests of members of classic groups, and commits."""
 
     def handle(self, request: Any) -> None:
-        """Take a request; it is answered now or later, through the runtime."""
+        """Handle a request; the answer goes to the runtime, now or later."""
         REQUESTS[type(request)](self, request)
 
-    # --- what every request is checked for ------------------------------------------------------
+    # --- checks in every state ------------------------------------------------------------------
 
     def join_group(self, request: JoinGroup) -> None:
-        """Take a member into the next generation."""
+        """Add a member to the next generation."""
         member_id = request.member_id
         if not request.group_id:
             self._rebalance.refuse_join(request, member_id, ErrorCode.INVALID_GROUP_ID)
@@ -221,7 +228,7 @@ class ClassicCoordinator(ClassicGroups):
             group.remove(member_id, RebalanceCause.TOO_MANY_MEMBERS)
             self._rebalance.refuse_join(request, "", ErrorCode.GROUP_MAX_SIZE_REACHED)
             if self._version >= rules.JAVA:
-                return  # even where it was the last one that was waited for
+                return  # even if the group waits for this member only
         elif not group.supports(request.protocol_type, request.protocols):
             self._rebalance.refuse_join(request, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         elif not member_id:
@@ -229,7 +236,7 @@ class ClassicCoordinator(ClassicGroups):
         elif member_id in group.pending_joins and request.instance_id is not None:
             self._rebalance.refuse_join(
                 request, "", ErrorCode.UNKNOWN_SERVER_ERROR
-            )  # which Kafka throws
+            )  # Kafka throws this error
         elif member_id in group.pending_joins:
             self._add(group, request, member_id)
         elif (code := self._no_member(group, member_id, request.instance_id, joins=True)) is None:
@@ -239,12 +246,12 @@ class ClassicCoordinator(ClassicGroups):
         self._rebalance.maybe_complete_join(group)
 
     def has_fit_session(self, request: JoinGroup) -> bool:
-        """Return whether the broker would give a member the session that it wants."""
+        """Return whether the requested session timeout is within the broker's limits."""
         low, high = self._settings.min_session_timeout_ms, self._settings.max_session_timeout_ms
         return low <= request.session_timeout_ms <= high
 
     def sync_group(self, request: SyncGroup) -> None:
-        """Give a member its assignment, when the leader has brought it."""
+        """Answer with the member's assignment once the leader has sent it."""
         if (code := self._cannot_sync(request)) is not None:
             self._runtime.answer(request, SyncAnswer(code))
             return
@@ -269,7 +276,7 @@ class ClassicCoordinator(ClassicGroups):
         return None
 
     def heartbeat(self, request: Heartbeat) -> None:
-        """Note that a member is alive, and tell it whether the group goes on."""
+        """Restart a member's session timeout, and answer whether it must rejoin."""
         code = self._no_group(request.group_id)
         if code is None:
             group = self.groups[request.group_id]
@@ -296,7 +303,7 @@ class ClassicCoordinator(ClassicGroups):
         self._runtime.answer(request, LeaveAnswer(ErrorCode.NONE, tuple(found)))
 
     def _leave(self, group: ClassicGroup | None, leaving: LeavingMember) -> ErrorCode:
-        """Remove one member, or say why not."""
+        """Remove one member and return NONE, or return the error."""
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id, instance_id = leaving.member_id, leaving.instance_id
@@ -318,7 +325,7 @@ class ClassicCoordinator(ClassicGroups):
         if (code := self._no_member(group, member_id, leaving.instance_id)) is not None:
             return code
         self._rebalance.remove(group, group[member_id], RebalanceCause.MEMBER_LEFT)
-        if self._version < rules.JAVA:  # later ones first remove all
+        if self._version < rules.JAVA:  # 4.0 and later remove all members first
             TABLE[LeaveGroup][group.state](self, group)
         return ErrorCode.NONE
 
@@ -372,7 +379,7 @@ class ClassicCoordinator(ClassicGroups):
             self._add(group, request, member_id)
 
     def _join_again(self, group: ClassicGroup, member: ClassicMember, request: JoinGroup) -> None:
-        """Take what the member says now, and wait for the others."""
+        """Update the member's subscription and wait for the other members."""
         self._update(group, member, request)
         is_leader = group.leader_id == member.member_id
         cause = RebalanceCause.LEADER_JOINED if is_leader else RebalanceCause.MEMBER_CHANGED
@@ -381,14 +388,14 @@ class ClassicCoordinator(ClassicGroups):
     def _join_before_sync(
         self, group: ClassicGroup, member: ClassicMember, request: JoinGroup
     ) -> None:
-        """Answer as before a member that says what it said: it may have missed the answer."""
+        """Repeat the answer to an unchanged member, which may have missed it; else rebalance."""
         if member.protocols == request.protocols:
             self._rebalance.welcome(group, member, request)
         else:
             self._join_again(group, member, request)
 
     def _join_stable(self, group: ClassicGroup, member: ClassicMember, request: JoinGroup) -> None:
-        """Begin a rebalance for the leader, and for a member that says something new."""
+        """Start a rebalance if the leader joins or the subscription changed."""
         if group.leader_id == member.member_id or member.protocols != request.protocols:
             self._join_again(group, member, request)
         else:
@@ -428,11 +435,11 @@ class ClassicCoordinator(ClassicGroups):
     def _replace(
         self, group: ClassicGroup, member: ClassicMember, request: JoinGroup, member_id: str
     ) -> None:
-        """Take a static member back under a new id (Kafka: `updateStaticMemberAndRebalance`)."""
+        """Give a returning static member a new id (Kafka: `updateStaticMemberAndRebalance`)."""
         leader_id = group.leader_id
         self._fence(group, member)
         group.rename(member, member_id)
-        member.is_new &= self._version < rules.JAVA  # where it is another object
+        member.is_new &= self._version < rules.JAVA  # 4.0 creates a new object
         self._rebalance.expect(group, member)
         self._update(group, member, request)
         is_stable = group.state is GroupState.STABLE
@@ -446,11 +453,11 @@ class ClassicCoordinator(ClassicGroups):
             group.await_join(member, None)
             if self._version >= rules.SKIPPED_ASSIGNMENT and request.version >= 9:
                 self._rebalance.welcome(group, member, request, skips=group.leader_id == member_id)
-            else:  # its old id, so that it does not assign
+            else:  # send its old id as leader, so that it does not assign
                 self._rebalance.welcome(group, member, request, leads=False, leader_id=leader_id)
 
     def _fence(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Tell who has the instance's old id that another one has come."""
+        """Answer waiting requests of the static member's old id with FENCED_INSTANCE_ID."""
         code = ErrorCode.FENCED_INSTANCE_ID
         if (join := group.await_join(member, None)) is not None:
             self._rebalance.refuse_join(join, member.member_id, code)
@@ -463,11 +470,11 @@ class ClassicCoordinator(ClassicGroups):
     def _sync_too_early(
         self, group: ClassicGroup, member: ClassicMember, request: SyncGroup
     ) -> None:
-        """Tell the member to join again."""
+        """Tell the member to rejoin."""
         self._runtime.answer(request, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
 
     def _sync(self, group: ClassicGroup, member: ClassicMember, request: SyncGroup) -> None:
-        """Let the member wait for the leader; the leader's assignments make the group stable."""
+        """Wait for the leader; the leader's assignments make the group stable."""
         member.awaiting_sync = request
         self._rebalance.note_sync(group, member)
         if group.leader_id == member.member_id:
@@ -480,7 +487,7 @@ class ClassicCoordinator(ClassicGroups):
             self._rebalance.propagate(group, assignments, ErrorCode.NONE)
 
     def _sync_stable(self, group: ClassicGroup, member: ClassicMember, request: SyncGroup) -> None:
-        """Give the member what the leader has brought before."""
+        """Return the assignment that the leader sent earlier."""
         self._rebalance.note_sync(group, member)
         answer = SyncAnswer(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol)
         self._runtime.answer(request, answer)
@@ -488,36 +495,36 @@ class ClassicCoordinator(ClassicGroups):
             self._rebalance.expect(group, member)
 
     def _beat(self, group: ClassicGroup, member: ClassicMember) -> ErrorCode:
-        """Nothing is new."""
+        """Answer without an error."""
         self._rebalance.expect(group, member)
         return ErrorCode.NONE
 
     def _beat_before_sync(self, group: ClassicGroup, member: ClassicMember) -> ErrorCode:
-        """Nothing is new; before 2.6: join again."""
+        """Answer without an error; before 2.6: tell the member to rejoin."""
         if self._version >= rules.LIVELY_HEARTBEAT:
             return self._beat(group, member)
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def _beat_while_joining(self, group: ClassicGroup, member: ClassicMember) -> ErrorCode:
-        """Tell the member to join again."""
+        """Tell the member to rejoin."""
         self._rebalance.expect(group, member)
         return ErrorCode.REBALANCE_IN_PROGRESS
 
     def _leave_empty(self, group: ClassicGroup) -> None:
-        """Nothing follows: only an id that was given out is forgotten."""
+        """Drop the pending member id; nothing else changes."""
 
     def _leave_while_joining(self, group: ClassicGroup) -> None:
-        """Wait for one less."""
+        """Wait for one member less."""
         self._rebalance.maybe_complete_join(group)
 
     def _leave_generation(self, group: ClassicGroup) -> None:
-        """Begin a rebalance."""
+        """Start a rebalance."""
         self._rebalance.maybe_prepare(group, RebalanceCause.MEMBER_LEFT)
 
     # --- offsets --------------------------------------------------------------------------------
 
     def offset_commit(self, request: OffsetCommit) -> None:
-        """Keep offsets, of a member or of somebody who is in no group."""
+        """Commit offsets of a member, or of a client outside the group."""
         group = self.groups.get(request.group_id)
         if group is not None:
             code = TABLE[OffsetCommit][group.state](self, group, request)
@@ -534,18 +541,18 @@ class ClassicCoordinator(ClassicGroups):
         self._runtime.answer(request, CommitAnswer(errors))
 
     def _commit_empty(self, group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
-        """Keep what is committed without a generation."""
+        """Accept commits without a generation; refuse others."""
         return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.UNKNOWN_MEMBER_ID
 
     def _commit(self, group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
-        """Keep what a member of this generation commits; that shows that it is alive."""
+        """Accept commits of members of the current generation, and restart the session timeout."""
         code = self._check_committer(group, request)
         if code is ErrorCode.NONE:
             self._rebalance.expect(group, group[request.member_id])
         return code
 
     def _commit_before_sync(self, group: ClassicGroup, request: OffsetCommit) -> ErrorCode:
-        """Refuse it: the member does not know yet what it is to read."""
+        """Refuse the commit: the member does not have its assignment yet."""
         code = self._check_committer(group, request)
         is_checked = self._version >= rules.SUBSCRIPTION_KNOWN
         if code is ErrorCode.NONE or not (is_checked or code is ErrorCode.FENCED_INSTANCE_ID):
@@ -588,7 +595,7 @@ TABLE: Mapping[type, Mapping[GroupState, Callable[..., Any]]] = {
         GroupState.STABLE: ClassicCoordinator._commit,
     },
 }
-"""What a request of a member does in each state; an empty group has no members."""
+"""The handler of each member request in each state; an empty group has no members."""
 
 REQUESTS: Mapping[type, Callable[[ClassicCoordinator, Any], None]] = {
     JoinGroup: ClassicCoordinator.join_group,
@@ -602,4 +609,4 @@ REQUESTS: Mapping[type, Callable[[ClassicCoordinator, Any], None]] = {
     ListGroups: ClassicCoordinator.list_groups,
     DeleteGroup: ClassicCoordinator.delete_group,
 }
-"""What takes each request."""
+"""The method that handles each request."""

@@ -1,6 +1,6 @@
-"""A classic group as its coordinator holds it: members, protocols, generation, state.
+"""A classic group in the coordinator's memory: members, protocols, generation, state.
 
-What may be asked of it, and when, says `coordinator`.
+`coordinator` decides which request is allowed in which state.
 
 Source: `GroupMetadata` and `MemberMetadata` of Kafka 1.1.1, 2.8.2 and 3.9.2, `ClassicGroup` and
 `ClassicGroupMember` of 4.3.1.
@@ -44,10 +44,11 @@ from kgroup.word import Word
 
 
 class MemberTable(Interface):
-    """Member ids in the order of a broker's hash table.
+    """Member ids in the iteration order of a broker's hash table.
 
-    The order decides who leads after the leader has gone, in which order a leader learns of the
-    others, and which protocol wins a tie; tables grow and never shrink, so it depends on history.
+    The order decides which member becomes leader after the leader leaves, in which order the leader
+    receives the members, and which protocol wins a tie. Tables grow and never shrink, so the order
+    depends on the history of the group.
 
     Source: `GroupMetadata.members`, a `scala.collection.mutable.HashMap`, of Scala 2.11 and 2.12 up
     to Kafka 2.5 and of Scala 2.13 up to 3.9; `ClassicGroup.members`, a `java.util.HashMap`, since
@@ -55,10 +56,10 @@ class MemberTable(Interface):
     """
 
     def put(self, name: str) -> None:
-        """Put a name; nothing happens if it is there."""
+        """Add a name; no effect if it is present."""
 
     def remove(self, name: str) -> None:
-        """Remove a name that is there."""
+        """Remove a name that is present."""
 
     def __iter__(self) -> Iterator[str]: ...
 
@@ -78,7 +79,7 @@ class _JavaTable:
 
 
 class _ScalaTable:
-    """Buckets of chains; what differs between versions of Scala is said by those below."""
+    """A chained hash table; subclasses implement what differs between versions of Scala."""
 
     def __init__(self) -> None:
         self._size = 16
@@ -97,7 +98,7 @@ class _ScalaTable:
 
 
 class _Scala211Table(_ScalaTable):
-    """A table that is walked from its end; what is put comes first in its bucket."""
+    """A table that iterates from the last bucket; new entries go to the front of their bucket."""
 
     def put(self, name: str) -> None:
         if name in self._buckets.get(self._bucket(name), ()):
@@ -120,7 +121,7 @@ class _Scala211Table(_ScalaTable):
 
 
 class _Scala213Table(_ScalaTable):
-    """A table that is walked from its begin; each bucket is sorted by hash."""
+    """A table that iterates from the first bucket; each bucket is sorted by hash."""
 
     def put(self, name: str) -> None:
         if name in self._buckets.get(self._bucket(name), ()):
@@ -137,7 +138,7 @@ class _Scala213Table(_ScalaTable):
     def _add(self, name: str) -> None:
         chain = self._buckets.setdefault(self._bucket(name), [])
         chain.append(name)
-        chain.sort(key=lambda each: java_int(spread(string_hash(each))))  # equal ones as they came
+        chain.sort(key=lambda each: java_int(spread(string_hash(each))))  # stable sort
 
     def __iter__(self) -> Iterator[str]:
         for _, chain in sorted(self._buckets.items()):
@@ -148,20 +149,20 @@ class _Scala213Table(_ScalaTable):
 
 
 def member_table(version: Version) -> MemberTable:
-    """Make the table that brokers of a version keep members in."""
+    """Return an empty table of the kind that brokers of this version use for members."""
     if version >= JAVA:
         return _JavaTable()
     return _Scala213Table() if version >= SCALA_2_13 else _Scala211Table()
 
 
 def leader_order(names: Sequence[str], version: Version) -> list[str]:
-    """Order members as a leader is told of them.
+    """Return members in the order in which the leader receives them.
 
-    Before 2.3 they were put into one more table, and from there into an immutable map.
+    Before 2.3, brokers copied them to a second table, and from there to an immutable map.
 
     Args:
-        names: in the order of the members' table.
-        version: of the broker.
+        names: member ids in the order of the member table.
+        version: version of the broker.
     """
     if version >= STATIC_MEMBERS:
         return list(names)
@@ -173,7 +174,7 @@ def leader_order(names: Sequence[str], version: Version) -> list[str]:
 
 
 def winner(votes: Iterable[str], version: Version) -> str:
-    """Return what has most votes, of several the first in the order of a broker's table.
+    """Return the name with the most votes; the first in the broker's table order wins a tie.
 
     Source: `selectProtocol` of `GroupMetadata` and `ClassicGroup`.
     """
@@ -191,7 +192,7 @@ def winner(votes: Iterable[str], version: Version) -> str:
 
 
 class RebalanceCause(Word):
-    """Why a rebalance began, or a member was removed."""
+    """Reasons for a rebalance or for removing a member."""
 
     MEMBER_JOINED = ("member joined", "A member came that was not in the group.")
     MEMBER_CHANGED = ("member changed", "A member joined again with another subscription.")
@@ -223,12 +224,12 @@ class ClassicMember:
     """A member of a classic group.
 
     Attributes:
-        protocols: that it supports, in order of preference.
-        assignment: what the leader gave it; b"" before.
-        awaiting_join: its JoinGroup that is not answered yet.
-        awaiting_sync: likewise its SyncGroup.
-        is_new: it has never been in a generation.
-        session: what removes it when it is not heard of.
+        protocols: supported protocols, in order of preference.
+        assignment: assignment from the leader; b"" before it.
+        awaiting_join: unanswered JoinGroup request, if any.
+        awaiting_sync: unanswered SyncGroup request, if any.
+        is_new: the member has never been in a generation.
+        session: timer that removes the member when its session times out.
     """
 
     member_id: str
@@ -246,44 +247,45 @@ class ClassicMember:
     session: Timer | None = None
 
     def metadata(self, protocol: str) -> bytes:
-        """Return what the member says with a protocol that it supports."""
+        """Return the member's metadata for a protocol that it supports."""
         return next(each.metadata for each in self.protocols if each.name == protocol)
 
     def vote(self, candidates: frozenset[str]) -> str:
-        """Return the first of its protocols that is among some."""
+        """Return the member's most preferred protocol among the candidates."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
 
 class Watch(Interface):
-    """Who is told what becomes of a group."""
+    """An observer of a group's changes."""
 
     def moved(self, group: ClassicGroup, cause: RebalanceCause | None) -> None:
-        """Take note that a group has come to another state, and why if a rebalance began."""
+        """Handle a new state of the group; `cause` is set if a rebalance began."""
 
     def removed(self, group: ClassicGroup, member_id: str, cause: RebalanceCause) -> None:
-        """Take note that a member was removed."""
+        """Handle the removal of a member."""
 
 
 class ClassicGroup:
     """A classic group.
 
     Args:
-        group_id: its name.
-        version: of the broker.
-        now_ms: when it is made.
-        watch: who is told what becomes of it.
+        group_id: id of the group.
+        version: version of the broker.
+        now_ms: time of creation, in ms.
+        watch: observer of the group's changes.
 
     Attributes:
-        state: with `state_timestamp_ms`, when it came to it.
-        leader_id: who assigns: the first that joined, and when it goes, the first in the order of
-            the coordinator's table.
-        pending_joins: ids that were given out and have not joined, with what forgets them.
+        state: current state; `state_timestamp_ms` is when it began.
+        leader_id: the member that assigns: the first to join, and after it leaves, the first in the
+            order of the coordinator's table.
+        pending_joins: member ids given out to clients that have not joined with them, and the
+            timers that drop them.
         pending_syncs: members of this generation that have not synced.
-        is_initial: its members were waited for, last, since it was empty, for the initial delay.
-        has_new_member: one has joined in that delay, which is longer for it.
-        subscribed_topics: what consumers of this generation read; None where nobody can tell.
-        joining: how many members have joined and wait for the others.
-        join: what ends the wait for members to join; `sync`: likewise to sync.
+        is_initial: the last rebalance began in an empty group, with the initial delay.
+        has_new_member: a member joined during that delay, which extends it.
+        subscribed_topics: topics of the consumers of this generation; None if unknown.
+        joining: number of members that have joined and wait for the others.
+        join: timer that ends the join phase; `sync`: the same for the sync phase.
     """
 
     def __init__(self, group_id: str, version: Version, now_ms: int, watch: Watch) -> None:
@@ -325,20 +327,20 @@ class ClassicGroup:
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether nobody is waited for any more."""
+        """Whether no member is awaited any more."""
         return not self.pending_joins and self.joining == len(self._members)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long members are waited for: as long as the most patient of them wants."""
+        """How long to wait for members, in ms: the longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def static_id(self, instance_id: str | None) -> str | None:
-        """Return the id of a static member."""
+        """Return the member id of a static member; None if the instance is unknown."""
         return None if instance_id is None else self._statics.get(instance_id)
 
     def add(self, member: ClassicMember) -> None:
-        """Take in a member; the first one decides on the protocol type and leads."""
+        """Add a member; the first one sets the protocol type and becomes leader."""
         if not self._members:
             self.protocol_type = member.protocol_type
         if self.leader_id is None:
@@ -350,7 +352,7 @@ class ClassicGroup:
         self.forget_pending(member.member_id)
 
     def remove(self, member_id: str, cause: RebalanceCause) -> None:
-        """Remove a member, if it is one; another one leads if it has led."""
+        """Remove a member if it exists; if it was leader, another member becomes leader."""
         if (member := self._members.pop(member_id, None)) is not None:
             self._watch.removed(self, member_id, cause)
             self._order.remove(member_id)
@@ -367,18 +369,18 @@ class ClassicGroup:
             self.forget_pending(member_id)
 
     def await_join(self, member: ClassicMember, request: JoinGroup | None) -> JoinGroup | None:
-        """Keep a member's JoinGroup, or none; return the one before, which is not answered."""
+        """Set or clear a member's waiting JoinGroup; return the previous one, still unanswered."""
         before, member.awaiting_join = member.awaiting_join, request
         self.joining += (request is not None) - (before is not None)
         return before
 
     def forget_pending(self, member_id: str) -> None:
-        """Forget an id that was given out."""
+        """Drop a member id that was given out and has not joined."""
         if (timer := self.pending_joins.pop(member_id, None)) is not None:
             timer.cancel()
 
     def rename(self, member: ClassicMember, member_id: str) -> None:
-        """Give a static member that has come back its new id; it leads on if it has led."""
+        """Change the id of a returning static member; it stays leader if it was."""
         assert member.instance_id is not None
         old_id = member.member_id
         del self._members[old_id]
@@ -390,13 +392,13 @@ class ClassicGroup:
         self._statics[member.instance_id] = member_id
 
     def update(self, member: ClassicMember, protocols: tuple[Protocol, ...]) -> None:
-        """Change the protocols that a member supports."""
+        """Replace the protocols that a member supports."""
         self._supported.subtract(protocol.name for protocol in member.protocols)
         member.protocols = protocols
         self._supported.update(protocol.name for protocol in protocols)
 
     def supports(self, protocol_type: str, protocols: Sequence[Protocol]) -> bool:
-        """Return whether a member with these could be in the group."""
+        """Return whether a member with these protocols may join the group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and any(
@@ -404,14 +406,14 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """Let members vote among the protocols that all of them support."""
+        """Return the protocol that wins the vote among those that all members support."""
         common = frozenset(
             name for name, count in self._supported.items() if count == len(self._members)
         )
         return winner((member.vote(common) for member in self.members), self._version)
 
     def elect_joined_leader(self) -> bool:
-        """See that the leader is one that has joined; tell whether there is one."""
+        """Make a member that has joined the leader; return whether there is one."""
         if self.leader_id is None:
             return False
         if self._members[self.leader_id].awaiting_join is None:
@@ -424,13 +426,13 @@ class ClassicGroup:
         return True
 
     def become(self, state: GroupState, now_ms: int, cause: RebalanceCause | None = None) -> None:
-        """Move to another state, one that may follow."""
+        """Move to another state; the transition must be valid."""
         self.state = self.state.to(state)
         self.state_timestamp_ms = now_ms
         self._watch.moved(self, cause)
 
     def begin_generation(self, now_ms: int) -> None:
-        """Begin the next generation, of those who are there."""
+        """Start the next generation with the current members."""
         self.generation_id += 1
         self.protocol = self.select_protocol() if self._members else None
         following = GroupState.COMPLETING_REBALANCE if self._members else GroupState.EMPTY
@@ -439,7 +441,7 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """Return what the leader learns of all members."""
+        """Return the members as the leader receives them."""
         assert self.protocol is not None
         members = map(self._members.__getitem__, leader_order(list(self._order), self._version))
         return tuple(
@@ -448,7 +450,7 @@ class ClassicGroup:
         )
 
     def describe(self) -> DescribeAnswer:
-        """Return what everybody may see (Kafka: `summary`, `describe`)."""
+        """Return the answer to DescribeGroups (Kafka: `summary`, `describe`)."""
         is_stable = self.state is GroupState.STABLE
         protocol = (self.protocol or "") if is_stable else ""
         members = tuple(
@@ -467,7 +469,7 @@ class ClassicGroup:
         )
 
     def record(self, assignments: Mapping[str, bytes]) -> Data:
-        """Return the value of the group's record, with what each member is to do."""
+        """Return the value of the group's record, with the members' assignments."""
         since_ms = self.state_timestamp_ms
         return {
             "protocolType": self.protocol_type or "",
@@ -494,7 +496,7 @@ class ClassicGroup:
     def load(
         cls, group_id: str, version: Version, value: Data, now_ms: int, watch: Watch
     ) -> ClassicGroup:
-        """Make a group as its record has it: what was under way is lost (Kafka: `loadGroup`)."""
+        """Return the group of a record, without pending requests (Kafka: `loadGroup`)."""
         group = cls(group_id, version, now_ms, watch)
         since_ms = value["currentStateTimestamp"]
         group.state = GroupState.STABLE if value["members"] else GroupState.EMPTY
@@ -520,7 +522,7 @@ class ClassicGroup:
         return group
 
     def retained_since_ms(self, offset: CommittedOffset) -> int | None:
-        """Return since when the retention of an offset runs; None: it does not run.
+        """Return when the retention of an offset began, in ms; None if it has not begun.
 
         Kafka: `removeExpiredOffsets`, `offsetExpirationCondition`.
         """
@@ -535,9 +537,9 @@ class ClassicGroup:
         return None
 
     def reads(self, topic: str) -> bool:
-        """Return whether consumers of the group may read a topic (Kafka: `isSubscribedToTopic`).
+        """Return whether members of the group may read a topic (Kafka: `isSubscribedToTopic`).
 
-        Before 4.0, nobody reads anything in an empty group, whatever its protocol type.
+        Before 4.0, an empty group reads no topic, whatever its protocol type.
         """
         if self.state is GroupState.EMPTY and self._version < JAVA:
             return False

@@ -1,7 +1,7 @@
-"""The rebalance of classic groups: waiting for members to join, then to sync, and what time does.
+"""The rebalance of classic groups: the join phase, the sync phase, and the timeouts.
 
 Source: `GroupCoordinator` of Kafka 1.1.1, 2.8.2 and 3.9.2, and `GroupMetadataManager` of 4.3.1.
-Where they differ, `rules` says since when.
+`rules` has the version in which each difference appeared.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from kgroup.simulation.message import Answer, JoinAnswer, JoinGroup, Request, Sy
 from kgroup.simulation.rules import BrokerSettings
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60 * 1000
-"""How long a new member waits for the others (`NewMemberJoinTimeoutMs`)."""
+"""How long a new member waits for the others, in ms (`NewMemberJoinTimeoutMs`)."""
 
 
 class ClassicRuntime(Watch, Interface):
-    """Where answers and records go, and where ids come from."""
+    """Takes answers and records, and generates ids."""
 
     @property
     def clock(self) -> Clock:
-        """The time."""
+        """The clock of the simulation."""
         ...
 
     def answer(self, request: Request, answer: Answer) -> None:
         """Answer a request."""
 
     def append(self, type_: str, key: Data, value: Data | None) -> None:
-        """Write a record; without a value it removes what was written under its key."""
+        """Write a record; without a value, a tombstone for the key."""
 
     def new_member_id(self, prefix: str) -> str:
-        """Make an id that nobody has: the prefix, a hyphen and a UUID."""
+        """Return a new unique id: the prefix, a hyphen and a UUID."""
         ...
 
 
 class ClassicRebalance:
-    """From one generation to the next.
+    """Moves groups from one generation to the next.
 
     Args:
-        settings: of the broker.
-        runtime: where answers and records go.
+        settings: settings of the broker.
+        runtime: takes answers and records.
     """
 
     def __init__(self, settings: BrokerSettings, runtime: ClassicRuntime) -> None:
@@ -58,12 +58,12 @@ class ClassicRebalance:
     # --- the rebalance --------------------------------------------------------------------------
 
     def maybe_prepare(self, group: ClassicGroup, cause: RebalanceCause) -> None:
-        """Begin a rebalance where none goes on."""
+        """Start a rebalance unless the group is already preparing one."""
         if group.state is not GroupState.PREPARING_REBALANCE:
             self.prepare(group, cause)
 
     def prepare(self, group: ClassicGroup, cause: RebalanceCause) -> None:
-        """Wait for all members to join again; for those of an empty group only a little."""
+        """Wait for all members to rejoin; a group that was empty waits for the initial delay."""
         if group.state is GroupState.COMPLETING_REBALANCE:
             self.propagate(group, {}, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_syncs.clear()
@@ -79,7 +79,7 @@ class ClassicRebalance:
             self._wait_for_joins(group)
 
     def _wait_initially(self, group: ClassicGroup, delay_ms: int, rest_ms: int) -> None:
-        """Wait for more members to come, longer if some do (Kafka: `InitialDelayedJoin`)."""
+        """Wait for more members, longer if some join (Kafka: `InitialDelayedJoin`)."""
 
         def end() -> None:
             if group.has_new_member and rest_ms:
@@ -96,21 +96,22 @@ class ClassicRebalance:
         group.join = self._clock.after(timeout_ms, lambda: self._complete_join(group))
 
     def maybe_complete_join(self, group: ClassicGroup, *, initially: bool = False) -> None:
-        """End the wait where nobody is waited for any more.
+        """End the join phase if all members have joined.
 
         Args:
-            group: in any state.
-            initially: also the wait for the first members.
+            group: group in any state.
+            initially: also end the initial delay of a group that was empty.
         """
         waits = group.state is GroupState.PREPARING_REBALANCE
         if waits and group.has_all_joined and (initially or not group.is_initial):
             self._complete_join(group)
 
     def _complete_join(self, group: ClassicGroup) -> None:
-        """Begin the next generation, without those who have not joined (Kafka: `onCompleteJoin`).
+        """Start the next generation without members that have not joined (Kafka: `onCompleteJoin`).
 
-        Static members stay. Where the leader has not joined, another member leads; where nobody
-        has, all are waited for once more.
+        Static members stay. If the leader has not joined, another member becomes leader; if no
+        member
+        has joined, wait for all of them once more.
         """
         if group.join is not None:
             group.join.cancel()
@@ -142,7 +143,7 @@ class ClassicRebalance:
     def propagate(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], code: ErrorCode
     ) -> None:
-        """Answer those who wait for their assignment (Kafka: `propagateAssignment`)."""
+        """Answer the members that wait for their assignment (Kafka: `propagateAssignment`)."""
         is_sound = code is ErrorCode.NONE
         for member in group.members:
             member.assignment = assignments.get(member.member_id, b"")
@@ -158,7 +159,7 @@ class ClassicRebalance:
                 self.expect(group, member)
 
     def note_sync(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Wait for this member's SyncGroup no more."""
+        """Stop waiting for this member's SyncGroup."""
         group.pending_syncs.discard(member.member_id)
         self._note_synced(group)
 
@@ -167,12 +168,12 @@ class ClassicRebalance:
             group.sync.cancel()
             group.sync = None
 
-    # --- what time does -------------------------------------------------------------------------
+    # --- timeouts -------------------------------------------------------------------------------
 
     def expect(
         self, group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
     ) -> None:
-        """Remove the member if it is not heard of until then, by default in its session.
+        """Restart the timer that removes the member, by default after its session timeout.
 
         Kafka: `completeAndScheduleNextHeartbeatExpiration`.
         """
@@ -184,7 +185,7 @@ class ClassicRebalance:
         )
 
     def _expire_session(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """Remove a member that was not heard of; who waits for an answer is heard of."""
+        """Remove a member that timed out; a member that waits stays, unless it is new."""
         waits = member.awaiting_join is not None or member.awaiting_sync is not None
         if waits and not member.is_new:
             return
@@ -195,12 +196,12 @@ class ClassicRebalance:
             self.prepare(group, RebalanceCause.SESSION_EXPIRED)
 
     def expire_pending_join(self, group: ClassicGroup, member_id: str) -> None:
-        """Forget an id that was given out and has not joined in time."""
+        """Drop a member id that was given out and has not joined in time."""
         group.forget_pending(member_id)
         self.maybe_complete_join(group, initially=self._version >= rules.JAVA)
 
     def _expire_syncs(self, group: ClassicGroup, generation_id: int) -> None:
-        """Remove members that have joined and not synced in time (Kafka: `onExpirePendingSync`)."""
+        """Remove members that joined but did not sync in time (Kafka: `onExpirePendingSync`)."""
         if group.generation_id == generation_id and group.pending_syncs:
             for member_id in list(group.pending_syncs):
                 group.remove(member_id, RebalanceCause.NOT_SYNCED)
@@ -209,11 +210,11 @@ class ClassicRebalance:
     # --- members and records --------------------------------------------------------------------
 
     def write(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-        """Write a group's record."""
+        """Write the group's record."""
         self._runtime.append("GroupMetadata", {"group": group.group_id}, group.record(assignments))
 
     def interrupt(self, group: ClassicGroup, code: ErrorCode) -> None:
-        """Answer those who wait for others with an error."""
+        """Answer waiting JoinGroup and SyncGroup requests with an error."""
         for member in group.members:
             if (join := group.await_join(member, None)) is not None:
                 self.refuse_join(join, member.member_id, code)
@@ -222,7 +223,7 @@ class ClassicRebalance:
                 self._runtime.answer(sync, SyncAnswer(code))
 
     def abandon(self, group: ClassicGroup) -> None:
-        """Expect nobody any more; who waits is told to look for another coordinator."""
+        """Cancel all timers of a group, and answer waiting members with NOT_COORDINATOR."""
         for timer in (group.join, group.sync, *group.pending_joins.values()):
             if timer is not None:
                 timer.cancel()
@@ -241,7 +242,7 @@ class ClassicRebalance:
         leader_id: str | None = None,
         skips: bool = False,
     ) -> None:
-        """Tell a member the generation it is in; the leader learns of all members."""
+        """Answer a member with its generation; the leader also receives all members."""
         if leads is None:
             leads = group.leader_id == member.member_id
         answer = JoinAnswer(
@@ -262,7 +263,7 @@ class ClassicRebalance:
         self._runtime.answer(request, JoinAnswer(code, member_id, first))
 
     def remove(self, group: ClassicGroup, member: ClassicMember, cause: RebalanceCause) -> None:
-        """Remove a member, whose JoinGroup is answered with an error."""
+        """Remove a member, and answer its waiting JoinGroup with an error."""
         join = group.await_join(member, None)
         if join is not None and self._version >= rules.MEMBER_ID_REQUIRED:
             self.refuse_join(join, "", ErrorCode.UNKNOWN_MEMBER_ID)

@@ -1,1 +1,1 @@
-"""Groups as state machines on a virtual clock: coordinators, clients, brokers; no I/O."""
+"""Consumer groups as state machines on a virtual clock: coordinators, clients, brokers; no I/O."""

@@ -1,4 +1,4 @@
-"""Virtual time, and processes that run on it: what happens when, and nothing happens between."""
+"""A virtual clock, and processes that run on it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Process:
     """A running program.
 
     Args:
-        clock: the time.
+        clock: the clock of the simulation.
 
     Attributes:
-        is_running: until it has ended.
-        is_paused: whether it stands still, with all threads.
-        paused_until_ms: how long at least, if nobody resumes it.
+        is_running: the program has not ended.
+        is_paused: the program is paused, with all its threads.
+        paused_until_ms: end of the pause unless `resume` is called before.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -29,22 +29,22 @@ class Process:
         self._successors: list[Callable[[], None]] = []
 
     def end(self) -> None:
-        """Run no more."""
+        """End the program."""
         self.is_running = False
         for action in self._successors:
             action()
 
     def when_ended(self, action: Callable[[], None]) -> None:
-        """Do something as soon as the program has ended."""
+        """Run an action when the program ends, or now if it has ended."""
         if self.is_running:
             self._successors.append(action)
         else:
             action()
 
     def pause(self, duration_ms: int | None = None) -> None:
-        """Stand still, with all threads: a long garbage collection, a suspended machine.
+        """Pause the program with all threads, as a long garbage collection does.
 
-        Of pauses that overlap the one counts that ends last; without a duration it has no end.
+        Of overlapping pauses, the one that ends last counts; a pause without a duration has no end.
         """
         until_ms = sys.maxsize if duration_ms is None else self.clock.now_ms + duration_ms
         self.paused_until_ms = max(self.paused_until_ms, until_ms)
@@ -52,7 +52,7 @@ class Process:
         self.standing_changed()
 
     def resume(self) -> None:
-        """Go on, and first do what would have been done meanwhile."""
+        """Resume the program, and run the actions that were deferred during the pause."""
         self.is_paused, self.paused_until_ms = False, 0
         self.standing_changed()
         deferred, self._deferred = self._deferred, []
@@ -60,45 +60,45 @@ class Process:
             self.run(action)
 
     def standing_changed(self) -> None:
-        """Tell which partitions are not read now, as the program stands still or is too busy."""
+        """Record which partitions are not being read because the program is paused or too busy."""
 
     def run(self, action: Callable[[], None]) -> None:
-        """Do something now; behind a pause, and not at all where the program has ended."""
+        """Run an action now, after the current pause, or not at all if the program has ended."""
         if self.is_paused:
             self._deferred.append(action)
         elif self.is_running:
             action()
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Do something later."""
+        """Run an action after a delay."""
         return self.clock.after(delay_ms, lambda: self.run(action))
 
 
 @dataclass(slots=True, eq=False)
 class Timer:
-    """Something that is to happen once.
+    """An action that runs once at a given time.
 
     Attributes:
-        due_ms: when.
-        action: what; None when it has happened, or was cancelled.
+        due_ms: time of the action.
+        action: the action; None after it ran or was cancelled.
     """
 
     due_ms: int
     action: Callable[[], None] | None
 
     def cancel(self) -> None:
-        """See that it does not happen; too late is no error."""
+        """Cancel the action; no effect if it has run."""
         self.action = None
 
 
 @dataclass(slots=True)
 class Clock:
-    """Milliseconds of a world in which only what was scheduled happens.
+    """A clock in milliseconds that runs scheduled actions.
 
-    At one time it happens in the order in which it was scheduled.
+    Actions of the same time run in the order in which they were scheduled.
 
     Attributes:
-        now_ms: the present.
+        now_ms: current time.
     """
 
     now_ms: int = 0
@@ -106,7 +106,7 @@ class Clock:
     _count: int = 0
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Schedule something; what would be in the past happens next."""
+        """Schedule an action; a negative delay counts as 0."""
         timer = Timer(self.now_ms + max(delay_ms, 0), action)
         self._count += 1
         heapq.heappush(self._queue, (timer.due_ms, self._count, timer))
@@ -114,13 +114,13 @@ class Clock:
 
     @property
     def next_ms(self) -> int | None:
-        """When something happens next; None: nothing is to happen."""
+        """Time of the next action; None if no action is scheduled."""
         while self._queue and self._queue[0][2].action is None:
             heapq.heappop(self._queue)
         return self._queue[0][0] if self._queue else None
 
     def step(self) -> bool:
-        """Let the next thing happen; tell whether there was one."""
+        """Run the next action; return whether there was one."""
         if (due_ms := self.next_ms) is None:
             return False
         self.now_ms = due_ms
@@ -131,7 +131,7 @@ class Clock:
         return True
 
     def run(self, until_ms: int) -> None:
-        """Let everything happen that is due until then, and let it be then."""
+        """Run all actions due until a time, and set the clock to that time."""
         queue = self._queue
         while queue and queue[0][0] <= until_ms:
             due_ms, _, timer = heapq.heappop(queue)

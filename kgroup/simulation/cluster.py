@@ -1,6 +1,6 @@
-"""A cluster around coordinators and consumers: brokers, topics, the network between, the records.
+"""The simulated cluster around coordinators and consumers: brokers, topics, network, partitions.
 
-What a broker answers is noted in the timeline; what only shows that all is well is counted.
+Answers of brokers are recorded in the timeline; answers without news are only counted.
 """
 
 from __future__ import annotations
@@ -39,34 +39,34 @@ from kgroup.simulation.subscription import decode_assignment
 from kgroup.simulation.world import OPERATOR, World
 
 COORDINATOR = "coordinator"
-"""Who acts where a group's coordinator does something by itself."""
+"""Actor of events that a group's coordinator causes by itself."""
 
 _COMMIT_TIMEOUT_MS = 5_000
 """`offsets.commit.timeout.ms`."""
 _BEGINS_MS = 500
-"""From when brokers name a new coordinator until it begins to load; on a busy one up to 1 s."""
+"""Time between the election of a coordinator and the start of its loading; up to 1 s if busy."""
 
 
 class SimulatedCluster(World):
-    """Brokers, one of which coordinates the group; topics; and the network.
+    """Brokers, one of which coordinates the group, topics, and the network.
 
     Args:
-        group_id: of the group whose timeline is recorded.
-        settings: of the brokers.
-        consumer_settings: likewise, for consumer groups.
-        brokers: their ids; the first coordinates.
+        group_id: the group whose timeline is recorded.
+        settings: settings of the brokers for classic groups and offsets.
+        consumer_settings: settings of the brokers for consumer groups.
+        brokers: broker ids; the first one is the coordinator.
         topics: number of partitions by topic.
-        rate: records a second that come to each partition.
-        delay_ms: least and most that a message takes from one to the other.
-        load_ms: how long a new coordinator reads before it knows the groups.
-        random: what chance decides.
-        topic_ids: Kafka's base64url text, of topics that have one already.
+        rate: records per second and partition.
+        delay_ms: shortest and longest network delay of a message.
+        load_ms: time that a new coordinator needs to load the groups.
+        random: source of random numbers.
+        topic_ids: ids (base64url) of topics that already have one.
 
     Attributes:
-        topics: a new image when they change.
-        log: what the coordinator has written.
-        coordinator: the broker that leads the groups' partition; None: none does.
-        names: of members, by their ids.
+        topics: current topics; replaced when they change.
+        log: records that the coordinator has written.
+        coordinator: the broker that leads the groups' partition; None if there is no leader.
+        names: names of members by member id.
     """
 
     def __init__(
@@ -95,9 +95,11 @@ class SimulatedCluster(World):
         self._down: set[int] = set()
         self._failover: Timer | None = None
         self._awaited: dict[int, Timer] = {}
-        """Brokers that have crashed and are still in sync, until the controller misses them."""
+        """Crashed brokers that are still in the ISR, with the time until the controller fences
+        them.
+        """
         self._held: list[tuple[int, Request]] = []
-        """Commits that are not replicated, and the brokers that have them."""
+        """Commits that are not replicated yet, and the broker of each."""
         self._waiting: dict[Request, tuple[str, int, Callable[[Answer | None], None]]] = {}
         self.names: dict[str, str] = {}
         self._asking = ""
@@ -105,14 +107,14 @@ class SimulatedCluster(World):
         self.set_partitions(topics)
 
     def begin(self) -> None:
-        """Have the first broker load what is in the log, and coordinate."""
+        """Elect the first broker as coordinator, and let it load the log."""
         self._elect(next(iter(self._coordinators)), 0)
         self.clock.run(self.clock.now_ms)
 
     # --- topics ---------------------------------------------------------------------------------
 
     def set_partitions(self, counts: Mapping[str, int]) -> None:
-        """Create topics, or give them more partitions."""
+        """Create topics, or add partitions to them."""
         topics = {each.name: each for each in self.topics}
         for topic, count in counts.items():
             before = topics.get(topic) or KnownTopic(
@@ -135,7 +137,7 @@ class SimulatedCluster(World):
         self._coordinators[broker].elect(self.log, load_ms)
 
     def move_coordinator(self, broker: int) -> None:
-        """Have another broker lead the groups' partition."""
+        """Move the leadership of the groups' partition to another broker."""
         before = self._depose()
         self.note(OPERATOR, "move_coordinator", f"to broker {broker}")
         if before is not None:
@@ -143,27 +145,27 @@ class SimulatedCluster(World):
         self._elect(broker, self._load_ms)
 
     def _depose(self) -> GroupCoordinatorShard | None:
-        """Have nobody know the group until another broker has read it; return who did."""
+        """Remove the coordinator, so that no broker knows the group; return it."""
         before, self.coordinator = self.coordinator, None
         self.timeline.gone()
         return None if before is None else self._coordinators[before]
 
     def is_up(self, broker: int) -> bool:
-        """Return whether a broker runs."""
+        """Return whether a broker is running."""
         return broker not in self._down
 
     def another_broker(self) -> int | None:
-        """Return a broker that runs and does not coordinate."""
+        """Return a running broker that is not the coordinator; None if there is none."""
         others = (
             coordinator for coordinator in self._coordinators if coordinator not in self._down
         )
         return next((each for each in others if each != self.coordinator), None)
 
     def stop_broker(self, broker: int, failover_ms: int) -> None:
-        """Have a broker crash; another one leads after a while, if there is one.
+        """Crash a broker; another broker becomes leader after `failover_ms`, if there is one.
 
-        Until then no partition can be read: each is taken to have a replica on every broker, and a
-        record can be read when all replicas that are in sync have it.
+        Until then no partition can be read: every broker is assumed to have a replica of each
+        partition, and a record is readable when all in-sync replicas have it.
         """
         self._down.add(broker)
         self._awaited[broker] = self.clock.after(failover_ms, lambda: self._miss(broker))
@@ -178,13 +180,13 @@ class SimulatedCluster(World):
             self._schedule(failover_ms, self._fail_over)
 
     def _schedule(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Do the next step of a failover, in place of the one that was next."""
+        """Schedule the next step of the failover, and cancel the previous one."""
         if self._failover is not None:
             self._failover.cancel()
         self._failover = self.clock.after(delay_ms, action)
 
     def _fail_over(self) -> None:
-        """Name another coordinator; it refuses what it is asked until it begins to load."""
+        """Elect another coordinator; it refuses requests until it starts to load."""
         broker = self.another_broker()
         if broker is not None:
             self.coordinator = broker
@@ -192,12 +194,12 @@ class SimulatedCluster(World):
             self._schedule(_BEGINS_MS, lambda: self._elect(broker, self._load_ms))
 
     def _miss(self, broker: int) -> None:
-        """Take a broker for dead: others lead, and do not wait for it any more."""
+        """Remove a crashed broker from the ISR."""
         self._awaited.pop(broker).cancel()
         self._hold()
 
     def _hold(self) -> None:
-        """Stop what needs all replicas while one is missed, and let it go on afterwards."""
+        """Stop replication while a crashed broker is in the ISR, or resume it."""
         is_held = bool(self._awaited) or len(self._down) == len(self._coordinators)
         self.logs.hold(is_held=is_held)
         self.timeline.owners.hold(is_held=is_held)
@@ -208,7 +210,7 @@ class SimulatedCluster(World):
                     self._coordinators[broker].handle(request)
 
     def start_broker(self, broker: int) -> None:
-        """Have a broker come back; it leads nothing, unless nobody does."""
+        """Restart a broker; it becomes coordinator only if there is none."""
         self.note(f"broker {broker}", "start_broker")
         self._down.discard(broker)
         self._coordinators[broker].start()
@@ -221,7 +223,7 @@ class SimulatedCluster(World):
 
     @property
     def group(self) -> ClassicGroup | ConsumerGroup | None:
-        """The group, as far as its coordinator knows it now."""
+        """The group in the coordinator's memory; None if it is not loaded or does not exist."""
         if self.coordinator is None:
             return None
         return self._coordinators[self.coordinator].group(self._group_id)
@@ -229,17 +231,17 @@ class SimulatedCluster(World):
     # --- the network ----------------------------------------------------------------------------
 
     def find_coordinator(self, on_found: Callable[[int | None], None]) -> None:
-        """Answer who coordinates; None: nobody does now."""
+        """Call back with the coordinator's broker id; None if there is none."""
         self.clock.after(self.delay() + self.delay(), lambda: on_found(self.coordinator))
 
     def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
-        """Answer which topics there are."""
+        """Call back with the topics of the cluster."""
         self.clock.after(self.delay() + self.delay(), lambda: on_known(self.topics))
 
     def send(
         self, actor: str, broker: int, request: Request, on_answer: Callable[[Any], None]
     ) -> None:
-        """Bring a request to a broker, and its answer back; None: the connection broke."""
+        """Send a request to a broker; call back with the answer, or None if disconnected."""
         self.clock.after(self.delay(), lambda: self._arrive(actor, broker, request, on_answer))
 
     def _arrive(
@@ -266,12 +268,12 @@ class SimulatedCluster(World):
         self.note(actor, type(request).__name__, "connection broken")
         self.clock.after(self.delay(), lambda: on_answer(None))
 
-    # --- what coordinators need -----------------------------------------------------------------
+    # --- the coordinators' runtime ---------------------------------------------------------------
 
     def answer(self, request: Request, answer: Answer) -> None:
-        """Bring an answer back."""
+        """Send an answer back to the client."""
         if (found := self._waiting.pop(request, None)) is None:
-            return  # its connection broke before
+            return  # the connection broke before
         actor, _, on_answer = found
         refused = _error(answer) if isinstance(answer, CommitAnswer) else None
         self.timeline.answered(type(request).__name__, refused)
@@ -288,19 +290,19 @@ class SimulatedCluster(World):
         self.log.append(type_, key, value, self.clock.now_ms)
 
     def new_member_id(self, prefix: str) -> str:
-        """Make an id as brokers do, for who asks now."""
+        """Return a new member id for the client whose request is being handled."""
         made = f"{prefix}-{UUID(int=self._random.getrandbits(128), version=4)}"
         self.names[made] = self._asking
         return made
 
     def new_uuid(self) -> str:
-        """Make an id as brokers do for those of the consumer protocol."""
+        """Return a new id as brokers generate them for the consumer protocol."""
         return uuid_text(self._random.randbytes(16))
 
     def moved(self, group: ClassicGroup | ConsumerGroup, cause: RebalanceCause | None) -> None:
-        """Note that a group has come to another state, or that it was read from the log."""
+        """Record that a group changed its state or was loaded."""
         if self.coordinator is None:
-            return  # it is forgotten by who does not coordinate any more
+            return  # a former coordinator drops its groups
         self.timeline.moved(group.state, group.generation_id, cause)
         if cause is not None:
             self.note(COORDINATOR, "rebalance", str(cause))
@@ -310,7 +312,7 @@ class SimulatedCluster(World):
     def removed(
         self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: RebalanceCause
     ) -> None:
-        """Note that a member was removed."""
+        """Record that a member was removed."""
         if cause is not RebalanceCause.MEMBER_LEFT:
             name = self.names.get(member_id, member_id)
             self.note(COORDINATOR, "member removed", f"{name}: {cause}")
@@ -319,12 +321,12 @@ class SimulatedCluster(World):
 
     @property
     def standing(self) -> tuple[GroupState | None, int | None]:
-        """The group's state, and its generation or epoch."""
+        """State and generation (or epoch) of the group."""
         group = self.group
         return (None, None) if group is None else (group.state, group.generation_id)
 
     def _is_routine(self, actor: str, request: Request, answer: Answer) -> bool:
-        """Return whether an answer only shows that all is well, or says what was said before."""
+        """Return whether an answer has no news: no error, or the same as before."""
         if isinstance(request, Heartbeat) and isinstance(answer, HeartbeatAnswer):
             is_same = self._says_again(actor, (answer.error, request.generation_id))
             return not answer.error or is_same
@@ -334,12 +336,12 @@ class SimulatedCluster(World):
         return isinstance(answer, CommitAnswer | FetchAnswer) and not _error(answer)
 
     def _says_again(self, actor: str, said: tuple[ErrorCode, int]) -> bool:
-        """Return whether a member's last heartbeat was answered in the same way."""
+        """Return whether a member's previous heartbeat had the same answer."""
         before, self._beats[actor] = self._beats.get(actor), said
         return said == before
 
     def _told(self, answer: Answer) -> tuple[str | None, tuple[TopicPartition, ...] | None]:
-        """Say an answer for people, and which partitions it is about."""
+        """Return a description of an answer, and the partitions in it."""
         error = _error(answer)
         if error is not ErrorCode.NONE:
             return None, None
@@ -363,12 +365,12 @@ class SimulatedCluster(World):
 
 
 def _topic_id(topic: str) -> str:
-    """Return an id that a topic has in all simulations."""
+    """Return the id of a topic, which is the same in all simulations."""
     return uuid_text(uuid5(NAMESPACE_URL, topic).bytes)
 
 
 def _error(answer: Answer) -> ErrorCode:
-    """Return the error of an answer: of several the first."""
+    """Return the error of an answer; the first one if it has several."""
     if isinstance(answer, CommitAnswer):
         return next((code for code in answer.errors.values() if code), ErrorCode.NONE)
     if isinstance(answer, LeaveAnswer) and not answer.error:

@@ -1,4 +1,4 @@
-"""The partition of `__consumer_offsets` that a coordinator writes to, and another one loads."""
+"""The partition of `__consumer_offsets` that a coordinator writes and its successor loads."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _KEY_NUMBERS = {name: number for number, name in KEY_TYPES.items()}
 
 
 class CoordinatorLog:
-    """Records as compaction leaves them: the newest of each key, in the order of the log.
+    """Records after compaction: the newest of each key, in log order.
 
-    Values have Kafka's own field names; what members of classic groups say and were given stays
-    bytes. Versions of values are not told: nothing depends on them.
+    Values have Kafka's field names; metadata and assignments of classic members stay bytes. Value
+    versions are not stored, because nothing depends on them.
 
     Attributes:
-        end_offset: of the next record.
+        end_offset: log end offset.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class CoordinatorLog:
             )
 
     def append(self, type_: str, key: Data, value: Data | None, now_ms: int) -> None:
-        """Append a record; without a value it is a tombstone, which is cleaned away at once."""
+        """Append a record; without a value it is a tombstone, which is removed at once."""
         place = (type_, *key.values())
         self._records.pop(place, None)
         if value is not None:
@@ -60,7 +60,7 @@ class CoordinatorLog:
         self.end_offset += 1
 
     def groups(self) -> dict[str, Group]:
-        """Return what the records say, as any reader of the log would find it."""
+        """Return the groups as a reader of the log decodes them."""
         delta = Delta()
         for record in self:
             delta.replay(replace(record, value=_with_members_decoded(record)))
@@ -68,7 +68,7 @@ class CoordinatorLog:
 
 
 def _with_members_decoded(record: DecodedRecord) -> Data | None:
-    """Return a record's value as a reader of the log has it."""
+    """Return a record's value with subscriptions and assignments decoded."""
     value = deepcopy(record.value)
     if value is not None and record.type == "GroupMetadata":
         decode_members(value["data"])

@@ -1,8 +1,8 @@
 """The coordinator of one partition of `__consumer_offsets`, for groups of both protocols.
 
-A classic group of consumers is upgraded when a member joins it with the consumer protocol; a
-consumer group is downgraded when its last member that speaks that protocol leaves, or comes back
-with the classic one (KIP-848, `group.consumer.migration.policy`).
+A classic group of consumers is upgraded when a member joins with the consumer protocol. A
+consumer group is downgraded when its last member of that protocol leaves or rejoins with the
+classic protocol (KIP-848, `group.consumer.migration.policy`).
 
 Source: `GroupCoordinatorShard` of Kafka 1.1.1, 2.8.2 and 3.9.2; `GroupCoordinatorService`,
 `CoordinatorRuntime` and `GroupMetadataManager` (`convertToConsumerGroup`, `convertToClassicGroup`,
@@ -74,28 +74,28 @@ from kgroup.word import Word
 
 
 class CoordinatorRuntime(ClassicMemberRuntime, ClassicRuntime, Interface):
-    """Where answers and records go, and where ids come from."""
+    """Takes answers and records, and generates ids."""
 
     def moved(self, group: ClassicGroup | ConsumerGroup, cause: RebalanceCause | None) -> None:
-        """Learn that a group has come to another state, or a consumer group to another epoch."""
+        """Handle a new state of a group, or a new epoch of a consumer group."""
 
     def removed(
         self, group: ClassicGroup | ConsumerGroup, member_id: str, cause: RebalanceCause
     ) -> None:
-        """Learn that a member was, or is about to be, removed."""
+        """Handle the removal of a member, which has happened or is about to."""
 
 
 class MixedCoordinator(ClassicMembers):
     """The groups of a broker of 4.0 or later.
 
     Args:
-        settings: of the broker, for classic groups.
-        consumer: likewise for consumer groups.
-        runtime: where answers and records go.
-        topics: of the cluster.
+        settings: settings of the broker for classic groups.
+        consumer: settings of the broker for consumer groups.
+        runtime: takes answers and records.
+        topics: topics of the cluster.
 
     Attributes:
-        classic: the classic groups; those of the consumer protocol are in `groups`.
+        classic: the classic groups; consumer groups are in `groups`.
     """
 
     _runtime: CoordinatorRuntime
@@ -113,7 +113,7 @@ class MixedCoordinator(ClassicMembers):
         self._made: dict[str, tuple[ClassicGroup, RebalanceCause | None]] = {}
 
     def handle(self, request: AnyRequest) -> None:
-        """Take a request; it is answered now or later, through the runtime."""
+        """Handle a request; the answer goes to the runtime, now or later."""
         if isinstance(request, ConsumerGroupHeartbeat):
             self.heartbeat(request)
         elif isinstance(request, DescribeConsumerGroup):
@@ -126,7 +126,7 @@ class MixedCoordinator(ClassicMembers):
             TABLE[type(request)][group.state](self, group, request)
 
     def _group_for(self, request: Request) -> ConsumerGroup | None:
-        """Return the consumer group that a request is for; what no group takes is for none."""
+        """Return the consumer group of a request; None if it goes to the classic groups."""
         if isinstance(request, DescribeGroup | ListGroups):
             return None
         if isinstance(request, JoinGroup) and not self.classic.has_fit_session(request):
@@ -136,7 +136,7 @@ class MixedCoordinator(ClassicMembers):
         return self.groups.get(request.group_id)
 
     def replay(self, record: GroupRecord) -> None:
-        """Apply a record of a group of either protocol, or of an offset that is loaded."""
+        """Apply a record of a group of either protocol, or a loaded commit."""
         if record.type == "OffsetCommit":
             self.classic.offsets.replay(record.key, record.value)
             return
@@ -152,27 +152,27 @@ class MixedCoordinator(ClassicMembers):
             self.classic.load(record.key, record.value)
 
     def on_loaded(self) -> None:
-        """Begin to expect the members of groups of both protocols."""
+        """Start the session timeouts of members of both protocols."""
         super().on_loaded()
         self.classic.loaded(self.groups)
 
     def on_unloaded(self) -> None:
-        """Forget all groups; who waits is told to look for another coordinator."""
+        """Drop all groups, and answer waiting members with NOT_COORDINATOR."""
         super().on_unloaded()
         self.classic.unload()
 
     # --- classic members ------------------------------------------------------------------------
 
     def _join_empty(self, group: ConsumerGroup, request: JoinGroup) -> None:
-        """Make way for a classic group."""
-        if request.member_id:  # Kafka writes no tombstones where nobody joins
+        """Replace the empty group by a classic group."""
+        if request.member_id:  # Kafka writes no tombstones for a refused join
             del self.groups[group.group_id]
         else:
             self._remove(group)
         self.classic.join_group(request)
 
     def _join_classic(self, group: ConsumerGroup, request: JoinGroup) -> None:
-        """Take a member in, or give it what it may have now, under a policy that lets it."""
+        """Add or update the member if the migration policy allows it."""
         if self._settings.migration_policy is MigrationPolicy.DISABLED:
             self._runtime.answer(request, JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         else:
@@ -181,7 +181,7 @@ class MixedCoordinator(ClassicMembers):
     # --- offsets --------------------------------------------------------------------------------
 
     def _commit(self, group: ConsumerGroup, request: OffsetCommit) -> None:
-        """Keep what a member commits in its epoch, or for a partition that it has had since."""
+        """Commit for a member in its epoch, or for partitions that it has owned since then."""
         offsets = self.classic.offsets
         code = group.commit_error(
             request.member_id,
@@ -197,23 +197,23 @@ class MixedCoordinator(ClassicMembers):
         self._runtime.answer(request, CommitAnswer(refused or offsets.commit(request)))
 
     def _commit_empty(self, group: ConsumerGroup, request: OffsetCommit) -> None:
-        """Keep what is committed without an epoch."""
+        """Commit without an epoch."""
         self._commit(group, request)
 
     def _fetch(self, group: ConsumerGroup, request: OffsetFetch) -> None:
-        """Tell what is committed; who names a member must be it, in its epoch."""
+        """Return committed offsets; a request with a member id must have the member's epoch."""
         code = group.fetch_error(request.member_id, request.member_epoch)
         answer = FetchAnswer(code) if code else self.classic.offsets.fetch(request)
         self._runtime.answer(request, answer)
 
     def _delete_offsets(self, group: ConsumerGroup, request: OffsetDelete) -> None:
-        """Remove offsets of topics that no member reads."""
+        """Remove committed offsets of topics to which no member subscribes."""
         self._runtime.answer(request, self.classic.offsets.delete_unread(group, request))
 
-    # --- what anybody may ask -------------------------------------------------------------------
+    # --- admin requests -------------------------------------------------------------------------
 
     def describe_group(self, request: DescribeConsumerGroup) -> None:
-        """Tell a consumer group's state and members (`consumerGroupDescribe`)."""
+        """Answer with a consumer group's state and members (`consumerGroupDescribe`)."""
         if (group := self.groups.get(request.group_id)) is None:
             answer = ConsumerDescribeAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
         else:
@@ -221,7 +221,7 @@ class MixedCoordinator(ClassicMembers):
         self._runtime.answer(request, answer)
 
     def list_groups(self, request: ListGroups) -> None:
-        """Tell which groups there are, sorted (`listGroups`)."""
+        """Answer with all groups, sorted (`listGroups`)."""
         found = [(group.group_id, CONSUMER, group.state) for group in self.groups.values()]
         groups = sorted([*found, *self.classic.listed()])
         self._runtime.answer(request, ListAnswer(ErrorCode.NONE, tuple(groups)))
@@ -233,14 +233,14 @@ class MixedCoordinator(ClassicMembers):
         self._runtime.answer(request, DeleteAnswer(ErrorCode.NONE))
 
     def _delete(self, group: ConsumerGroup, request: DeleteGroup) -> None:
-        """Refuse it: the group has members."""
+        """Refuse the request: the group has members."""
         self._runtime.answer(request, DeleteAnswer(ErrorCode.NON_EMPTY_GROUP))
 
     def _remove(self, group: ConsumerGroup) -> None:
         self._apply(record_of.group_tombstones(group.group_id, (), group.regexes))
 
     def expire_offsets(self) -> None:
-        """Remove offsets whose retention is over, and groups that have nothing left.
+        """Remove expired offsets, and empty groups without offsets.
 
         Kafka: `cleanupGroupMetadata`.
         """
@@ -305,7 +305,7 @@ class MixedCoordinator(ClassicMembers):
         return updated
 
     def _can_downgrade(self, others: Collection[ConsumerMember], more: int = 0) -> bool:
-        """Return whether all others speak the classic protocol, and may be a classic group."""
+        """Return whether all others use the classic protocol and may form a classic group."""
         return (
             all(member.classic is not None for member in others)
             and self._settings.migration_policy.downgrades
@@ -319,7 +319,7 @@ class MixedCoordinator(ClassicMembers):
         joining: ConsumerMember | None,
         cause: RebalanceCause | None,
     ) -> list[GroupRecord]:
-        """Make a classic group in the place of a consumer group; it rebalances for a cause."""
+        """Return records that turn a consumer group into a classic one; a cause rebalances it."""
         made = as_classic_group(
             group,
             leaving,
@@ -365,12 +365,14 @@ TABLE: Mapping[type, Mapping[GroupState, Handler]] = {
         **dict.fromkeys(_WITH_MEMBERS, MixedCoordinator._delete),
     },
 }
-"""What a request does to a consumer group in each state; where there is none it is for a classic
-group. What a ConsumerGroupHeartbeat does hangs on its epoch: `consumer.coordinator`."""
+"""The handler of each request to a consumer group in each state; requests for other groups go to
+the
+classic coordinator. ConsumerGroupHeartbeat is handled by its epoch, in `consumer.coordinator`.
+"""
 
 
 class CoordinatorState(Word):
-    """Whether a broker answers for the groups of a partition."""
+    """Whether a broker serves the groups of a partition."""
 
     RESIGNED = ("resigned", "Another broker leads the partition: clients shall look for it.")
     LOADING = ("loading", "The broker reads the partition: clients shall ask again.")
@@ -378,17 +380,17 @@ class CoordinatorState(Word):
 
 
 class GroupCoordinatorShard:
-    """What a broker does with requests of groups, in each of its states.
+    """The coordinator of a partition in each of its states.
 
     Args:
-        settings: of the broker.
-        runtime: where answers and records go.
-        consumer: settings for consumer groups, which brokers of 4.0 and later have.
-        topics: of the cluster, on which consumer groups depend.
+        settings: settings of the broker.
+        runtime: takes answers and records.
+        consumer: settings for consumer groups, for brokers of 4.0 and later.
+        topics: topics of the cluster, for consumer groups.
 
     Attributes:
-        state: `resigned` at first.
-        classic: the classic groups, and what groups of all protocols have committed.
+        state: initially `resigned`.
+        classic: the classic groups, and the committed offsets of all groups.
     """
 
     def __init__(
@@ -409,16 +411,18 @@ class GroupCoordinatorShard:
         self.start()
 
     def start(self) -> None:
-        """Run, as a broker that was started now.
+        """Start the expiration of offsets, when the broker starts.
 
-        Before 4.0 it looks for expired offsets now and at every interval, whatever it leads then
-        (`GroupMetadataManager.startup`); later for each partition an interval after it was loaded.
+        Before 4.0 a broker looks for expired offsets at its start and at every interval, whatever
+        it
+        leads (`GroupMetadataManager.startup`); later versions do so for each partition, first one
+        interval after loading it.
         """
         if self._settings.version < rules.JAVA:
             self._expire_after(0)
 
     def _begin(self) -> None:
-        """Know no groups."""
+        """Drop all groups."""
         self._mixed: MixedCoordinator | None = None
         if self._settings.version >= rules.JAVA:
             self._mixed = MixedCoordinator(
@@ -429,18 +433,18 @@ class GroupCoordinatorShard:
             self.classic = ClassicCoordinator(self._settings, self._runtime)
 
     def group(self, group_id: str) -> ClassicGroup | ConsumerGroup | None:
-        """Return a group, of either protocol, if it is there."""
+        """Return a group of either protocol; None if it does not exist."""
         found = None if self._mixed is None else self._mixed.groups.get(group_id)
         return self.classic.groups.get(group_id) if found is None else found
 
     def update_topics(self, topics: TopicImage) -> None:
-        """Take note of topics that were made, changed or deleted; brokers do in every state."""
+        """Handle created, changed and deleted topics, in every state."""
         self._topics = topics
         if self._mixed is not None:
             self._mixed.update_topics(topics)
 
     def elect(self, log: CoordinatorLog, load_ms: int) -> None:
-        """Begin to lead the partition; its groups are known when all of it is read.
+        """Start to lead the partition; its groups are available after loading.
 
         Kafka: `loadGroupsForPartition`.
         """
@@ -474,7 +478,7 @@ class GroupCoordinatorShard:
         self._expire_after(self._settings.offsets_retention_check_interval_ms)
 
     def resign(self) -> None:
-        """Lead the partition no more: what was under way is lost."""
+        """Stop leading the partition; joins and syncs in progress are lost."""
         if self._timer is not None:
             self._timer.cancel()
         if self._mixed is not None and self._expiry is not None:
@@ -487,7 +491,7 @@ class GroupCoordinatorShard:
         self._begin()
 
     def handle(self, request: AnyRequest) -> None:
-        """Take a request; it is answered now or later, through the runtime."""
+        """Handle a request; the answer goes to the runtime, now or later."""
         refusal = _REFUSALS[type(request)]
         if (code := self._refuse(request)) is not None:
             self._runtime.answer(request, refusal(request, code))
@@ -495,7 +499,7 @@ class GroupCoordinatorShard:
             (self._mixed or self.classic).handle(request)
 
     def _refuse(self, request: AnyRequest) -> ErrorCode | None:
-        """Refuse what cannot be asked of the broker at all, and what it cannot answer now."""
+        """Return an error for a request that the broker does not support or cannot answer now."""
         if self._mixed is None and type(request) not in REQUESTS:
             return ErrorCode.UNSUPPORTED_VERSION
         if self.state is CoordinatorState.ACTIVE:
@@ -510,7 +514,7 @@ class GroupCoordinatorShard:
         return self._while_loading(request)
 
     def _while_loading(self, request: AnyRequest) -> ErrorCode:
-        """Have clients ask again; who is in a group is left in peace, or told to join again."""
+        """Return the answer while loading: retry; for members, no error, or rejoin."""
         version = self._settings.version
         if isinstance(request, Heartbeat):
             return ErrorCode.NONE
@@ -535,10 +539,10 @@ _REFUSALS: Mapping[type, Callable[[Any, ErrorCode], AnyAnswer]] = {
     ConsumerGroupHeartbeat: lambda _, code: ConsumerHeartbeatAnswer(code),
     DescribeConsumerGroup: lambda _, code: ConsumerDescribeAnswer(code),
 }
-"""The answer that refuses each request."""
+"""The answer that refuses each type of request."""
 
 _LOADS: Mapping[str, Callable[[ClassicCoordinator, Any, Any], None]] = {
     "GroupMetadata": ClassicCoordinator.load,
     "OffsetCommit": lambda classic, key, value: classic.offsets.replay(key, value),
 }
-"""What takes in each record before 4.0."""
+"""The method that loads each type of record, before 4.0."""

@@ -1,7 +1,7 @@
-"""What clients ask a coordinator, and what it answers: the fields on which group state depends.
+"""Requests to a coordinator and its answers, with the fields that affect the state of a group.
 
-After the messages of kafka-clients 4.3.1. Older versions lack fields, which are None then, and the
-coordinator looks at the version of a request only where a rule does.
+They follow kafka-clients 4.3.1. Fields that an older version lacks are None; the coordinator
+checks the version of a request only where a rule depends on it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kgroup.protocol.error_code import ErrorCode
 TopicPartition: TypeAlias = tuple[str, int]
 
 NO_GENERATION = -1
-"""Of members that are in none."""
+"""Generation of a client that is not in a group."""
 
 CONSUMER = "consumer"
-"""Protocol type of consumers, whose subscriptions coordinators read."""
+"""Protocol type of consumers; coordinators decode their subscriptions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """A protocol that a member supports (a strategy, of consumers), and what it says with it."""
+    """A protocol that a member supports (for consumers, a strategy) and its metadata."""
 
     name: str
     metadata: bytes
@@ -33,14 +33,14 @@ class Protocol:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinGroup:
-    """Ask to be in the next generation.
+    """Join the next generation of a group.
 
     Attributes:
-        member_id: "" of a member that has none yet.
-        instance_id: of a static member (version 5 and later).
-        protocols: in order of preference.
-        version: of the request: 4 and later let a member be given an id first, 9 and later let a
-            leader leave the assignment as it is.
+        member_id: "" if the member has no id yet.
+        instance_id: instance of a static member (version 5 and later).
+        protocols: supported protocols, in order of preference.
+        version: request version: from 4 on, the coordinator may return a member id first
+            (MEMBER_ID_REQUIRED); from 9 on, it may tell the leader to skip the assignment.
     """
 
     group_id: str
@@ -57,11 +57,12 @@ class JoinGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyncGroup:
-    """Ask for one's assignment; of the leader: bring the assignments of all.
+    """Request the member's assignment; the leader sends the assignments of all members.
 
     Attributes:
-        assignments: by member id.
-        protocol_type: with `protocol` what the member has learnt; both are there from version 5 on.
+        assignments: assignments by member id; empty unless the leader sends it.
+        protocol_type: protocol type from the JoinGroup answer; like `protocol`, required from
+            version 5 on.
     """
 
     group_id: str
@@ -75,13 +76,13 @@ class SyncGroup:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether it lacks what its version must say."""
+        """Whether fields that its version requires are missing."""
         return self.version >= 5 and None in (self.protocol_type, self.protocol)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Heartbeat:
-    """Say that one is alive."""
+    """Keep the member's session alive."""
 
     group_id: str
     generation_id: int
@@ -91,7 +92,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class LeavingMember:
-    """Who leaves: by its id, or by its instance with the id ""."""
+    """A member to remove, by member id, or by instance id with the member id ""."""
 
     member_id: str
     instance_id: str | None = None
@@ -99,11 +100,11 @@ class LeavingMember:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveGroup:
-    """Leave, or have others leave.
+    """Leave the group, or remove other members.
 
     Attributes:
-        members: one before version 3.
-        version: its answer has an error for each member from 3 on, and before only one.
+        members: members to remove; exactly one before version 3.
+        version: request version: from 3 on, the answer has an error per member.
     """
 
     group_id: str
@@ -113,10 +114,10 @@ class LeaveGroup:
 
 @dataclass(frozen=True, slots=True)
 class CommittedPartition:
-    """What is committed for a partition.
+    """A commit for one partition.
 
     Attributes:
-        retention_ms: how long it is kept (requests of version 2 to 4), None: as the broker says.
+        retention_ms: retention of the offset (versions 2 to 4); None for the broker's setting.
     """
 
     offset: int
@@ -127,7 +128,7 @@ class CommittedPartition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetCommit:
-    """Commit offsets; without generation (-1) as somebody who is in no group."""
+    """Commit offsets; generation -1 is a client outside the group."""
 
     group_id: str
     offsets: Mapping[TopicPartition, CommittedPartition]
@@ -139,11 +140,11 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetFetch:
-    """Ask for committed offsets; partitions None: of all.
+    """Request committed offsets; all partitions if `partitions` is None.
 
     Attributes:
-        member_id: of a member of a consumer group (version 9 and later); None: of nobody.
-        member_epoch: likewise.
+        member_id: member of a consumer group (version 9 and later); None for other clients.
+        member_epoch: epoch of that member.
     """
 
     group_id: str
@@ -162,19 +163,19 @@ class OffsetDelete:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DescribeGroup:
-    """Ask for a group's state and members."""
+    """Request a group's state and members."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListGroups:
-    """Ask which groups there are."""
+    """Request all groups."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeleteGroup:
-    """Remove a group that has no members, and its offsets."""
+    """Remove a group without members, and its offsets."""
 
     group_id: str
 
@@ -195,7 +196,7 @@ Request: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """A member as its leader learns of it."""
+    """A member in the JoinGroup answer to the leader."""
 
     member_id: str
     instance_id: str | None
@@ -204,11 +205,11 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswer:
-    """The generation that one is in.
+    """The member's generation.
 
     Attributes:
-        members: of the leader only, in the coordinator's order.
-        skip_assignment: the leader shall leave the assignment as it is (version 9 and later).
+        members: for the leader only, in the coordinator's order.
+        skip_assignment: the leader must not compute a new assignment (version 9 and later).
     """
 
     error: ErrorCode
@@ -223,7 +224,7 @@ class JoinAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswer:
-    """What one is to do."""
+    """The member's assignment."""
 
     error: ErrorCode
     assignment: bytes = b""
@@ -233,17 +234,17 @@ class SyncAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """Whether one is still in the group."""
+    """Whether the member is still in the group and its generation is current."""
 
     error: ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveAnswer:
-    """Whether one has left, and each of several.
+    """The result of a LeaveGroup request.
 
     Attributes:
-        members: member, instance and error of each (version 3 and later).
+        members: each member with its error (version 3 and later).
     """
 
     error: ErrorCode
@@ -252,14 +253,14 @@ class LeaveAnswer:
 
 @dataclass(frozen=True, slots=True)
 class CommitAnswer:
-    """How each commit ended."""
+    """The error of each commit."""
 
     errors: Mapping[TopicPartition, ErrorCode]
 
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """What is committed; partitions without a commit are left out."""
+    """Committed offsets; partitions without a commit are left out."""
 
     error: ErrorCode
     offsets: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
@@ -267,7 +268,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteAnswer:
-    """How each removal ended, or that none was tried."""
+    """The error of each removal, or one error if none was tried."""
 
     error: ErrorCode
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
@@ -275,7 +276,7 @@ class OffsetDeleteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
-    """A member as everybody sees it; bytes are empty while there is no generation to show."""
+    """A member in the answer to DescribeGroup; bytes are empty without a generation."""
 
     member_id: str
     instance_id: str | None
@@ -287,10 +288,10 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class DescribeAnswer:
-    """A group as everybody sees it; one that is not there is Dead.
+    """The answer to DescribeGroup; a group that does not exist is Dead.
 
     Attributes:
-        protocol: "" while there is no generation to show.
+        protocol: "" unless the group has a generation to report.
         members: in the coordinator's order.
     """
 
@@ -303,7 +304,7 @@ class DescribeAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ListAnswer:
-    """Groups with protocol type ("" of one that only commits) and state."""
+    """All groups: id, protocol type ("" if the group only commits) and state."""
 
     error: ErrorCode
     groups: tuple[tuple[str, str, GroupState], ...] = ()
@@ -311,7 +312,7 @@ class ListAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DeleteAnswer:
-    """Whether the group is gone."""
+    """Whether the group was removed."""
 
     error: ErrorCode
 

@@ -1,6 +1,6 @@
-"""The offsets that groups have committed, as their coordinator keeps them.
+"""Committed offsets in a coordinator's memory.
 
-Who may commit, and since when an offset's retention runs, the group says.
+The group decides who may commit, and when the retention of an offset begins.
 
 Source: `GroupMetadata` and `GroupMetadataManager` of Kafka 1.1.1, 2.8.2 and 3.9.2,
 `OffsetMetadataManager` of 4.3.1.
@@ -29,23 +29,23 @@ from kgroup.simulation.rules import RETENTION_WHEN_EMPTY, BrokerSettings
 
 
 class OffsetOwner(Protocol):
-    """A group, as far as its offsets depend on it."""
+    """The part of a group on which its offsets depend."""
 
     group_id: str
 
     def retained_since_ms(self, offset: CommittedOffset) -> int | None:
-        """Return since when the retention of an offset runs; None: it does not run."""
+        """Return when the retention of an offset began, in ms; None if it has not begun."""
 
     def reads(self, topic: str) -> bool:
-        """Return whether offsets of a topic are needed, and not to be deleted."""
+        """Return whether the group reads a topic, so that its offsets may not be deleted."""
 
 
 class OffsetManager:
-    """What the groups of a coordinator have committed.
+    """Committed offsets of a coordinator's groups.
 
     Args:
-        settings: of the broker.
-        clock: the time.
+        settings: settings of the broker.
+        clock: the clock of the simulation.
         append: writes a record: type, key, and value or None.
     """
 
@@ -61,22 +61,22 @@ class OffsetManager:
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
 
     def of(self, group_id: str) -> Mapping[TopicPartition, CommittedOffset]:
-        """Return what a group has committed."""
+        """Return a group's committed offsets."""
         return self._offsets.get(group_id, {})
 
     def group_ids(self) -> Iterable[str]:
-        """Return the groups that have committed something."""
+        """Return ids of groups with committed offsets."""
         return self._offsets
 
     def commit(self, request: OffsetCommit) -> dict[TopicPartition, ErrorCode]:
-        """Keep what somebody who may commit wants kept."""
+        """Commit offsets; the caller has checked the client."""
         return {
             partition: self._commit(request.group_id, partition, committed)
             for partition, committed in request.offsets.items()
         }
 
     def is_too_large(self, committed: CommittedPartition) -> bool:
-        """Return whether the metadata of a commit is longer than the broker takes."""
+        """Return whether the metadata of a commit exceeds the broker's limit."""
         if not committed.metadata:
             return False
         return len(utf16(committed.metadata)) // 2 > self._settings.offset_metadata_max_size
@@ -111,7 +111,7 @@ class OffsetManager:
         return ErrorCode.NONE
 
     def replay(self, key: Data, value: Data | None) -> None:
-        """Take a commit from its record, or remove it by its tombstone."""
+        """Load a commit from its record, or remove it by its tombstone."""
         partition = (key["topic"], key["partition"])
         if value is None:
             self._remove(key["group"], partition)
@@ -127,7 +127,7 @@ class OffsetManager:
         )
 
     def fetch(self, request: OffsetFetch) -> FetchAnswer:
-        """Tell what is committed."""
+        """Return the answer to an OffsetFetch."""
         offsets = self.of(request.group_id)
         wanted = offsets if request.partitions is None else request.partitions
         return FetchAnswer(
@@ -136,7 +136,7 @@ class OffsetManager:
         )
 
     def delete_unread(self, group: OffsetOwner, request: OffsetDelete) -> OffsetDeleteAnswer:
-        """Remove offsets of topics that nobody reads."""
+        """Remove committed offsets of topics to which no member subscribes."""
         errors = {
             partition: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             if group.reads(partition[0])
@@ -151,13 +151,13 @@ class OffsetManager:
         self.delete(group_id, list(self.of(group_id)))
 
     def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Remove offsets, those that are there."""
+        """Remove the offsets of these partitions that exist."""
         for partition in partitions:
             if self._remove(group_id, partition):
                 self._append("OffsetCommit", _key(group_id, partition), None)
 
     def _remove(self, group_id: str, partition: TopicPartition) -> bool:
-        """Remove an offset; tell whether it was there."""
+        """Remove an offset; return whether it existed."""
         offsets = self._offsets.get(group_id, {})
         was_there = offsets.pop(partition, None) is not None
         if not offsets:
@@ -165,7 +165,7 @@ class OffsetManager:
         return was_there
 
     def expire(self, group: OffsetOwner) -> None:
-        """Remove the offsets of a group whose retention is over."""
+        """Remove the expired offsets of a group."""
         expired = [
             partition
             for partition, offset in self.of(group.group_id).items()

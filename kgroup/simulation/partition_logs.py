@@ -1,4 +1,4 @@
-"""What is in partitions, and how far it was read."""
+"""Offsets of simulated partitions, and how far consumers have read them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kgroup.simulation.message import TopicPartition
 
 
 class PartitionLogs:
-    """Records that come at a steady rate; only their offsets are known.
+    """Partitions that receive records at a steady rate; only offsets are stored.
 
     Args:
-        clock: the time.
-        rate: records a second that come to each partition.
+        clock: the clock of the simulation.
+        rate: records per second and partition.
 
     Attributes:
-        ends: offsets that partitions had when it began, where they had any.
-        is_held: whether records that come are not replicated, so that nobody can read them yet.
-        readers: by partition, who reads it now: functions that say how far they have come, with
-            the offsets where they began.
+        ends: initial log end offsets of partitions that had records at the start.
+        is_held: new records are not replicated, so they cannot be read yet.
+        readers: current readers of each partition: functions that return their position, with the
+            offset at which each began.
     """
 
     def __init__(self, clock: Clock, rate: float) -> None:
@@ -35,11 +35,11 @@ class PartitionLogs:
         self._read: dict[TopicPartition, list[tuple[int, int]]] = {}
 
     def create(self, partition: TopicPartition) -> None:
-        """Note a partition that is new."""
+        """Add a new partition."""
         self._created_ms[partition] = self._clock.now_ms
 
     def hold(self, *, is_held: bool) -> None:
-        """Note whether high watermarks stay where they are from now on."""
+        """Stop or resume the advance of high watermarks."""
         if is_held is self.is_held:
             return
         self.is_held, now_ms = is_held, self._clock.now_ms
@@ -52,34 +52,34 @@ class PartitionLogs:
         return partition in self._created_ms
 
     def start_offset(self, partition: TopicPartition) -> int:
-        """Return the offset of the first record that is still there."""
+        """Return the log start offset."""
         return self._starts.get(partition, 0)
 
     def delete_records(self, partition: TopicPartition) -> int:
-        """Delete all records, as retention does; return the offset that it starts from then."""
+        """Delete all records, as retention does; return the new log start offset."""
         self._starts[partition] = self.end_offset(partition)
         return self._starts[partition]
 
     def end_offset(self, partition: TopicPartition, at_ms: int | None = None) -> int:
-        """Return the high watermark, now or at a time: the next record that can be read has it."""
+        """Return the high watermark, now or at a time."""
         now_ms = self._clock.now_ms if at_ms is None else at_ms
         now_ms = next((begin for begin, end in self._holds if begin <= now_ms < end), now_ms)
         since_ms = max(now_ms - self._created_ms[partition], 0)
         return self.ends.get(partition, 0) + int(since_ms * self._rate / 1000)
 
     def has(self, partition: TopicPartition, offset: int) -> bool:
-        """Return whether somebody may read from an offset on."""
+        """Return whether an offset is in range for a fetch."""
         return self.start_offset(partition) <= offset <= self.end_offset(partition)
 
     def written_ms(self, partition: TopicPartition, offset: int) -> int | None:
-        """Return when a partition gets a record that it does not have yet; None: it never does."""
+        """Return when a future offset will be written, in ms; None if it never will."""
         if not self._rate:
             return None
         behind = offset - self.ends.get(partition, 0) + 1
         return self._created_ms[partition] + -int(-behind * 1000 // self._rate)
 
     def was_read(self, partition: TopicPartition, offset: int) -> None:
-        """Note that everything before an offset was read before it all began."""
+        """Record that everything before an offset was read before the simulation."""
         self._read.setdefault(partition, []).append((0, offset))
 
     def begin(
@@ -89,17 +89,18 @@ class PartitionLogs:
         reset: str,
         position: Callable[[TopicPartition], int],
     ) -> int:
-        """Let somebody begin to read; who reads already goes on from elsewhere.
+        """Start a reader at the committed offset or the reset position; a current reader is moved.
 
         Args:
-            partition: which.
-            offset: that was committed; None: none was.
-            reset: "latest" or "earliest": where to begin without a commit, and where the record is
-                not there.
-            position: tells how far the reader has come.
+            partition: the partition to read.
+            offset: committed offset; None if there is none.
+            reset: "latest" or "earliest": where to start without a committed offset, or if it is
+                out
+                of range.
+            position: returns the reader's position in a partition.
 
         Returns:
-            The offset.
+            The offset at which the reader starts.
         """
         if offset is None or not self.has(partition, offset):
             is_latest = reset == "latest"
@@ -111,19 +112,19 @@ class PartitionLogs:
         return offset
 
     def end(self, partition: TopicPartition, position: Callable[[TopicPartition], int]) -> None:
-        """Let somebody read no more."""
+        """Stop a reader."""
         begin = self.readers[partition].pop(position)
         self._read.setdefault(partition, []).append((begin, position(partition)))
 
     def is_read_to(self, partition: TopicPartition, offset: int) -> bool:
-        """Return whether somebody who reads it has come to an offset, if anybody reads it."""
+        """Return whether a reader of the partition has reached an offset, or it has no reader."""
         readers = self.readers.get(partition)
         return not readers or any(position(partition) >= offset for position in readers)
 
     def again_and_skipped(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return how many records were read once more, and how many nobody has read until now.
+        """Return the number of records read again, and the number skipped so far.
 
-        Two that read the same at one time read it twice. What lies behind all that was read was not
+        Two readers of the same record read it twice. Records after the last one read were not
         skipped.
         """
         reading = self.readers.get(partition, {}).items()

@@ -1,6 +1,6 @@
-"""Since when brokers follow which rule of group coordination, and what their settings decide.
+"""Rules of group coordination by broker version, and the broker settings that affect them.
 
-Rules were found by reading the coordinator's source of 1.1, 2.0 to 2.8, 3.0 to 3.9 and 4.3.
+The rules come from the coordinator's source of 1.1, 2.0 to 2.8, 3.0 to 3.9 and 4.3.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MigrationPolicy(Word):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Settings of a broker of 4.3; defaults are Kafka's.
+    """Consumer group settings of a broker of 4.3, with Kafka's defaults.
 
     Attributes:
         session_timeout_ms: `group.consumer.session.timeout.ms`.
@@ -56,60 +56,65 @@ class ConsumerSettings:
 Version: TypeAlias = tuple[int, ...]
 
 SESSION_ENDS: Version = (2, 0)
-"""The session of a member that did not join in time ends at once; before, it ran out later, and
-began one more rebalance."""
+"""The session of a member that did not join in time ends at once; before, it timed out later and
+caused one more rebalance.
+"""
 SYNC_WHILE_LOADING: Version = (2, 0)
-"""Who syncs while the coordinator loads the group is told to join again."""
+"""A member that syncs while the coordinator loads the group must rejoin."""
 RETENTION_WHEN_EMPTY: Version = (2, 1)
-"""Offsets expire a while after the group became empty, and not a while after the commit
-(KIP-211)."""
+"""The retention of offsets begins when the group becomes empty instead of at the commit
+(KIP-211).
+"""
 MEMBER_ID_REQUIRED: Version = (2, 2)
-"""A new member is given an id first (KIP-394), waits for others five minutes at most, and finds a
-group that has a largest size (KIP-389)."""
+"""A new member receives an id first (KIP-394), waits at most five minutes for others, and joins a
+group with a maximum size (KIP-389).
+"""
 STATIC_MEMBERS: Version = (2, 3)
-"""A member that names its instance may come back (KIP-345)."""
+"""Static membership: a member with an instance id may return (KIP-345)."""
 BATCHED_LEAVE: Version = (2, 4)
-"""Several members may be removed at once, also by their instances (KIP-345)."""
+"""One request may remove several members, also by instance id (KIP-345)."""
 COOPERATIVE: Version = (2, 4)
-"""Consumers may keep their partitions while they join (KIP-429)."""
+"""Consumers may keep their partitions while they rejoin (KIP-429)."""
 GENERATION_SENT: Version = (3, 4)
-"""Consumers say in which generation they own what they own (KIP-792), and their rack (KIP-881)."""
+"""Consumers send the generation of their owned partitions (KIP-792), and their rack (KIP-881)."""
 SUBSCRIPTION_KNOWN: Version = (2, 4)
-"""The coordinator knows what consumers subscribe to, and whose offsets are not to be deleted
-(KIP-496). Between joining and syncing, who commits is checked first, and then refused."""
+"""The coordinator decodes subscriptions, and keeps offsets of subscribed topics (KIP-496). Commits
+between JoinGroup and SyncGroup are checked before they are refused.
+"""
 SCALA_2_13: Version = (2, 6)
-"""Hash tables of Scala 2.13, which Kafka recommends since then."""
+"""Hash tables of Scala 2.13, which Kafka recommends since 2.6."""
 LIVELY_HEARTBEAT: Version = (2, 6)
-"""A heartbeat between joining and syncing keeps the member alive (KAFKA-9932)."""
+"""A heartbeat between JoinGroup and SyncGroup keeps the member alive (KAFKA-9932)."""
 UNREAD_TOPICS_EXPIRE: Version = (2, 8)
-"""Offsets of topics that a stable group does not read any more expire."""
+"""Offsets of topics to which a stable group does not subscribe any more expire."""
 PENDING_SYNC: Version = (2, 8, 1)
 """Members that joined must sync within the rebalance timeout (KAFKA-12890)."""
 SAME_CHECKS: Version = (3, 0)
-"""Every request checks a static member in the same way (KAFKA-12914 and the like)."""
+"""All requests check static members in the same way (KAFKA-12914 and others)."""
 SKIPPED_ASSIGNMENT: Version = (3, 2)
-"""A static leader that comes back is told to leave the assignment as it is (KIP-814)."""
+"""A static leader that returns is told to skip the assignment (KIP-814)."""
 NEW_TIMEOUTS: Version = (3, 3)
-"""A member that joins again may bring other timeouts (KAFKA-13982)."""
+"""A rejoining member may change its timeouts (KAFKA-13982)."""
 JAVA: Version = (4, 0)
-"""The coordinator is written anew in Java (KIP-848)."""
+"""The coordinator was rewritten in Java (KIP-848)."""
 CONSUMER_PROTOCOL: Version = (4, 3)
-"""The consumer protocol as it is simulated; brokers have it since 4.0, with other rules at first
-(KIP-848, KIP-1263)."""
+"""The simulated version of the consumer protocol; 4.0 to 4.2 have it with other rules (KIP-848,
+KIP-1263).
+"""
 NEWEST: Version = (4, 3, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """What a broker's configuration decides; defaults are those of Kafka 4.3.1.
+    """Broker settings for classic groups and offsets, with the defaults of Kafka 4.3.1.
 
     Attributes:
-        version: of the broker.
+        version: version of the broker.
         min_session_timeout_ms: `group.min.session.timeout.ms`.
         max_session_timeout_ms: `group.max.session.timeout.ms`.
         initial_rebalance_delay_ms: `group.initial.rebalance.delay.ms`.
         max_size: `group.max.size`.
-        offset_metadata_max_size: `offset.metadata.max.bytes`, which counts UTF-16 units.
+        offset_metadata_max_size: `offset.metadata.max.bytes`, in UTF-16 code units.
         offsets_retention_ms: `offsets.retention.minutes`.
         offsets_retention_check_interval_ms: `offsets.retention.check.interval.ms`.
     """
@@ -125,7 +130,7 @@ class BrokerSettings:
 
     @classmethod
     def of(cls, version: Version) -> BrokerSettings:
-        """Return the defaults of a version."""
+        """Return the defaults of a broker version."""
         return cls(
             version,
             max_session_timeout_ms=1_800_000 if version >= STATIC_MEMBERS else 300_000,

@@ -1,4 +1,4 @@
-"""What consumers of a classic group tell their leader, and what it tells them: as bytes.
+"""Subscriptions and assignments of consumers in classic groups, as bytes.
 
 Source: `ConsumerProtocol` and the assignors of kafka-clients 4.3.1.
 """
@@ -17,11 +17,11 @@ from kgroup.protocol.record import consumer_protocol
 from kgroup.simulation.message import NO_GENERATION, JoinedMember
 
 _OLDEST = 0
-"""Version of the messages before 2.4."""
+"""Message version before 2.4."""
 
 
 def encode_subscription(member: MemberSpec, strategy: str) -> bytes:
-    """Write a member's subscription, in its version, with what an assignor adds to it."""
+    """Encode a member's subscription in its version, with the user data of the assignor."""
     if member.version == _OLDEST:
         member = replace(member, topics=tuple(hash_order(member.topics)))
         (sent,) = as_sent_1_1([member], strategy)
@@ -47,10 +47,10 @@ def encode_subscription(member: MemberSpec, strategy: str) -> bytes:
 
 
 def decode_subscription(member: JoinedMember, strategy: str) -> Subscriber:
-    """Read a member's subscription as its leader does.
+    """Decode a member's subscription as the leader does.
 
     Raises:
-        AssignorError: it is none.
+        AssignorError: the bytes are not a subscription.
     """
     data = consumer_protocol.decode_subscription(member.metadata, strategy)
     if "topics" not in data:
@@ -74,9 +74,9 @@ def decode_subscription(member: JoinedMember, strategy: str) -> Subscriber:
 
 
 def encode_assignment(partitions: Iterable[TopicPartition], version: int) -> bytes:
-    """Write what a member is to read, in a version of the message.
+    """Encode a member's assignment in a message version.
 
-    Before version 3, topics are in the order of a HashMap.
+    Before version 3, topics are in HashMap order.
     """
     topics = _by_topic(partitions)
     if version < NEWEST_VERSION:
@@ -94,7 +94,7 @@ def encode_assignment(partitions: Iterable[TopicPartition], version: int) -> byt
 
 
 def decode_assignment(raw: bytes) -> tuple[TopicPartition, ...] | None:
-    """Read what a member is to read; None where the bytes are no assignment."""
+    """Return the partitions of an assignment; None if the bytes are not an assignment."""
     data = consumer_protocol.decode_assignment(raw)
     return _partitions(data["assignedPartitions"]) if "assignedPartitions" in data else None
 

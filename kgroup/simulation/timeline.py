@@ -1,4 +1,4 @@
-"""What happened in a simulation, in order; who owned and read which partition; and the totals."""
+"""The record of a simulation: events, partition owners and readers, and totals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgroup.simulation.partition_logs import PartitionLogs
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Who owned a partition, from when to when; None: to the end."""
+    """The time for which a member owned a partition; `end_ms` is None if it still does."""
 
     topic: str
     partition: int
@@ -26,9 +26,9 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Standstill:
-    """Who owned a partition and did not read it; None: to the end.
+    """The time for which a member owned a partition without reading it; `end_ms` None: still.
 
-    The owner stood still, or the partition's brokers did.
+    The owner was paused or too busy, or the partition was not readable.
     """
 
     topic: str
@@ -40,7 +40,7 @@ class Standstill:
 
 @dataclass(slots=True)
 class _Owner:
-    """Since when somebody owns a partition, and since when it does not read it; None: it does."""
+    """When an owner got a partition, and since when it does not read it (None if it does)."""
 
     begin_ms: int
     is_still: bool = False
@@ -48,10 +48,10 @@ class _Owner:
 
 
 class GapTotal:
-    """How long partitions are without something.
+    """The total time for which partitions lack an owner or a reader.
 
     Args:
-        clock: the time.
+        clock: the clock of the simulation.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -61,7 +61,7 @@ class GapTotal:
         self._longest_ms: dict[TopicPartition, int] = {}
 
     def note(self, partition: TopicPartition, *, is_without: bool) -> None:
-        """Note whether a partition is without it from now on."""
+        """Record whether a partition lacks it from now on."""
         if is_without is (partition in self._since_ms):
             return
         if is_without:
@@ -72,11 +72,11 @@ class GapTotal:
             del self._since_ms[partition]
 
     def total_ms(self, partition: TopicPartition) -> int:
-        """Return how long a partition has been without it until now."""
+        """Return the total time without it, in ms."""
         return self._total_ms.get(partition, 0) + self._lasts_ms(partition)
 
     def longest_ms(self, partition: TopicPartition) -> int | None:
-        """Return how long at a time since it had it first; None: it never had it."""
+        """Return the longest gap, in ms, since the partition first had it; None if never."""
         longest_ms = self._longest_ms.get(partition)
         return None if longest_ms is None else max(longest_ms, self._lasts_ms(partition))
 
@@ -88,12 +88,12 @@ class Owners:
     """All partitions with their owners.
 
     Args:
-        clock: the time.
+        clock: the clock of the simulation.
 
     Attributes:
-        unowned: how long partitions have no owner.
-        unread: how long nobody reads them: they have no owner, all owners are paused, or the
-            partitions cannot be read.
+        unowned: time for which partitions have no owner.
+        unread: time for which partitions have no reader: no owner, only paused or busy owners, or
+            the partition is not readable.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -106,23 +106,23 @@ class Owners:
         self._is_held = False
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        """Return the partitions, sorted."""
+        """Yield the partitions, sorted."""
         return iter(sorted(self._owners))
 
     def exists(self, partition: TopicPartition) -> None:
-        """Note a partition that nobody owns yet."""
+        """Add a partition without an owner."""
         self._owners[partition] = {}
         self._changed(partition)
 
     def begin(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
-        """Note that somebody begins to own partitions, and to read them."""
+        """Record that a member owns and reads partitions from now on."""
         for partition in partitions:
             found = self._owners[partition].setdefault(owner, _Owner(self._clock.now_ms))
             self._note(partition, owner, found)
             self._changed(partition)
 
     def end(self, owner: str, partitions: Iterable[TopicPartition]) -> None:
-        """Note that somebody owns partitions no more."""
+        """Record that a member does not own partitions any more."""
         now_ms = self._clock.now_ms
         for partition in partitions:
             found = self._owners[partition].pop(owner)
@@ -132,21 +132,21 @@ class Owners:
             self._changed(partition)
 
     def stand(self, owner: str, partitions: Iterable[TopicPartition], *, is_still: bool) -> None:
-        """Note whether somebody stands still, with those of partitions that it owns."""
+        """Record whether a member is idle, for those of the partitions that it owns."""
         for partition in partitions:
             if (found := self._owners[partition].get(owner)) is not None:
                 found.is_still = is_still
                 self._note(partition, owner, found)
 
     def hold(self, *, is_held: bool) -> None:
-        """Note whether no partition can be read from now on."""
+        """Record whether all partitions are unreadable from now on."""
         self._is_held = is_held
         for partition, owners in self._owners.items():
             for owner, found in owners.items():
                 self._note(partition, owner, found)
 
     def _note(self, partition: TopicPartition, owner: str, found: _Owner) -> None:
-        """Note when an owner stops to read, and when it goes on."""
+        """Record that an owner stopped or resumed reading, if that changed."""
         now_ms, is_still = self._clock.now_ms, found.is_still or self._is_held
         if is_still is (found.still_ms is not None):
             return
@@ -163,7 +163,7 @@ class Owners:
 
     @property
     def ownerships(self) -> tuple[Ownership, ...]:
-        """Who owned what until now, in the order of their ends."""
+        """All ownerships until now, ended ones first in the order of their ends."""
         return (
             *self._ownerships,
             *(
@@ -175,7 +175,7 @@ class Owners:
 
     @property
     def standstills(self) -> tuple[Standstill, ...]:
-        """Who stood still until now, likewise."""
+        """All standstills until now, in the same order."""
         return (
             *self._standstills,
             *(
@@ -188,21 +188,21 @@ class Owners:
 
 
 _RESTING = (GroupState.STABLE, GroupState.EMPTY, GroupState.DEAD)
-"""States in which no rebalance goes on."""
+"""States of a group without a rebalance in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.
+    """An event of the simulation.
 
     Attributes:
-        actor: who did it, or was answered: a member, a broker, the operator.
-        event: a request by Kafka's name, or a word for what else happened.
-        answer: what came of it, for people.
-        error: by Kafka's name, with which a request was answered; None where there is none.
-        state: of the group, after it; None where there is no group.
-        generation_id: likewise; of a group of the consumer protocol its epoch.
-        partitions: that it is about; None where it is about none.
+        actor: who acted or received the answer: a member, a broker, the operator.
+        event: Kafka's name of the request, or a word for another event.
+        answer: the result, for people.
+        error: Kafka's name of the error in the answer; None without an error.
+        state: state of the group after the event; None if the group is unknown.
+        generation_id: generation after the event; epoch of a consumer group.
+        partitions: the partitions concerned; None if the event concerns none.
     """
 
     time_ms: int
@@ -217,12 +217,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRebalance:
-    """From the first sign of a rebalance until the group was stable, or empty.
+    """A rebalance, from its first sign until the group was stable or empty.
 
     Attributes:
-        end_ms: None where it had not ended.
-        cause: what began it; it may have begun anew for others.
-        generation_id: that came out of it.
+        end_ms: None if it had not ended.
+        cause: the first cause; other causes may have restarted it.
+        generation_id: the resulting generation.
     """
 
     begin_ms: int
@@ -233,7 +233,7 @@ class SimulatedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """How often the group went from one state to another; None: nobody knew it before."""
+    """Number of transitions between two states; `before` is None if the group was unknown."""
 
     before: GroupState | None
     after: GroupState
@@ -242,17 +242,18 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionTotal:
-    """What became of a partition.
+    """Totals of a partition.
 
     Attributes:
-        unowned_ms: how long nobody owned it, since it was there.
-        unread_ms: how long nobody read it: nobody owned it, or its owners stood still.
-        longest_unowned_ms: how long nobody owned it at a time, since somebody first did; None:
-            nobody has.
-        longest_unread_ms: likewise of those who read it.
-        read_again: records that were read once more, as the commit was older, or as two have
-            read at one time.
-        skipped: records that nobody has read, as the commit was newer, or there was none.
+        unowned_ms: time without an owner since the partition was created.
+        unread_ms: time without a reader: no owner, or no owner that reads.
+        longest_unowned_ms: longest time without an owner after the first one; None if it never
+            had one.
+        longest_unread_ms: longest time without a reader after the first one; None if it never
+            had one.
+        read_again: records read more than once, because the commit was older or two members read
+            at the same time.
+        skipped: records that no member read, because the commit was newer or missing.
     """
 
     topic: str
@@ -267,24 +268,24 @@ class PartitionTotal:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What happened, and what it comes to.
+    """The result of a simulation.
 
     Attributes:
-        title: of the scenario.
-        about: what there is to see.
-        seed: of what chance decided.
-        end_ms: when it ended.
-        is_at_rest: whether everybody read what is theirs then, and nothing was under way.
-        events: in order.
-        ownerships: who owned which partition when; in the order of their ends.
-        standstills: which of them did not read it when, as they stood still; likewise.
-        rebalances: in order.
-        state_ms: how long the group was in each state.
-        transitions: between states, in the order of their first times.
-        partitions: by topic and number.
-        refused_commits: how many requests, by error.
-        requests: how many were answered, by name.
-        limits: what happens on a cluster besides, and is not simulated.
+        title: title of the scenario.
+        about: what the scenario shows.
+        seed: seed of the random numbers.
+        end_ms: end of the simulation.
+        is_at_rest: at the end every member read its partitions, and no rebalance was in progress.
+        events: events in order.
+        ownerships: owners of each partition over time, in the order of their ends.
+        standstills: times in which an owner did not read a partition, in the same order.
+        rebalances: rebalances in order.
+        state_ms: total time of the group in each state.
+        transitions: state transitions, in the order in which they first occurred.
+        partitions: totals by topic and partition.
+        refused_commits: number of refused commit requests by error.
+        requests: number of answered requests by name.
+        limits: what a real cluster does and the simulation does not.
     """
 
     title: str | None
@@ -305,15 +306,15 @@ class Simulation:
 
 
 class Timeline:
-    """A recorder of what happens.
+    """Recorder of a simulation.
 
     Args:
-        clock: the time.
+        clock: the clock of the simulation.
         logs: the partitions, which know what was read.
 
     Attributes:
-        events: in order.
-        owners: of all partitions.
+        events: events in order.
+        owners: owners of all partitions.
     """
 
     def __init__(self, clock: Clock, logs: PartitionLogs) -> None:
@@ -330,13 +331,13 @@ class Timeline:
         self._state_since_ms = 0
 
     def answered(self, request: str, refused_commit: ErrorCode | None = None) -> None:
-        """Count a request that was answered."""
+        """Count an answered request."""
         self._requests[request] += 1
         if refused_commit:
             self._refused_commits[refused_commit.name] += 1
 
     def moved(self, state: GroupState, generation_id: int, cause: str | None) -> None:
-        """Note the state that the group has come to, and why if a rebalance begins."""
+        """Record a new state of the group, and the cause if a rebalance begins."""
         self._count_state()
         is_over = not self._rebalances or self._rebalances[-1].end_ms is not None
         if state is not self._state:
@@ -348,16 +349,16 @@ class Timeline:
             self.rebalance_ends(generation_id)
 
     def gone(self) -> None:
-        """Note that nobody knows the group now."""
+        """Record that no broker knows the group any more."""
         self._count_state()
         self._state = None
 
     def rebalance_begins(self, cause: str) -> None:
-        """Note that a rebalance begins, and why."""
+        """Record the start of a rebalance."""
         self._rebalances.append(SimulatedRebalance(self._clock.now_ms, None, cause, None))
 
     def rebalance_ends(self, generation_id: int | None) -> None:
-        """Note that the rebalance that goes on is over, if one does."""
+        """Record the end of the current rebalance, if there is one."""
         if self._rebalances and self._rebalances[-1].end_ms is None:
             self._rebalances[-1] = replace(
                 self._rebalances[-1], end_ms=self._clock.now_ms, generation_id=generation_id
@@ -371,7 +372,7 @@ class Timeline:
     def end(
         self, title: str | None, about: str | None, seed: int, *, is_at_rest: bool = False
     ) -> Simulation:
-        """Note that the simulation is over; what goes on is counted until now."""
+        """Return the result; intervals still open are counted until now."""
         self._count_state()
         owners = self.owners
         return Simulation(

@@ -1,4 +1,4 @@
-"""What all that is simulated shares: the time, chance, the network, the logs, and the timeline."""
+"""Shared parts of a simulation: clock, random numbers, network delays, logs, and timeline."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from kgroup.simulation.partition_logs import PartitionLogs
 from kgroup.simulation.timeline import Event, Timeline
 
 OPERATOR = "operator"
-"""Who acts where somebody does something to the cluster."""
+"""Actor of the operator's events."""
 
 
 class World:
-    """A world in which machines talk to each other.
+    """A simulation of machines on a network.
 
     Args:
-        rate: records a second that come to each partition.
-        delay_ms: least and most that a message takes from one to the other.
-        random: what chance decides.
+        rate: records per second and partition.
+        delay_ms: shortest and longest network delay of a message.
+        random: source of random numbers.
 
     Attributes:
-        clock: the time.
-        timeline: what happened.
+        clock: the clock of the simulation.
+        timeline: recorder of events.
         logs: the partitions.
     """
 
@@ -36,17 +36,17 @@ class World:
         self._random = random
 
     def chance(self, below: int) -> int:
-        """Return a number below another, as chance decides."""
+        """Return a random integer from 0 to `below` - 1."""
         return int(self._random.random() * below)
 
     def delay(self) -> int:
-        """Return how long the next message takes."""
+        """Return the network delay of the next message, in ms."""
         low, high = self._delay_ms
         return low + self.chance(high - low + 1)
 
     @property
     def standing(self) -> tuple[GroupState | None, int | None]:
-        """The group's state and generation now."""
+        """State and generation of the group."""
         return None, None
 
     def note(
@@ -57,7 +57,7 @@ class World:
         error: str | None = None,
         partitions: tuple[TopicPartition, ...] | None = None,
     ) -> None:
-        """Note what happened, and what the group is after it."""
+        """Record an event, and the group's state after it."""
         state, generation_id = self.standing
         self.timeline.events.append(
             Event(self.clock.now_ms, actor, event, answer, error, state, generation_id, partitions)

@@ -1,1 +1,1 @@
-"""Groups of the consumer protocol (KIP-848), which their coordinator assigns; pure."""
+"""Groups of the consumer protocol (KIP-848), assigned by their coordinator; no I/O."""

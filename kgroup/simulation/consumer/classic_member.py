@@ -1,10 +1,10 @@
-"""Groups that change their protocol online, and their members that still speak the classic one.
+"""Online migration between protocols, and classic members of consumer groups.
 
-A classic group of consumers becomes a consumer group (KIP-848), or the other way round. Members
-that speak the classic protocol in a consumer group join when heartbeats tell them to. Every
-JoinGroup is answered at once: the coordinator assigns, and a member has what it may have when it
-syncs. It is reconciled like any other member, but it gives up partitions by joining again without
-them.
+A classic group of consumers becomes a consumer group (KIP-848), or the reverse. Classic members
+of a consumer group rejoin when the answer to a heartbeat tells them to. The coordinator answers
+every JoinGroup at once: it computes the assignment, and the member receives its partitions with
+SyncGroup. A classic member is reconciled like other members, but it revokes partitions by
+rejoining without them.
 
 Source: the methods `classicGroup...ToConsumerGroup` of `GroupMetadataManager`,
 `ConsumerGroup.fromClassicGroup` and `ClassicGroup.fromConsumerGroup` of 4.3.1.
@@ -55,15 +55,16 @@ from kgroup.simulation.rules import ConsumerSettings, Version
 def as_consumer_group(
     group: ClassicGroup, topics: TopicImage, records: list[GroupRecord]
 ) -> ConsumerGroup:
-    """Make a consumer group: every member has what it has, at an epoch that is the generation.
+    """Convert a classic group: members keep their partitions, and the generation becomes the epoch.
 
     Args:
-        group: whose protocol type is "consumer".
-        topics: that exist.
-        records: to which those are added that remove the one and make the other.
+        group: group with the protocol type "consumer".
+        topics: existing topics.
+        records: list to which the records of the conversion are appended.
 
     Raises:
-        Refusal: a member says or has what is not understood, or would be lost.
+        RequestRefused: a member's subscription or assignment cannot be decoded, or has user data
+            that would be lost.
     """
     group_id, epoch = group.group_id, group.generation_id
     records.append(GroupRecord("GroupMetadata", {"group": group_id}, None))
@@ -91,7 +92,7 @@ def _consumer_member(
 ) -> ConsumerMember:
     said = [protocol.metadata for protocol in member.protocols if protocol.name == group.protocol]
     if not said:
-        raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
+        raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka does
     subscription = decode_subscription(said[0])
     if "topics" not in subscription:
         raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -112,7 +113,7 @@ def _consumer_member(
 
 
 def _assigned(assignment: bytes, topics: TopicImage) -> list[IdPartition]:
-    """Read what a leader gave; user data would be lost, so there must be none."""
+    """Decode a leader's assignment; refuse one with user data, which would be lost."""
     if not assignment:
         return []
     decoded = decode_assignment(assignment)
@@ -135,19 +136,22 @@ def as_classic_group(
     now_ms: int,
     watch: Watch,
 ) -> ClassicGroup:
-    """Make a stable classic group: every member has what it shall have, the first one leads.
+    """Convert a consumer group to a stable classic group with the target assignment.
+
+    The first member becomes leader.
 
     Args:
-        group: that is to be a classic one.
-        leaving: ids of members that go.
-        joining: a static member that takes the place of itself, which spoke the other protocol.
-        topics: that exist.
-        version: of the broker.
-        now_ms: the present.
-        watch: who is told what becomes of the group.
+        group: the consumer group.
+        leaving: ids of members that leave.
+        joining: a static member that returns with the classic protocol, replacing its old self.
+        topics: existing topics.
+        version: version of the broker.
+        now_ms: current time, in ms.
+        watch: observer of the group's changes.
 
     Raises:
-        Refusal: members have no protocol in common, or are no longer who they were: Kafka throws.
+        RequestRefused: the members have no common protocol, or one has changed its instance; Kafka
+            throws here.
     """
     made = ClassicGroup(group.group_id, version, now_ms, watch)
     made.state = GroupState.STABLE
@@ -160,7 +164,7 @@ def as_classic_group(
         staying.append(joining)
     counts: Counter[str] = Counter()
     for member in staying:
-        if member.classic is None:  # one that has taken another instance
+        if member.classic is None:  # it has another instance id now
             raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)
         protocols = tuple(protocols_of(member.classic))
         counts.update(protocol.name for protocol in protocols)
@@ -195,7 +199,7 @@ _NEWEST_ASSIGNMENT = 3
 
 
 class ClassicMemberRuntime(ConsumerRuntime, Interface):
-    """Where answers and records go, and where ids come from."""
+    """Takes answers and records, and generates ids."""
 
     def answer(self, request: AnyRequest, answer: AnyAnswer) -> None:
         """Answer a request."""
@@ -205,9 +209,9 @@ class ClassicMembers(ConsumerCoordinator):
     """The consumer groups of a broker, with requests of both protocols.
 
     Args:
-        settings: of the broker.
-        runtime: where answers and records go.
-        topics: of the cluster.
+        settings: settings of the broker.
+        runtime: takes answers and records.
+        topics: topics of the cluster.
     """
 
     _runtime: ClassicMemberRuntime
@@ -221,7 +225,7 @@ class ClassicMembers(ConsumerCoordinator):
         super().__init__(settings, runtime, topics)
 
     def join_member(self, group: ConsumerGroup, request: JoinGroup) -> None:
-        """Take a member in, or give it what it may have now (`classicGroupJoinToConsumerGroup`)."""
+        """Add or update a classic member (`classicGroupJoinToConsumerGroup`)."""
         try:
             records, answer = self._join_member(group, request)
         except RequestRefused as refusal:
@@ -235,7 +239,7 @@ class ClassicMembers(ConsumerCoordinator):
         self._runtime.answer(request, answer)
 
     def sync_member(self, group: ConsumerGroup, request: SyncGroup) -> None:
-        """Tell a member what it has (`classicGroupSyncToConsumerGroup`)."""
+        """Answer with the member's current assignment (`classicGroupSyncToConsumerGroup`)."""
         try:
             member = _own_member(group, request)
             _check_protocol(member, request)
@@ -256,7 +260,7 @@ class ClassicMembers(ConsumerCoordinator):
         )
 
     def beat_member(self, group: ConsumerGroup, request: Heartbeat) -> None:
-        """Keep a member, and have it join again if there is something to give up or to get.
+        """Restart the member's session timeout; make it rejoin if its assignment changes.
 
         Kafka: `classicGroupHeartbeatToConsumerGroup`.
         """
@@ -281,7 +285,7 @@ class ClassicMembers(ConsumerCoordinator):
         self._runtime.answer(request, HeartbeatAnswer(code))
 
     def leave_members(self, group: ConsumerGroup, request: LeaveGroup) -> None:
-        """Remove members, whatever they speak (`classicGroupLeaveToConsumerGroup`)."""
+        """Remove members of either protocol (`classicGroupLeaveToConsumerGroup`)."""
         found: list[tuple[LeavingMember, ErrorCode]] = []
         leaving: dict[str, ConsumerMember] = {}
         for each in request.members:
@@ -314,7 +318,7 @@ class ClassicMembers(ConsumerCoordinator):
         member = self._joining_member(group, request, member_id, records)
         subscription = decode_subscription(request.protocols[0].metadata)
         if "topics" not in subscription:
-            raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # which Kafka throws
+            raise RequestRefused(ErrorCode.UNKNOWN_SERVER_ERROR)  # as Kafka does
         updated = replace(
             member,
             instance_id=request.instance_id or member.instance_id,
@@ -336,7 +340,7 @@ class ClassicMembers(ConsumerCoordinator):
     def _joining_member(
         self, group: ConsumerGroup, request: JoinGroup, member_id: str, records: list[GroupRecord]
     ) -> ConsumerMember:
-        """Return the member as it was; of a static one that comes back, in its own place."""
+        """Return the member before the request; for a returning static member, its replacement."""
         if request.instance_id is None:
             return group.members.get(member_id) or ConsumerMember(member_id)
         if request.member_id:
@@ -355,22 +359,22 @@ class ClassicMembers(ConsumerCoordinator):
         owned: frozenset[IdPartition],
         records: list[GroupRecord],
     ) -> ConsumerMember:
-        """Bring the member to where it can be; return it there.
+        """Update the member and reconcile it as far as possible; return the result.
 
         Args:
-            group: that it joins.
-            member: as it was.
-            updated: with what it says now.
-            instance_id: that it names.
-            owned: what it says it has.
-            records: that are to be written.
+            group: the group that it joins.
+            member: the member before the request.
+            updated: the member with the request's fields.
+            instance_id: instance id in the request.
+            owned: owned partitions in the request.
+            records: list to which records are appended.
         """
         subscribed, is_new = self._note_member(group, member, updated, records)
         goal = self._update_target(group, member, updated, subscribed, records)
         return self._reconcile(group, updated, goal, is_new, owned, records)
 
     def _owned(self, subscription: Data) -> frozenset[IdPartition]:
-        """Read what a member says it has; nothing in versions that do not say it."""
+        """Return the owned partitions of a subscription; none in versions without the field."""
         topics = [
             (self.topics.get(each["topic"]), each["partitions"])
             for each in subscription.get("ownedPartitions") or ()
@@ -382,7 +386,7 @@ class ClassicMembers(ConsumerCoordinator):
             for number in numbers
         )
 
-    # --- what time does -------------------------------------------------------------------------
+    # --- timeouts ---------------------------------------------------------------------------------
 
     def _expect_join(self, group: ConsumerGroup, member: ConsumerMember) -> None:
         timeout_ms = member.rebalance_timeout_ms
@@ -397,7 +401,7 @@ class ClassicMembers(ConsumerCoordinator):
         *,
         anew: bool = True,
     ) -> None:
-        """Remove a member if it does not join, or sync, in its rebalance timeout."""
+        """Remove a member that does not join, or sync, within its rebalance timeout."""
         group_id = group.group_id
         self._timers.start(
             kind,
@@ -410,7 +414,7 @@ class ClassicMembers(ConsumerCoordinator):
 
 
 def classic_metadata(session_timeout_ms: int, protocols: Sequence[Protocol]) -> Data:
-    """Return what records keep of a member that speaks the classic protocol."""
+    """Return the classic part of a member's record."""
     return {
         "sessionTimeoutMs": session_timeout_ms,
         "supportedProtocols": [
@@ -421,7 +425,7 @@ def classic_metadata(session_timeout_ms: int, protocols: Sequence[Protocol]) -> 
 
 
 def protocols_of(classic: Data) -> list[Protocol]:
-    """Return the protocols of a member, as it said them."""
+    """Return a classic member's protocols, in its order."""
     return [
         Protocol(each["name"], base64_bytes(each["metadata"]))
         for each in classic["supportedProtocols"]
@@ -448,7 +452,7 @@ def encoded_assignment(
 
 
 def _own_member(group: ConsumerGroup, request: SyncGroup | Heartbeat) -> ConsumerMember:
-    """Return the member that sends a request, which must speak the classic protocol."""
+    """Return the classic member that sends a request."""
     member = validation.own_member(group, request)
     if member.classic is None:
         raise RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -471,7 +475,7 @@ def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMem
 def _check_protocols(
     group: ConsumerGroup, protocol_type: str, protocols: Sequence[Protocol]
 ) -> None:
-    """Let nobody in who shares no protocol with the others (`supportsClassicProtocols`)."""
+    """Refuse a member that shares no protocol with the others (`supportsClassicProtocols`)."""
     others = [member.classic for member in group.members.values() if member.classic is not None]
     counts = Counter(each["name"] for other in others for each in other["supportedProtocols"])
     if protocol_type != CONSUMER or not any(
@@ -489,7 +493,7 @@ def _check_protocol(member: ConsumerMember, request: SyncGroup) -> None:
 
 
 def _waits_for_release(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Return whether others have something that it shall have (`waitingOnUnreleasedPartition`)."""
+    """Return whether others hold partitions of its target (`waitingOnUnreleasedPartition`)."""
     missing = (
         target for target in group.targets[member.member_id] if target not in member.assigned
     )

@@ -1,9 +1,8 @@
-"""The coordinator of consumer groups (KIP-848): what each heartbeat does.
+"""The coordinator of consumer groups (KIP-848): the effect of each heartbeat.
 
-`TABLE` says what a heartbeat does by the epoch that it names; what it does to a member that has
-partitions to give up or to get stands in `target_assignment`, and what is refused in `validation`.
-A handler looks at the group as it is and returns records; they are appended and replayed, and only
-that changes the group. One that refuses a heartbeat has changed nothing.
+`TABLE` has a handler for each kind of member epoch. `target_assignment` reconciles members with
+their targets, and `validation` refuses invalid requests. A handler reads the group and returns
+records; only replaying these records changes the group. A refused heartbeat changes nothing.
 
 Source: the methods `consumerGroup...`, `maybeUpdateRegularExpressions` and
 `handleRegularExpressionsResult` of `GroupMetadataManager`, and `TopicRegexResolver`, of 4.3.1.
@@ -44,7 +43,7 @@ from kgroup.simulation.rules import ConsumerSettings
 
 
 class TimerKind(Enum):
-    """What a member is to do in time."""
+    """What a member must do before a timer expires."""
 
     SESSION = "be heard of"
     REBALANCE = "give up partitions"
@@ -53,7 +52,7 @@ class TimerKind(Enum):
 
 
 class MemberTimers:
-    """One timer of each kind for each member, by their ids: they outlive the members."""
+    """Timers of members, one per kind and member id; they outlive replaced members."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -69,7 +68,7 @@ class MemberTimers:
         *,
         anew: bool = True,
     ) -> None:
-        """Have something happen; what was to happen does not, unless it is not to begin anew."""
+        """Start a timer; restart it if it is running, unless `anew` is False."""
         key = (kind, group_id, member_id)
         if key in self._timers:
             if not anew:
@@ -83,28 +82,28 @@ class MemberTimers:
         self._timers[key] = self._clock.after(delay_ms, end)
 
     def cancel(self, kind: TimerKind, group_id: str, member_id: str) -> None:
-        """See that it does not happen."""
+        """Cancel a timer, if it is running."""
         if (timer := self._timers.pop((kind, group_id, member_id), None)) is not None:
             timer.cancel()
 
     def cancel_all(self, group_id: str, member_id: str) -> None:
-        """See that nothing happens to a member that is removed (`cancelTimers`)."""
+        """Cancel all timers of a removed member (`cancelTimers`)."""
         for kind in TimerKind:
             self.cancel(kind, group_id, member_id)
 
     def clear(self) -> None:
-        """See that nothing happens at all."""
+        """Cancel all timers."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
 
 _MIN_INTERVAL_MS = 10_000
-"""How long expressions are not looked at again (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
+"""Minimum time between two resolutions (`REGEX_BATCH_REFRESH_MIN_INTERVAL_MS`)."""
 
 
 def is_regex_recent(group: ConsumerGroup, now_ms: int) -> bool:
-    """Return whether the expressions of a group were looked at just now."""
+    """Return whether the group's regular expressions were resolved within the minimum interval."""
     last = _last(group)
     return last is not None and now_ms <= last.timestamp_ms + _MIN_INTERVAL_MS
 
@@ -116,13 +115,13 @@ def is_regex_stale(
     now_ms: int,
     refresh_interval_ms: int,
 ) -> bool:
-    """Return whether the expressions of a group are to be looked at again.
+    """Return whether the group's regular expressions must be resolved again.
 
     Args:
-        group: as it was before a member's heartbeat.
-        regexes: that its members subscribe to now.
-        new_topics_version: of the topics of the cluster when one was made last.
-        now_ms: the present.
+        group: the group before the member's heartbeat.
+        regexes: regular expressions of its members, with the heartbeat.
+        new_topics_version: version of the cluster's topics when a topic was last created.
+        now_ms: current time, in ms.
         refresh_interval_ms: `group.consumer.regex.refresh.interval.ms`.
     """
     last = _last(group)
@@ -137,14 +136,14 @@ def is_regex_stale(
 def resolved_regex(
     group: ConsumerGroup, regexes: frozenset[str], topics: TopicImage, version: int, now_ms: int
 ) -> list[GroupRecord]:
-    """Record the topics of expressions, and a new epoch if there are others than before.
+    """Return records of the resolved expressions, and of a new epoch if their topics changed.
 
     Args:
-        group: whose members may have left their expressions meanwhile.
-        regexes: to look for.
-        topics: that exist.
-        version: of these.
-        now_ms: the present.
+        group: the group; its members may have changed their expressions in the meantime.
+        regexes: regular expressions to resolve.
+        topics: existing topics.
+        version: version of the topics.
+        now_ms: current time, in ms.
     """
     group_id = group.group_id
     records: list[GroupRecord] = []
@@ -168,7 +167,7 @@ def resolved_regex(
 
 
 def _last(group: ConsumerGroup) -> ResolvedRegex | None:
-    """Return any expression that was looked at: they are looked at together."""
+    """Return any resolved expression: all are resolved at the same time."""
     return next(iter(group.regexes.values()), None)
 
 
@@ -181,39 +180,39 @@ _CAUSES = {
     TimerKind.JOIN: RebalanceCause.NOT_JOINED,
     TimerKind.SYNC: RebalanceCause.NOT_SYNCED,
 }
-"""Why a member is removed that does not do something in time."""
+"""The cause of removing a member when a timer expires."""
 
 Outcome = tuple[list[GroupRecord], ConsumerHeartbeatAnswer]
 Owned = frozenset[IdPartition] | None
 
 
 class ConsumerRuntime(Interface):
-    """Where answers and records go, and where ids come from."""
+    """Takes answers and records, and generates ids."""
 
     @property
     def clock(self) -> Clock:
-        """The time."""
+        """The clock of the simulation."""
         ...
 
     def answer(self, request: ConsumerGroupHeartbeat, answer: ConsumerHeartbeatAnswer) -> None:
         """Answer a heartbeat."""
 
     def append(self, type_: str, key: Data, value: Data | None) -> None:
-        """Write a record, or a tombstone."""
+        """Write a record or a tombstone."""
 
     def new_uuid(self) -> str:
-        """Make an id that nobody has, in Kafka's base64url text."""
+        """Return a new unique id (base64url)."""
         ...
 
     def moved(self, group: ConsumerGroup, cause: RebalanceCause | None) -> None:
-        """Learn that a group has another state or epoch, and why where the epoch has risen."""
+        """Handle a new state or epoch of a group; `cause` is set if the epoch has risen."""
 
     def removed(self, group: ConsumerGroup, member_id: str, cause: RebalanceCause) -> None:
-        """Learn that a member is about to be removed."""
+        """Handle a member that is about to be removed."""
 
 
 class RegexChange(Enum):
-    """What a heartbeat does to the expression that its member subscribes to."""
+    """The effect of a heartbeat on its member's regular expression."""
 
     NONE = "none"
     UNRESOLVED = "another one, whose topics are still to be found"
@@ -221,14 +220,14 @@ class RegexChange(Enum):
 
 
 class Subscribed(NamedTuple):
-    """The group's epoch, and whether all its members subscribe to the same."""
+    """The group's epoch, and whether all its members have the same subscription."""
 
     epoch: int
     is_homogeneous: bool
 
 
 class MemberTarget(NamedTuple):
-    """What a member shall have, and the epoch of the group for which that is."""
+    """A member's target assignment, and the epoch of that assignment."""
 
     epoch: int
     target: Collection[IdPartition]
@@ -238,13 +237,13 @@ class ConsumerCoordinator:
     """The consumer groups of a broker.
 
     Args:
-        settings: of the broker.
-        runtime: where answers and records go.
-        topics: of the cluster.
+        settings: settings of the broker.
+        runtime: takes answers and records.
+        topics: topics of the cluster.
 
     Attributes:
-        groups: by id; a group that is gone is not there.
-        topics: of the cluster, as it was told last.
+        groups: groups by id; removed groups are absent.
+        topics: topics of the cluster as of the last update.
     """
 
     def __init__(
@@ -261,7 +260,7 @@ class ConsumerCoordinator:
         self._resolving: dict[str, Timer] = {}
 
     def heartbeat(self, request: ConsumerGroupHeartbeat) -> None:
-        """Take a member in, keep it, or let it go (`consumerGroupHeartbeat`)."""
+        """Add, keep or remove a member (`consumerGroupHeartbeat`)."""
         try:
             validation.check_request(request, self._settings.assignors)
             records, answer = TABLE[min(request.member_epoch, JOIN_EPOCH + 1)](self, request)
@@ -271,7 +270,7 @@ class ConsumerCoordinator:
         self._runtime.answer(request, answer)
 
     def update_topics(self, topics: TopicImage) -> None:
-        """Take note of topics that were made, changed or deleted (`onMetadataUpdate`)."""
+        """Handle created, changed and deleted topics (`onMetadataUpdate`)."""
         changed = topics.changed_since(self.topics)
         self._topics_version += 1
         if topics.has_new_since(self.topics):
@@ -284,7 +283,7 @@ class ConsumerCoordinator:
     # --- records --------------------------------------------------------------------------------
 
     def replay(self, record: GroupRecord) -> None:
-        """Apply a record: one that was just written, or one of a log that is loaded."""
+        """Apply a record that was just written, or one of a log that is loaded."""
         group_id = record.key["groupId"]
         if group_id not in self.groups:
             if record.value is None:
@@ -296,9 +295,9 @@ class ConsumerCoordinator:
             self.groups[group_id].replay(record)
 
     def on_loaded(self) -> None:
-        """Begin to expect the members of all groups, when their records were replayed.
+        """Start the timers of all members after loading.
 
-        Whatever topics expressions match was found before: they are looked at again.
+        Regular expressions are resolved again, whatever topics the records have.
         """
         found = (
             regex.version for group in self.groups.values() for regex in group.regexes.values()
@@ -312,7 +311,7 @@ class ConsumerCoordinator:
                     self._expect_revocation(group.group_id, member)
 
     def on_unloaded(self) -> None:
-        """Forget all groups: another coordinator has them."""
+        """Drop all groups; another coordinator has them."""
         for timer in self._resolving.values():
             timer.cancel()
         self._resolving.clear()
@@ -320,10 +319,10 @@ class ConsumerCoordinator:
         self.groups.clear()
 
     def _apply(self, records: Sequence[GroupRecord], expired: RebalanceCause | None = None) -> None:
-        """Write records and do what they say; say why, where a member's time has run out."""
+        """Write and replay records; `expired` is the cause if a timer expired."""
         if not records:
             return
-        group_id = records[-1].key.get("groupId", "")  # none of a group that became classic
+        group_id = records[-1].key.get("groupId", "")  # absent after a downgrade
         group = self.groups.get(group_id)
         before = None if group is None else (group.state, group.epoch)
         cause = _cause(group, records) if expired is None else expired
@@ -338,7 +337,7 @@ class ConsumerCoordinator:
     # --- join and beat --------------------------------------------------------------------------
 
     def _join(self, request: ConsumerGroupHeartbeat) -> Outcome:
-        """Take a member in, or again, whatever it has missed; a static one in another's place."""
+        """Add a new or rejoining member; a returning static member replaces its old self."""
         records: list[GroupRecord] = []
         group = self._group_to_join(request.group_id, records)
         validation.check_size(group, request.member_id, self._settings.max_size)
@@ -353,9 +352,9 @@ class ConsumerCoordinator:
         return self._update(group, member, request, records)
 
     def _group_to_join(self, group_id: str, records: list[GroupRecord]) -> ConsumerGroup:
-        """Return a group, a new one if there is none (`getOrMaybeCreateConsumerGroup`).
+        """Return a group, or a new one if it does not exist (`getOrMaybeCreateConsumerGroup`).
 
-        Records that make it one go first.
+        Records that convert a group are appended to `records`.
         """
         group = self.groups.get(group_id)
         return ConsumerGroup(group_id) if group is None else group
@@ -363,7 +362,7 @@ class ConsumerCoordinator:
     def _replace_member(
         self, group: ConsumerGroup, old: ConsumerMember, member_id: str, records: list[GroupRecord]
     ) -> ConsumerMember:
-        """Put a static member that has come back in the place of itself, with what it had."""
+        """Give a returning static member's partitions and target to its new member id."""
         group_id = group.group_id
         new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
         target = group.targets.get(old.member_id, ())
@@ -376,7 +375,7 @@ class ConsumerCoordinator:
         return new
 
     def _beat(self, request: ConsumerGroupHeartbeat) -> Outcome:
-        """Keep a member, and tell it what to give up and what to take."""
+        """Keep the member, and answer which partitions it must revoke or may use."""
         group = validation.known_group(self.groups, request.group_id)
         validation.check_size(group, request.member_id, self._settings.max_size)
         member = validation.own_member(group, request)
@@ -390,7 +389,7 @@ class ConsumerCoordinator:
         request: ConsumerGroupHeartbeat,
         records: list[GroupRecord],
     ) -> Outcome:
-        """Note what the member says, assign anew if that changes something, and reconcile it."""
+        """Update the member, compute a new target assignment if needed, and reconcile."""
         updated = member.said(request)
         subscribed, is_new = self._note_member(group, member, updated, records)
         goal = self._update_target(group, member, updated, subscribed, records)
@@ -416,9 +415,9 @@ class ConsumerCoordinator:
         updated: ConsumerMember,
         records: list[GroupRecord],
     ) -> tuple[Subscribed, bool]:
-        """Write what a member says; tell the epoch then, and whether its subscription is new.
+        """Record the updated member; return the epoch, and whether the subscription is new.
 
-        The epoch does not rise for an expression before its topics are known.
+        A new regular expression raises the epoch only after it is resolved.
         """
         if updated is not member and updated != member:
             records.append(record_of.member_metadata(group.group_id, updated))
@@ -439,7 +438,7 @@ class ConsumerCoordinator:
         owned: Owned,
         records: list[GroupRecord],
     ) -> ConsumerMember:
-        """Bring a member nearer to what it shall have (`maybeReconcile`)."""
+        """Reconcile a member with its target assignment (`maybeReconcile`)."""
         epoch, target = goal
         if not is_new and member.is_reconciled_to(epoch):
             return member
@@ -461,7 +460,7 @@ class ConsumerCoordinator:
         rises: bool,
         records: list[GroupRecord],
     ) -> Subscribed:
-        """Begin an epoch if it must rise, or if topics have changed.
+        """Start a new epoch if `rises` is set or topics have changed.
 
         Kafka: `updateSubscriptionMetadata`.
         """
@@ -484,7 +483,7 @@ class ConsumerCoordinator:
         subscribed: Subscribed,
         records: list[GroupRecord],
     ) -> MemberTarget:
-        """Assign anew if the group's epoch has risen, but not too often (KIP-1263).
+        """Compute a target assignment if the epoch has risen, at most once per interval (KIP-1263).
 
         Kafka: `maybeUpdateTargetAssignment`.
         """
@@ -517,7 +516,7 @@ class ConsumerCoordinator:
         updated: ConsumerMember,
         records: list[GroupRecord],
     ) -> RegexChange:
-        """Note another expression, and have those of the group looked at if that is due.
+        """Record a changed regular expression, and schedule the resolution if it is due.
 
         Kafka: `maybeUpdateRegularExpressions`.
         """
@@ -541,7 +540,7 @@ class ConsumerCoordinator:
     def _maybe_resolve(
         self, group: ConsumerGroup, regexes: frozenset[str], *, is_new: bool
     ) -> None:
-        """Look for the topics of all expressions, in a moment, if that is due."""
+        """Schedule the resolution of all expressions if it is due."""
         if not regexes or group.group_id in self._resolving:
             return
         interval_ms = self._settings.regex_refresh_interval_ms
@@ -555,7 +554,7 @@ class ConsumerCoordinator:
             )
 
     def _resolve(self, group_id: str, regexes: frozenset[str]) -> None:
-        """Find the topics of expressions; the epoch rises if there are others than before."""
+        """Resolve regular expressions; raise the epoch if their topics changed."""
         del self._resolving[group_id]
         if (group := self.groups.get(group_id)) is None:
             return
@@ -568,14 +567,14 @@ class ConsumerCoordinator:
     # --- leave ----------------------------------------------------------------------------------
 
     def _leave(self, request: ConsumerGroupHeartbeat) -> Outcome:
-        """Remove a member."""
+        """Remove the member."""
         group = validation.known_group(self.groups, request.group_id)
         member = validation.own_member(group, request)
         records = self._let_go(group, [member], RebalanceCause.MEMBER_LEFT)
         return records, _farewell(request, request.member_id)
 
     def _pause(self, request: ConsumerGroupHeartbeat) -> Outcome:
-        """Keep what a static member has until it is back, at most for the rest of its session."""
+        """Keep a static member's partitions until it returns or its session times out."""
         group = validation.known_group(self.groups, request.group_id)
         member = validation.own_member(group, request)
         paused = replace(
@@ -587,7 +586,7 @@ class ConsumerCoordinator:
     def _let_go(
         self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: RebalanceCause
     ) -> list[GroupRecord]:
-        """Remove members, if that may be, and tell why."""
+        """Remove members unless the request is refused, and report the cause."""
         records = self._fence(group, members, cause)
         for member in members:
             self._runtime.removed(group, member.member_id, cause)
@@ -596,8 +595,8 @@ class ConsumerCoordinator:
     def _fence(
         self, group: ConsumerGroup, members: Collection[ConsumerMember], cause: RebalanceCause
     ) -> list[GroupRecord]:
-        """Remove members, and begin an epoch (`consumerGroupFenceMembers`)."""
-        del cause  # which counts where the group goes to another protocol
+        """Return records that remove members and raise the epoch (`consumerGroupFenceMembers`)."""
+        del cause  # used in a downgrade
         group_id = group.group_id
         records: list[GroupRecord] = []
         for member in members:
@@ -616,10 +615,10 @@ class ConsumerCoordinator:
             self._timers.cancel_all(group_id, member.member_id)
         return records
 
-    # --- what time does -------------------------------------------------------------------------
+    # --- timeouts ---------------------------------------------------------------------------------
 
     def _expect(self, group_id: str, member_id: str, timeout_ms: int | None = None) -> None:
-        """Remove the member if it is not heard of in its session."""
+        """Restart the timer that removes the member after its session timeout."""
         timeout_ms = self._settings.session_timeout_ms if timeout_ms is None else timeout_ms
         self._timers.start(
             TimerKind.SESSION,
@@ -636,7 +635,7 @@ class ConsumerCoordinator:
             self._timers.cancel(TimerKind.REBALANCE, group_id, member.member_id)
 
     def _expect_revocation(self, group_id: str, member: ConsumerMember) -> None:
-        """Remove the member if it does not come out of its epoch in its rebalance timeout."""
+        """Remove the member if it does not leave its epoch within its rebalance timeout."""
         self._timers.start(
             TimerKind.REBALANCE,
             group_id,
@@ -648,14 +647,14 @@ class ConsumerCoordinator:
     def _expire(
         self, kind: TimerKind, group_id: str, member_id: str, epoch: int | None = None
     ) -> None:
-        """Remove a member, if it is there (and in this epoch still)."""
+        """Remove a member if it exists and, with `epoch`, is still in that epoch."""
         group = self.groups.get(group_id)
         member = None if group is None else group.members.get(member_id)
         if group is None or member is None or epoch not in (None, member.epoch):
             return
         try:
             self._apply(self._let_go(group, [member], _CAUSES[kind]), _CAUSES[kind])
-        except RequestRefused:  # it cannot be, and is tried again (`CoordinatorTimerImpl`)
+        except RequestRefused:  # try again later (`CoordinatorTimerImpl`)
             self._timers.start(
                 kind,
                 group_id,
@@ -666,7 +665,7 @@ class ConsumerCoordinator:
 
 
 def _cause(group: ConsumerGroup | None, records: Iterable[GroupRecord]) -> RebalanceCause:
-    """Say what records are written for, where nobody's time has run out."""
+    """Return the cause of records that were not written for an expired timer."""
     cause = RebalanceCause.TOPICS_CHANGED
     for record in records:
         if record.type == "ConsumerGroupMemberMetadata":
@@ -689,4 +688,4 @@ TABLE: Mapping[int, Callable[[ConsumerCoordinator, ConsumerGroupHeartbeat], Outc
     JOIN_EPOCH: ConsumerCoordinator._join,
     JOIN_EPOCH + 1: ConsumerCoordinator._beat,
 }
-"""What a heartbeat does by the epoch that it names; by any epoch above 0 the same."""
+"""The handler of a heartbeat by its member epoch; all epochs above 0 have the same handler."""

@@ -1,6 +1,6 @@
-"""A consumer group (KIP-848) as its coordinator holds it: what its records say, and no more.
+"""A consumer group (KIP-848) in the coordinator's memory, which equals the state of its records.
 
-It changes only by records, in `replay`: those that `coordinator` writes, or loads.
+The group changes only through `replay`, with records that `coordinator` writes or loads.
 
 Source: `ConsumerGroup`, `ModernGroup` and the methods `replay` of `GroupMetadataManager` of 4.3.1;
 `TimelineHashMap`, `SnapshottableHashTable` and `BaseHashTable` of kafka-server-common 4.3.1.
@@ -33,11 +33,12 @@ _MOST_NAMES = 0.75
 
 
 class TimelineTable:
-    """Names in the order of a `TimelineHashMap`, in which coordinators since 4.0 keep members.
+    """Names in the order of a `TimelineHashMap`, where coordinators since 4.0 keep members.
 
-    The order decides ties between members when the coordinator assigns, as it puts them into a
-    `HashMap` so. Slots are chosen by Fibonacci hashing; there are twice as many when three quarters
-    of what is to come would be more than there are; what came into a slot last is met first.
+    The order decides ties between members in an assignment, because the coordinator copies the
+    members to a `HashMap` in this order. Slots are chosen by Fibonacci hashing. The table
+    doubles when 0.75 times the new number of entries exceeds its size. Within a slot, the newest
+    entry comes first.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class TimelineTable:
         self._count = 0
 
     def put(self, name: str) -> None:
-        """Put a name; one that is there stays where it is, but may make the table grow."""
+        """Add a name; a present name keeps its place, but the table may still grow."""
         if (self._count + 1) * _MOST_NAMES > self._size:
             self._grow()
         slot = self._slots.setdefault(self._slot(name), [])
@@ -55,7 +56,7 @@ class TimelineTable:
             self._count += 1
 
     def remove(self, name: str) -> None:
-        """Remove a name that is there."""
+        """Remove a name that is present."""
         index = self._slot(name)
         self._slots[index].remove(name)
         if not self._slots[index]:
@@ -80,15 +81,15 @@ class TimelineTable:
 
 
 ID_IN_COMMIT = 9
-"""The first version of OffsetCommit that members of consumer groups may use."""
+"""Lowest version of OffsetCommit for members that use the consumer protocol."""
 
 _FIRST_EPOCH = 1
 _PREFERENCE = ("uniform", "range")
-"""Assignors in the order of the coordinator's table, for a tie."""
+"""Assignors in the order of the coordinator's table, which breaks ties."""
 
 
 class ResolvedRegex(NamedTuple):
-    """Which topics a regular expression matches: as of a version of the cluster's topics, when."""
+    """Topics that a regular expression matches, with their version and the time of resolution."""
 
     topics: frozenset[str]
     version: int
@@ -100,16 +101,16 @@ class ConsumerGroup:
 
     Attributes:
         epoch: raised when members, subscriptions or topics change.
-        assignment_epoch: of the target assignment; behind `epoch` it is to be computed anew.
-        assignment_timestamp_ms: when it was computed; 0: not known.
-        metadata_hash: of the topics that members subscribe to, for which `epoch` began.
-        members: by id.
-        targets: what members shall have, in the order of the assignor.
-        statics: ids of members by instance.
-        regexes: what is known of the regular expressions that members subscribe to.
-        subscriptions: how many members subscribe to what.
-        is_homogeneous: whether all members subscribe to the same, as it was when one changed last.
-        refresh_ms: when the topics are looked at again even if nothing changes.
+        assignment_epoch: epoch of the target assignment, which is out of date if below `epoch`.
+        assignment_timestamp_ms: time of the target assignment; 0 if unknown.
+        metadata_hash: hash of the subscribed topics at the start of `epoch`.
+        members: members by id.
+        targets: target assignment by member id, in the order of the assignor.
+        statics: member ids by instance id.
+        regexes: resolved regular expressions of the members.
+        subscriptions: number of members per topic and regular expression.
+        is_homogeneous: all members had the same subscription when a member last changed.
+        refresh_ms: time at which the topics are checked again even if nothing changes.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -127,7 +128,7 @@ class ConsumerGroup:
         self.refresh_ms = 0
         self._assignors: Counter[str] = Counter()
         self._held: dict[IdPartition, int] = {}
-        self._stable: Counter[int] = Counter()  # members that have all, by epoch
+        self._stable: Counter[int] = Counter()  # number of stable members by epoch
         self._order = TimelineTable()
 
     def __len__(self) -> int:
@@ -140,12 +141,12 @@ class ConsumerGroup:
 
     @property
     def generation_id(self) -> int:
-        """The epoch: classic groups call it so."""
+        """The epoch, under the name that classic groups use."""
         return self.epoch
 
     @property
     def state(self) -> GroupState:
-        """Where the group stands (`maybeUpdateGroupState`)."""
+        """State of the group (`maybeUpdateGroupState`)."""
         if not self.members:
             return GroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -154,9 +155,9 @@ class ConsumerGroup:
         return GroupState.STABLE if is_stable else GroupState.RECONCILING
 
     def target_of(self, member: ConsumerMember) -> tuple[IdPartition, ...]:
-        """Return what a member shall have by the target assignment that stands.
+        """Return a member's current target assignment.
 
-        That of a static member is the one of its instance, which another member may have had.
+        A static member has the target of its instance, which may belong to an earlier member id.
         """
         member_id: str | None = member.member_id
         if member.instance_id is not None:
@@ -164,20 +165,20 @@ class ConsumerGroup:
         return () if member_id is None else self.targets.get(member_id, ())
 
     def is_held(self, partition: IdPartition) -> bool:
-        """Return whether a member has a partition, or is still to give it up."""
+        """Return whether a member owns a partition or has not revoked it yet."""
         return self._held.get(partition, -1) != -1
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Return the names that a member subscribes to, with those that its expression matches."""
+        """Return the topics of a member's subscription, including matches of its expression."""
         resolved = self.regexes.get(member.regex)
         return member.topics if resolved is None else member.topics | resolved.topics
 
     def preferred_assignor(
         self, old: ConsumerMember | None = None, new: ConsumerMember | None = None
     ) -> str | None:
-        """Return the assignor that most members want, with one of them as it will be.
+        """Return the assignor that most members prefer, with one member replaced.
 
-        Of several the first in the coordinator's table, into which a new one is put first
+        The first in the coordinator's table wins a tie; a new entry comes first
         (`HashMap.compute`).
         """
         counts = {name: self._assignors[name] for name in _PREFERENCE if self._assignors[name]}
@@ -191,7 +192,7 @@ class ConsumerGroup:
         return max(counts, key=counts.__getitem__, default=None)
 
     def subscriptions_with(self, old: ConsumerMember, new: ConsumerMember) -> SubscriptionCount:
-        """Count what members subscribe to, with one of them as it will be."""
+        """Return the subscription counts with one member replaced."""
         counts = self.subscriptions.copy()
         if old.regex != new.regex and counts.regexes[old.regex] == 1:
             counts.match(self._matched(old.regex), -1)
@@ -201,7 +202,7 @@ class ConsumerGroup:
     def subscriptions_without(
         self, members: Iterable[ConsumerMember], regexes: Iterable[str]
     ) -> SubscriptionCount:
-        """Count what members subscribe to when some have left, and expressions with them."""
+        """Return the subscription counts without some members and regular expressions."""
         counts = self.subscriptions.copy()
         for member in members:
             counts.replace(member, None)
@@ -216,16 +217,16 @@ class ConsumerGroup:
         partitions: Iterable[IdPartition],
         version: int = ID_IN_COMMIT,
     ) -> ErrorCode | None:
-        """Say why offsets may not be committed (`validateOffsetCommit`): all of them, or none.
+        """Return the error that refuses a commit as a whole, if any (`validateOffsetCommit`).
 
-        With an older epoch a member may for partitions that it has had since then, or longer
-        (KIP-1251).
+        A member may commit with an older epoch for partitions that it has owned since that epoch or
+        longer (KIP-1251).
 
         Args:
-            member_id: "" of who is no member.
-            member_epoch: -1 of who is no member.
-            partitions: by the ids of their topics.
-            version: of the OffsetCommit.
+            member_id: "" for a client outside the group.
+            member_epoch: -1 for a client outside the group.
+            partitions: partitions by topic id.
+            version: version of the OffsetCommit.
         """
         if member_epoch < 0 and not self.members:
             return None
@@ -242,7 +243,7 @@ class ConsumerGroup:
         return None if is_known and member_epoch < member.epoch else _stale(member)
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode | None:
-        """Say why a member may not ask for committed offsets (`validateOffsetFetch`)."""
+        """Return the error that refuses an OffsetFetch, if any (`validateOffsetFetch`)."""
         if member_id is None and member_epoch < 0:
             return None
         member = None if member_id is None else self.members.get(member_id)
@@ -255,18 +256,18 @@ class ConsumerGroup:
         return topic in self.subscriptions.topics
 
     def retained_since_ms(self, offset: CommittedOffset) -> int | None:
-        """Return since when the retention of an offset runs; None: it does not run.
+        """Return when the retention of an offset began, in ms; None if it has not begun.
 
         Kafka: `cleanupExpiredOffsets`, `offsetExpirationCondition`.
         """
         return None if self.reads(offset.topic) else offset.commit_timestamp_ms
 
     def describe(self, assignor: str, topics: TopicImage) -> ConsumerDescribeAnswer:
-        """Return what everybody may see (`asDescribedGroup`).
+        """Return the answer to ConsumerGroupDescribe (`asDescribedGroup`).
 
         Args:
-            assignor: the broker's first.
-            topics: that exist; of others nothing is told.
+            assignor: the broker's default assignor.
+            topics: existing topics; partitions of others are left out.
         """
 
         def told(partitions: Iterable[IdPartition]) -> frozenset[IdPartition]:
@@ -300,13 +301,13 @@ class ConsumerGroup:
         )
 
     def update_member(self, member: ConsumerMember) -> None:
-        """Take a member in, or put it in the place of itself as it was."""
+        """Add or replace a member."""
         self._put(self.members.get(member.member_id), member)
 
-    # --- what records do ------------------------------------------------------------------------
+    # --- replay -----------------------------------------------------------------------------------
 
     def replay(self, record: GroupRecord) -> None:
-        """Apply a record of the group, other than the tombstone of the whole."""
+        """Apply a record of the group, except the group's tombstone."""
         REPLAY[record.type](self, record.key, record.value)
 
     def _replay_epoch(self, _: Data, value: Data | None) -> None:
@@ -375,10 +376,10 @@ class ConsumerGroup:
             self.subscriptions.match(topics, 1)
 
     def _replay_nothing(self, _: Data, __: Data | None) -> None:
-        """Nothing follows from a record that is no longer written (before 4.1)."""
+        """Ignore a record type that is no longer written (before 4.1)."""
 
     def _put(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
-        """Put a member in the place of itself as it was; without a new one it is gone."""
+        """Replace a member by its new version; remove it if there is none."""
         if old is not None:
             self._release(old.assigned, old.epoch)
             self._release(old.revoking, old.epoch)
@@ -427,4 +428,4 @@ REPLAY: Mapping[str, Callable[[ConsumerGroup, Data, Data | None], None]] = {
     "ConsumerGroupCurrentMemberAssignment": ConsumerGroup._replay_current,
     "ConsumerGroupRegularExpression": ConsumerGroup._replay_regex,
 }
-"""What each record does."""
+"""The method that applies each type of record."""

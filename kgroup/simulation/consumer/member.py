@@ -1,4 +1,4 @@
-"""A member of a consumer group (KIP-848) as its coordinator holds it, and counts of subscriptions.
+"""A member of a consumer group (KIP-848) in the coordinator's memory, and subscription counts.
 
 Source: `ConsumerGroupMember`, `SubscriptionCount`, and the maps of counts of `ModernGroup` and
 `ConsumerGroup` of 4.3.1.
@@ -15,27 +15,27 @@ from kgroup.model.group import MemberState
 from kgroup.simulation.consumer.message import ConsumerGroupHeartbeat, IdPartition
 
 Data: TypeAlias = Mapping[str, Any]
-"""Part of a record, with Kafka's own field names."""
+"""Part of a record, with Kafka's field names."""
 
 Held: TypeAlias = Mapping[IdPartition, int]
-"""Partitions that a member has, each with the epoch since which it has it."""
+"""Partitions of a member, each with the epoch in which the member got it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member; it is never changed, another one takes its place.
+    """An immutable member; a change creates a new one.
 
     Attributes:
-        epoch: that it has reached: the group's when it has all that is to be had of its target.
-        previous_epoch: before; a member that has missed the last answer still names it.
-        rebalance_timeout_ms: how long it may take to give up partitions; -1: it has not said.
-        topics: names that it subscribes to.
-        regex: that names of topics are to match; "": none.
-        assignor: that it wants the coordinator to use.
-        assigned: what it may read.
-        revoking: what it was told to give up, and has not.
-        classic: of a member that speaks the classic protocol: session timeout and protocols.
-        topic_order: the names as they were put into a hash table, whose order hangs on it.
+        epoch: current epoch: the epoch of the target assignment once no revocation is pending.
+        previous_epoch: epoch before; a member that missed the last answer still sends it.
+        rebalance_timeout_ms: time to revoke partitions; -1 if the member has not sent it.
+        topics: names of subscribed topics.
+        regex: regular expression of subscribed topics; "" if none.
+        assignor: assignor that the member prefers.
+        assigned: partitions that it may read.
+        revoking: partitions that it must revoke and has not yet.
+        classic: session timeout and protocols of a classic member.
+        topic_order: topic names in the order of insertion, on which a hash table's order depends.
     """
 
     member_id: str
@@ -56,17 +56,17 @@ class ConsumerMember:
     topic_order: tuple[str, ...] = field(default=(), compare=False)
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Return whether it has all that it shall have in an epoch of the group."""
+        """Return whether the member owns its whole target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def owns_all(self, owned: Iterable[IdPartition] | None) -> bool:
-        """Return whether it may have what it says it has; it must say it (`isSubset`)."""
+        """Return whether all reported partitions are assigned; False if None (`isSubset`)."""
         return owned is not None and all(partition in self.assigned for partition in owned)
 
     def said(self, request: ConsumerGroupHeartbeat) -> ConsumerMember:
-        """Return it with what a heartbeat says, which leaves out what is as it was.
+        """Return the member with a heartbeat's fields; missing fields are unchanged.
 
-        It is the very same where nothing changes, and equal where only an order does.
+        The result is the same object if nothing changes, and equal if only an order changes.
         """
         told = {
             "instance_id": request.instance_id,
@@ -92,7 +92,7 @@ class ConsumerMember:
     def moved(
         self, state: MemberState, epoch: int, assigned: Held, revoking: Held
     ) -> ConsumerMember:
-        """Return it at an epoch, the same or a later one, with what it has there."""
+        """Return the member in an epoch (the same or a later one) with its partitions there."""
         return replace(
             self,
             state=state,
@@ -104,24 +104,24 @@ class ConsumerMember:
 
 
 class SubscriptionCount:
-    """Counts; what nobody subscribes to is not there.
+    """Number of members by topic and regular expression; zero counts are absent.
 
     Attributes:
-        regexes: members by regular expression.
+        regexes: number of members by regular expression.
     """
 
     def __init__(self) -> None:
         self.regexes: Counter[str] = Counter()
-        self._named: Counter[str] = Counter()  # members that name a topic
-        self._matched: Counter[str] = Counter()  # expressions that match a topic
+        self._named: Counter[str] = Counter()  # members by topic name
+        self._matched: Counter[str] = Counter()  # expressions by matching topic
 
     @property
     def topics(self) -> set[str]:
-        """Names of topics that somebody subscribes to, also of such that do not exist."""
+        """Names of subscribed topics, including topics that do not exist."""
         return {*self._named, *self._matched}
 
     def copy(self) -> SubscriptionCount:
-        """Copy the counts."""
+        """Return a copy."""
         copied = SubscriptionCount()
         copied.regexes = self.regexes.copy()
         copied._named = self._named.copy()
@@ -129,7 +129,7 @@ class SubscriptionCount:
         return copied
 
     def replace(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
-        """Count a member as it is now, and no more as it was."""
+        """Count a member's new subscription instead of its old one."""
         if old and new and (old.topics, old.regex) == (new.topics, new.regex):
             return
         if old is not None:
@@ -140,13 +140,13 @@ class SubscriptionCount:
             _add(self.regexes, filter(None, [new.regex]), 1)
 
     def match(self, topics: Iterable[str], step: int) -> None:
-        """Count one expression more, or less (-1), that matches some topics."""
+        """Add (or with -1 remove) one expression that matches these topics."""
         _add(self._matched, topics, step)
 
     def is_homogeneous(self, members: int) -> bool:
-        """Return whether all members subscribe to the same (`ConsumerGroup.subscriptionType`).
+        """Return whether all members have the same subscription (`ConsumerGroup.subscriptionType`).
 
-        Those with expressions do if all have the same one, and name no topics beside.
+        Members with regular expressions do if all have the same expression and no topic names.
         """
         if not self.regexes:
             return all(self._named[topic] == members for topic in self.topics)

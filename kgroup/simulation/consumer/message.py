@@ -1,6 +1,6 @@
-"""What members of consumer groups (KIP-848) ask a coordinator, and what it answers.
+"""Requests of members of consumer groups (KIP-848), and the coordinator's answers.
 
-After ConsumerGroupHeartbeat and ConsumerGroupDescribe of kafka-clients 4.3.1.
+They follow ConsumerGroupHeartbeat and ConsumerGroupDescribe of kafka-clients 4.3.1.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from kgroup.protocol.error_code import ErrorCode
 from kgroup.simulation.message import Answer, Request
 
 IdPartition: TypeAlias = tuple[str, int]
-"""A partition by the id of its topic, in Kafka's base64url text."""
+"""A partition by topic id (base64url)."""
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 PAUSE_EPOCH = -2
-"""Of a static member that leaves and will be back in its session."""
+"""Epoch of a static member that leaves and will return within its session timeout."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConsumerGroupHeartbeat:
-    """Join, stay, or leave; None: as it was.
+    """Join, stay in, or leave a group; None means unchanged.
 
     Attributes:
-        member_id: chosen by the member; "" of one of version 0 that has none yet.
-        member_epoch: the last one it was told, or one of those above.
-        topics: names that it subscribes to.
-        regex: that names of topics are to match as a whole, RE2 syntax (version 1); "": none.
-        assignor: that it wants the coordinator to use.
-        owned: partitions that it has and has not given up; empty when it joins.
-        version: a member chooses its id itself from 1 on.
+        member_id: chosen by the member; in version 0, "" before the coordinator chose one.
+        member_epoch: epoch from the last answer, or one of the constants above.
+        topics: names of subscribed topics.
+        regex: RE2 expression that must match whole topic names (version 1); "" if none.
+        assignor: assignor that the member prefers.
+        owned: partitions that the member owns and has not revoked; empty when it joins.
+        version: request version: from 1 on, the member chooses its id.
     """
 
     group_id: str
@@ -51,17 +51,17 @@ class ConsumerGroupHeartbeat:
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as a member does that joins or has missed an answer."""
+        """Whether all fields are present, as when a member joins or has missed an answer."""
         subscribes = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms is not None and subscribes and self.owned is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeatAnswer:
-    """Where the member stands.
+    """The member's epoch and assignment.
 
     Attributes:
-        assignment: what it is to own from now on; None: as it was.
+        assignment: partitions that it owns from now on; None if unchanged.
     """
 
     error: ErrorCode
@@ -73,19 +73,19 @@ class ConsumerHeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DescribeConsumerGroup:
-    """Ask for the state and the members of a consumer group."""
+    """Request the state and members of a consumer group."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerDescribedMember:
-    """A member as everybody sees it.
+    """A member in the answer to ConsumerGroupDescribe.
 
     Attributes:
-        assigned: what it has, also what it is still to give up.
-        target: what it shall have.
-        speaks_classic: whether it speaks the classic protocol.
+        assigned: its partitions, including those that it must revoke.
+        target: its target assignment.
+        speaks_classic: the member uses the classic protocol.
     """
 
     member_id: str
@@ -103,10 +103,10 @@ class ConsumerDescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerDescribeAnswer:
-    """A consumer group as everybody sees it.
+    """The answer to ConsumerGroupDescribe.
 
     Attributes:
-        assignor: that most members want, or the broker's first.
+        assignor: the assignor that most members prefer, or the broker's default.
         members: in the coordinator's order.
     """
 

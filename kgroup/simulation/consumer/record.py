@@ -1,6 +1,6 @@
-"""The records of a consumer group: type, key, and value or None (a tombstone).
+"""The records of a consumer group: type, key, and value (None for a tombstone).
 
-Keys and values have Kafka's own field names, as decoded records have them.
+Keys and values have Kafka's field names, like decoded records.
 
 Source: `GroupCoordinatorRecordHelpers` of 4.3.1.
 """
@@ -26,7 +26,7 @@ class GroupRecord(NamedTuple):
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
-    """Record a new epoch of the group, and what the topics were for which it began."""
+    """Return the record of a new group epoch, with the hash of the subscribed topics."""
     value: dict[str, Any] = {"epoch": epoch}
     if metadata_hash:
         value["metadataHash"] = metadata_hash
@@ -34,7 +34,7 @@ def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> GroupRecord:
 
 
 def member_metadata(group_id: str, member: ConsumerMember) -> GroupRecord:
-    """Record who a member is, and what it subscribes to."""
+    """Return the record of a member's metadata and subscription."""
     value: dict[str, Any] = {
         "instanceId": member.instance_id,
         "rackId": member.rack_id,
@@ -54,7 +54,7 @@ def member_metadata(group_id: str, member: ConsumerMember) -> GroupRecord:
 def target_assignment(
     group_id: str, member_id: str, assigned: Iterable[IdPartition]
 ) -> GroupRecord:
-    """Record what a member shall have in the end."""
+    """Return the record of a member's target assignment."""
     value = {
         "topicPartitions": [
             {"topicId": topic_id, "partitions": numbers}
@@ -66,7 +66,7 @@ def target_assignment(
 
 
 def assignment_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecord:
-    """Record for which epoch of the group its target assignment is, and when it was made."""
+    """Return the record of the target assignment's epoch and time."""
     value = {"assignmentEpoch": epoch}
     if timestamp_ms:
         value["assignmentTimestamp"] = timestamp_ms
@@ -74,7 +74,7 @@ def assignment_epoch(group_id: str, epoch: int, timestamp_ms: int) -> GroupRecor
 
 
 def current_assignment(group_id: str, member: ConsumerMember) -> GroupRecord:
-    """Record where a member stands."""
+    """Return the record of a member's epoch, state and partitions."""
     value = {
         "memberEpoch": member.epoch,
         "previousMemberEpoch": member.previous_epoch,
@@ -87,7 +87,7 @@ def current_assignment(group_id: str, member: ConsumerMember) -> GroupRecord:
 
 
 def gone_member(group_id: str, member_id: str) -> list[GroupRecord]:
-    """Remove all that is recorded of a member, in Kafka's order (`removeMember`)."""
+    """Return the tombstones of a member, in Kafka's order (`removeMember`)."""
     key = _member_key(group_id, member_id)
     return [
         GroupRecord("ConsumerGroupCurrentMemberAssignment", key, None),
@@ -99,12 +99,13 @@ def gone_member(group_id: str, member_id: str) -> list[GroupRecord]:
 def regular_expression(
     group_id: str, regex: str, found: tuple[frozenset[str], int, int] | None
 ) -> GroupRecord:
-    """Record the topics that a regular expression matches, or that it is not needed any more.
+    """Return the record of a resolved regular expression, or its tombstone.
 
     Args:
-        group_id: of the group.
-        regex: the expression.
-        found: names of topics; version of the cluster's topics that was looked at; when.
+        group_id: id of the group.
+        regex: the regular expression.
+        found: matching topic names, version of the cluster's topics, and time in ms; None for the
+            tombstone.
     """
     key = {"groupId": group_id, "regularExpression": regex}
     if found is None:
@@ -117,7 +118,7 @@ def regular_expression(
 def group_tombstones(
     group_id: str, member_ids: Iterable[str], regexes: Iterable[str]
 ) -> list[GroupRecord]:
-    """Remove all that is recorded of a group (`ConsumerGroup.createGroupTombstoneRecords`)."""
+    """Return the tombstones of a group (`ConsumerGroup.createGroupTombstoneRecords`)."""
     names, key = list(member_ids), {"groupId": group_id}
     of_members = [gone_member(group_id, name) for name in names]
     return [
@@ -132,14 +133,14 @@ def group_tombstones(
 
 
 def partitions(topics: Iterable[Data]) -> tuple[IdPartition, ...]:
-    """Read the partitions of a record, in its order."""
+    """Return the partitions of a record, in its order."""
     return tuple((topic["topicId"], number) for topic in topics for number in topic["partitions"])
 
 
 def held_partitions(topics: Iterable[Data], member_epoch: int) -> dict[IdPartition, int]:
-    """Read partitions with the epochs since which the member has them.
+    """Return the partitions of a record with the epochs in which the member got them.
 
-    Before 4.3 that was not recorded (`Utils.assignmentFromTopicPartitions`).
+    Before 4.3 the epochs were not recorded (`Utils.assignmentFromTopicPartitions`).
     """
     unknown = max(member_epoch, 0)
     return {

@@ -1,12 +1,13 @@
-"""The target assignment of a consumer group, and how a member is reconciled with it (KIP-848).
+"""The target assignment of a consumer group, and the reconciliation of its members (KIP-848).
 
-A member comes from its assignment to its target in three phases:
+A member moves from its current assignment to its target in three phases:
 
-1. It is told to revoke what it owns outside its target; it stays in its epoch until it has.
-2. When it says that it has, it comes to the epoch of the target, and gets what nobody else owns.
-3. What others still own it gets with later heartbeats, when they have revoked it.
+1. The coordinator tells it to revoke the partitions outside its target; its epoch does not change.
+2. When the member confirms the revocation, it moves to the target's epoch and receives the
+   partitions of its target that no other member owns.
+3. It receives the other partitions with later heartbeats, after their owners have revoked them.
 
-`TABLE` says what a heartbeat does to a member in each of its states.
+`TABLE` has a handler for each member state.
 
 Source: `TargetAssignmentBuilder` and `CurrentAssignmentBuilder` of 4.3.1.
 """
@@ -34,16 +35,16 @@ from kgroup.simulation.consumer.topic_image import TopicImage
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """What a member is to be reconciled to, and what is known about its way.
+    """The target of a member, and the facts needed to reconcile the member with it.
 
     Attributes:
-        epoch: of the target assignment.
-        target: what it shall have.
-        topics: that exist.
-        subscribed: names that it subscribes to, those that its expression matches included.
-        is_new: whether it has changed its subscription just now.
-        owned: what it says it has; None: it does not say.
-        is_held: tells whether anybody has a partition.
+        epoch: epoch of the target assignment.
+        target: the member's target assignment.
+        topics: existing topics.
+        subscribed: subscribed topic names, including matches of its regular expression.
+        is_new: the heartbeat changed the subscription.
+        owned: partitions that the member reports; None if it does not report them.
+        is_held: returns whether any member holds a partition.
     """
 
     epoch: int
@@ -59,26 +60,26 @@ class Reconciliation:
         return self.topics.name_of(partition[0]) in self.subscribed
 
     def still_has(self, partitions: Collection[IdPartition]) -> bool:
-        """Return whether the member has some of these, or may have: it does not say."""
+        """Return whether the member owns some of these partitions, or does not report any."""
         return self.owned is None or not self.owned.isdisjoint(partitions)
 
 
 def _when_stable(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
-    """Take the next target; of the same one, drop what it does not subscribe to any more."""
+    """Reconcile with a new target; within the same epoch, revoke unsubscribed topics."""
     if member.epoch != way.epoch:
         return _next(member, way)
     return _unsubscribed(member, way) if way.is_new else member
 
 
 def _when_unrevoked(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
-    """Go on when it has given up what it was told to; until then there may only be more of it."""
+    """Continue after the revocation; until then, add partitions of unsubscribed topics to it."""
     if not way.still_has(member.revoking):
         return _next(member, way)
     return _unsubscribed(member, way) if way.is_new else member
 
 
 def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
-    """Give up what it shall not have, then take what nobody has any more of the rest.
+    """Revoke partitions outside the target; then assign those of the target that are free.
 
     Kafka: `computeNextAssignment`.
     """
@@ -104,11 +105,11 @@ def _next(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
 
 
 def _unsubscribed(member: ConsumerMember, way: Reconciliation) -> ConsumerMember:
-    """Have it give up what it does not subscribe to any more (`updateCurrentAssignment`)."""
+    """Revoke partitions of topics to which it no longer subscribes (`updateCurrentAssignment`)."""
     assigned = {
         partition: since for partition, since in member.assigned.items() if way.wants(partition)
     }
-    # a member that subscribes to nothing is written anew in any case, as Kafka does
+    # without a subscription, the member is always written again, as in Kafka
     is_same = len(assigned) == len(member.assigned)
     if is_same and (way.subscribed or member.revoking):
         return member
@@ -129,7 +130,7 @@ TABLE: Mapping[MemberState, Callable[[ConsumerMember, Reconciliation], ConsumerM
     MemberState.UNREVOKED_PARTITIONS: _when_unrevoked,
     MemberState.UNRELEASED_PARTITIONS: _next,
 }
-"""What a heartbeat does to a member that has something to do, in each state."""
+"""The handler for a member that is not reconciled, in each state."""
 
 
 def target_assignments(
@@ -140,14 +141,15 @@ def target_assignments(
     *,
     is_homogeneous: bool,
 ) -> dict[str, tuple[IdPartition, ...]]:
-    """Compute what every member shall have, in the order of the assignor.
+    """Return the target assignment of every member, in the order of the assignor.
 
     Args:
-        group: as it was before the member's heartbeat.
-        updated: the member as it will be; it takes the place of another of the same instance.
-        topics: that exist.
-        assignor: name of one that brokers have.
-        is_homogeneous: whether all members subscribe to the same.
+        group: the group before the member's heartbeat.
+        updated: the member with the heartbeat's fields; it replaces another member with the same
+            instance id.
+        topics: existing topics.
+        assignor: name of a server-side assignor.
+        is_homogeneous: all members have the same subscription.
 
     Raises:
         AssignorError: Kafka's assignor fails.
@@ -179,7 +181,7 @@ def target_assignments(
     server = ServerGroup(spec)
     server.is_homogeneous = is_homogeneous
     numbers = {name: number for number, name in enumerate(server.names)}
-    # what a member had that now takes another's place counts as owned, though nobody has it
+    # partitions of a replaced member count as owned, although no member has them
     server.owned = taken = defaultdict(set)
     for topic_id, number in chain.from_iterable(group.targets.values()):
         taken[numbers[names[topic_id]]].add(number)
@@ -197,13 +199,13 @@ def target_assignments(
 
 
 def _target(group: ConsumerGroup, updated: ConsumerMember) -> tuple[IdPartition, ...]:
-    """Return what the member shall have until now: that of its instance, else its own."""
+    """Return the current target of the member's instance, or else of the member."""
     replaced = group.statics.get(updated.instance_id or "")
     return group.targets.get(replaced or updated.member_id, ())
 
 
 def _union_order(group: ConsumerGroup, member: ConsumerMember) -> list[str]:
-    """Order what a member names and what its expression matches, if it has both (`UnionSet`)."""
+    """Return topics in `UnionSet` order; empty unless it has both names and matches."""
     resolved = group.regexes.get(member.regex)
     if resolved is None or not resolved.topics or not member.topics:
         return []
@@ -214,7 +216,7 @@ def _union_order(group: ConsumerGroup, member: ConsumerMember) -> list[str]:
 
 
 def _names(topics: TopicImage, targets: Iterable[tuple[IdPartition, ...]]) -> dict[str, str]:
-    """Name topics by id; those that are gone by their ids."""
+    """Return topic names by id; a deleted topic has its id as name."""
     names = {topic.topic_id: topic.name for topic in topics}
     for target in targets:
         for topic_id, _ in target:

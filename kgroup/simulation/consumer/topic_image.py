@@ -12,9 +12,9 @@ class KnownTopic:
     """A topic.
 
     Attributes:
-        topic_id: Kafka's base64url text.
-        partitions: how many.
-        racks: of each partition, those of its replicas; None where no broker names its rack.
+        topic_id: topic id (base64url).
+        partitions: number of partitions.
+        racks: racks of the replicas of each partition; None if brokers have no racks.
     """
 
     name: str
@@ -34,17 +34,17 @@ class TopicImage:
         return iter(self._topics.values())
 
     def get(self, name: str) -> KnownTopic | None:
-        """Return a topic, if it exists."""
+        """Return a topic; None if it does not exist."""
         return self._topics.get(name)
 
     def name_of(self, topic_id: str) -> str | None:
-        """Return the name of a topic, if it exists."""
+        """Return the name of a topic; None if it does not exist."""
         return self._names.get(topic_id)
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """Return a signed number of 64 bits that is another one when one of some topics changes.
+        """Return a signed 64-bit hash that changes when one of these topics changes.
 
-        0 where none of them exists. Kafka's is another hash of the same (`Utils.computeGroupHash`).
+        It is 0 if none of them exists. Kafka uses another hash function (`Utils.computeGroupHash`).
         """
         known = [self._topics[name] for name in sorted(names) if name in self._topics]
         if not known:
@@ -56,10 +56,10 @@ class TopicImage:
         return int.from_bytes(blake2b(repr(said).encode(), digest_size=8).digest(), signed=True)
 
     def changed_since(self, before: TopicImage) -> frozenset[str]:
-        """Return the names of topics that were made, changed or deleted."""
+        """Return the names of topics that were created, changed or deleted."""
         names = self._topics.keys() | before._topics.keys()
         return frozenset(n for n in names if self._topics.get(n) != before._topics.get(n))
 
     def has_new_since(self, before: TopicImage) -> bool:
-        """Return whether a topic was made."""
+        """Return whether a topic was created."""
         return not self._names.keys() <= before._names.keys()

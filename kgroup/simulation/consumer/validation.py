@@ -1,4 +1,4 @@
-"""What a coordinator refuses members of consumer groups, before anything is changed.
+"""Checks of requests to consumer groups, before anything changes.
 
 Source: `throwIfConsumerGroupHeartbeatRequestIsInvalid` of `GroupCoordinatorService` and the
 methods `throwIf...` of `GroupMetadataManager`, of 4.3.1.
@@ -21,8 +21,8 @@ from kgroup.simulation.consumer.message import (
 )
 
 
-class RequestRefused(Exception):  # noqa: N818 -- no error of the program
-    """A request is refused."""
+class RequestRefused(Exception):  # noqa: N818 -- not a program error
+    """The coordinator refuses a request."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -30,7 +30,7 @@ class RequestRefused(Exception):  # noqa: N818 -- no error of the program
 
 
 def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -> None:
-    """Refuse what no group would take."""
+    """Refuse a heartbeat that is invalid for any group."""
     epoch = request.member_epoch
     needs_id = request.version >= 1 or epoch > 0 or epoch == LEAVE_EPOCH
     texts = (request.group_id, request.instance_id, request.rack_id)
@@ -48,22 +48,23 @@ def check_request(request: ConsumerGroupHeartbeat, assignors: Collection[str]) -
 
 
 def known_group(groups: Mapping[str, ConsumerGroup], group_id: str) -> ConsumerGroup:
-    """Return a group that must be there."""
+    """Return a group, or refuse the request if it does not exist."""
     if (group := groups.get(group_id)) is None:
         raise RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND)
     return group
 
 
 def check_size(group: ConsumerGroup, member_id: str, max_size: int) -> None:
-    """Let nobody new into a group that is full (`throwIfConsumerGroupIsFull`)."""
+    """Refuse a new member of a full group (`throwIfConsumerGroupIsFull`)."""
     if len(group.members) >= max_size and member_id not in group.members:
         raise RequestRefused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None:
-    """Let a member go on from its epoch, or from the one before if it missed the answer.
+    """Refuse an epoch that is neither the member's current nor its previous one.
 
-    Then it must say what it has, and that must be its own.
+    The previous epoch (of a member that missed an answer) requires a report of owned partitions,
+    all of which must be assigned to the member.
     Kafka: `throwIfConsumerGroupMemberEpochIsInvalid`.
     """
     epoch = request.member_epoch
@@ -73,7 +74,7 @@ def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeat) -> None
 
 
 def check_regex(regex: str) -> None:
-    """Refuse what is no regular expression (`throwIfRegularExpressionIsInvalid`)."""
+    """Refuse an invalid regular expression (`throwIfRegularExpressionIsInvalid`)."""
     try:
         parse_regex(regex)
     except ValueError:
@@ -81,34 +82,34 @@ def check_regex(regex: str) -> None:
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """Return a member that must be there."""
+    """Return a member, or refuse the request if it does not exist."""
     if (member := group.members.get(member_id)) is None:
         raise RequestRefused(ErrorCode.UNKNOWN_MEMBER_ID)
     return member
 
 
 def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | None:
-    """Return who has an instance; one that goes by another instance now is refused."""
+    """Return the member with an instance id; refuse the request if that member no longer exists."""
     member_id = group.statics.get(instance_id)
     return None if member_id is None else known_member(group, member_id)
 
 
 class FromMember(Interface):
-    """A request that a member sends."""
+    """A request of a member."""
 
     @property
     def member_id(self) -> str:
-        """Its id."""
+        """Member id of the sender."""
         ...
 
     @property
     def instance_id(self) -> str | None:
-        """Its instance, of a static member."""
+        """Instance id of the sender, if it is a static member."""
         ...
 
 
 def own_member(group: ConsumerGroup, request: FromMember) -> ConsumerMember:
-    """Return the member that sends a request; who names an instance must have it."""
+    """Return the member that sends a request; an instance id in it must be its own."""
     if request.instance_id is None:
         return known_member(group, request.member_id)
     member = static_member(group, request.instance_id)

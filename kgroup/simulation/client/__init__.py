@@ -1,1 +1,1 @@
-"""A consumer: its membership in a group, and the program around it."""
+"""A consumer: its membership in a group, and the application around it."""

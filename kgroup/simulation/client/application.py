@@ -1,6 +1,6 @@
-"""A program that consumes: it polls, processes, commits; it may be busy, be paused, crash, stop.
+"""An application with a consumer: it polls, processes and commits; it may be paused, crash or stop.
 
-It keeps up with its partitions: each poll() gives it all records that there are.
+It keeps up with its partitions: each poll() returns all available records.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from kgroup.simulation.consumer.topic_image import TopicImage
 from kgroup.simulation.message import CommittedPartition, FetchAnswer, OffsetFetch, TopicPartition
 
 _CLOSE_MS = 30_000
-"""How long close() may take (`CloseOptions`)."""
+"""Timeout of close(), in ms (`CloseOptions`)."""
 _NEVER_MS = sys.maxsize
-"""From when on partitions are read that are not read any more."""
+"""Start time of partitions that are not being read any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApplicationSettings:
-    """What a program does with a consumer.
+    """Settings of an application.
 
     Attributes:
-        processing_ms: from one poll() to the next, where it has given records.
-        auto_offset_reset: "latest" or "earliest": where it begins without a commit.
-        store: where its offsets are kept beside Kafka, which it seeks to then; None: in Kafka.
-        takes_later: whether it seeks to what is committed in Kafka where that is later.
+        processing_ms: time from one poll() to the next, after a poll() that returned records.
+        auto_offset_reset: "latest" or "earliest": where to start without a committed offset.
+        store: external store of offsets, to which the application seeks; None for Kafka only.
+        takes_later: seek to the committed offset in Kafka where it is later than the store's.
     """
 
     processing_ms: int = 500
@@ -52,15 +52,15 @@ class ApplicationSettings:
 
 
 class Consumer(Process):
-    """A running program with a consumer.
+    """A running application with a consumer.
 
     Args:
-        name: in the timeline.
-        config: of the consumer.
-        habits: of the program.
-        cluster: around it.
-        poison: records by partition that take longer, and how long, in milliseconds.
-        joined: where it stands already; None: it is in no group yet.
+        name: name in the timeline.
+        config: configuration of the consumer.
+        habits: settings of the application.
+        cluster: the simulated cluster.
+        poison: slow records: offset and extra processing time in ms, by partition.
+        joined: membership at the start; None if it has not joined.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Consumer(Process):
         self._is_stopping = False
         self._busy_until_ms = 0
         self._is_late = False
-        """Whether it is busy for longer than usual."""
+        """Whether processing takes longer than usual."""
         self._commits = 0
-        """How many that the operator has asked for are not answered."""
+        """Number of the operator's commits that are not answered."""
         self._begins: dict[TopicPartition, tuple[int, int]] = {}
-        """Where it began to read, and when."""
+        """Start offset and start time of each partition that is being read."""
         self._read_ms = 0
         self._commit_due_ms = 0
         self.client = _CLIENTS[config.group_protocol](config, self, self)
@@ -94,22 +94,22 @@ class Consumer(Process):
             self.assigned(joined.owned)
         self.client.poll()
 
-    # --- what the operator does -----------------------------------------------------------------
+    # --- operator actions -------------------------------------------------------------------------
 
     def crash(self) -> None:
-        """End without a word."""
+        """End the application without closing the consumer."""
         self._stop_reading(self.client.owned)
         self.end()
 
     def stop(self) -> None:
-        """End in order: commit, revoke, leave."""
+        """Shut down: commit, revoke, leave."""
         if not self._is_stopping:
             self._is_stopping = True
             self.client.wakeup()
             self._commit_and_close(0, self.clock.now_ms + _CLOSE_MS)
 
     def _commit_and_close(self, attempts: int, until_ms: int) -> None:
-        """Commit, again and again while that helps and there is time, then close."""
+        """Commit, with retries until the timeout, then close."""
         rest_ms = until_ms - self.clock.now_ms
         offsets = self.positions() if self._config.enable_auto_commit else {}
 
@@ -132,25 +132,25 @@ class Consumer(Process):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it reads all that it owns, wants nothing else, and knows its coordinator."""
+        """Whether it reads all its partitions, is stable, and knows its coordinator."""
         is_reading = len(self._begins) == len(self.client.owned) and not self._is_late
         knows = self.client.coordinator == self._cluster.coordinator
         is_asking = self._is_stopping or self._commits
         return self.client.is_settled and is_reading and knows and not is_asking
 
     def process(self, duration_ms: int) -> None:
-        """Be busy with the records of the last poll() for so long; heartbeats go on."""
+        """Process the records of the last poll() for this time; heartbeats continue."""
         self._busy_until_ms = max(self._busy_until_ms, self.clock.now_ms + duration_ms)
         self._is_late = True
         self.standing_changed()
 
     def standing_changed(self) -> None:
-        """Tell whether all that it owns is not read now."""
+        """Record whether the partitions that it owns are not being read."""
         is_still = self.is_paused or self._is_late
         self._cluster.timeline.owners.stand(self.name, self.client.owned, is_still=is_still)
 
     def commit(self, generation_id: int | None = None) -> None:
-        """Commit what was read, even if it is too late."""
+        """Commit the current positions, even if the member has been removed."""
         offsets = self.positions()
         if not offsets:
             self._cluster.note(self.name, "commit", "reads nothing")
@@ -168,15 +168,15 @@ class Consumer(Process):
         self.client.commit(offsets, on_done, generation_id)
         is_sent = True
 
-    # --- what the client needs ------------------------------------------------------------------
+    # --- the client's host ------------------------------------------------------------------------
 
     @property
     def topics(self) -> TopicImage:
-        """All topics."""
+        """All topics of the cluster."""
         return self._cluster.topics
 
     def new_uuid(self) -> str:
-        """Make an id that nobody has."""
+        """Return a new unique id."""
         return self._cluster.new_uuid()
 
     def send(self, broker: int, request: Request, on_answer: Callable[[Any], None]) -> None:
@@ -186,17 +186,17 @@ class Consumer(Process):
         )
 
     def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
-        """Ask for the group's coordinator."""
+        """Look up the group's coordinator."""
         self._cluster.find_coordinator(lambda broker: self.run(lambda: on_found(broker)))
 
     def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
-        """Ask for all topics."""
+        """Request metadata of all topics."""
         self._cluster.metadata(lambda topics: self.run(lambda: on_known(topics)))
 
-    # --- what the client tells ------------------------------------------------------------------
+    # --- the client's application -----------------------------------------------------------------
 
     def polled(self, *, is_active: bool) -> None:
-        """Commit if it is time, take the next records, and process them."""
+        """Auto-commit if it is due, take the next records, and process them."""
         now_ms, habits = self.clock.now_ms, self._habits
         if habits.store is not None:
             self._store(self._begins)
@@ -213,12 +213,12 @@ class Consumer(Process):
         busy_ms = habits.processing_ms
         logs = self._cluster.logs
         if all(logs.end_offset(begin, now_ms) <= self.position(begin) for begin in self._begins):
-            busy_ms = min(busy_ms, POLL_MS)  # it has waited for records, and there are none
+            busy_ms = min(busy_ms, POLL_MS)  # poll() returned no records
         self._read_ms = now_ms
         self.after(busy_ms, self._poll_again)
 
     def _poison_ms(self, now_ms: int) -> int:
-        """Return how much longer the next records take."""
+        """Return the extra processing time of the next records, in ms."""
         slow_ms = 0
         for partition, (offset, busy_ms) in self._poison.items():
             if partition in self._begins and (
@@ -232,7 +232,7 @@ class Consumer(Process):
         return slow_ms
 
     def position(self, partition: TopicPartition) -> int:
-        """Return how far it has come in a partition that it reads."""
+        """Return the position in a partition that it reads."""
         begin, since_ms = self._begins[partition]
         if self._read_ms <= since_ms:
             return begin
@@ -254,21 +254,21 @@ class Consumer(Process):
 
     @property
     def has_listener(self) -> bool:
-        """Who keeps offsets elsewhere stores them before partitions are given up."""
+        """Whether a listener stores offsets when partitions are revoked or lost."""
         return self._habits.store is not None
 
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Take no more records of partitions."""
+        """Stop fetching from partitions."""
         for partition in partitions:
             if partition in self._begins:
                 self._begins[partition] = (self.position(partition), _NEVER_MS)
 
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Stop to read, and store how far it came."""
+        """Stop reading partitions, and store the positions."""
         self._cluster.note(self.name, "revoked", partitions=partitions)
         if self._habits.store is not None:
             self._store(partitions)
-        if self._habits.takes_later:  # it has committed what it has processed before it polls
+        if self._habits.takes_later:  # it commits processed records before each poll()
             here = {
                 partition: at
                 for partition, at in self.positions().items()
@@ -278,11 +278,11 @@ class Consumer(Process):
         self._stop_reading(partitions)
 
     def commit_failed(self, code: ErrorCode) -> None:
-        """Note that what was read is not committed, as the consumer is out of its group."""
+        """Record an auto-commit that was not sent because the consumer left its group."""
         self._cluster.note(self.name, "auto-commit", "not sent", code.name)
 
     def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Stop to read; others may read there already."""
+        """Stop reading partitions that other members may already read."""
         self._cluster.note(self.name, "lost", partitions=partitions)
         self._stop_reading(partitions)
 
@@ -294,7 +294,7 @@ class Consumer(Process):
         self._cluster.timeline.owners.end(self.name, partitions)
 
     def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Look where to begin."""
+        """Start to read partitions, at the stored or committed offset."""
         self._commit_due_ms = self.clock.now_ms + self._config.auto_commit_interval_ms
         if not partitions:
             return
@@ -310,7 +310,7 @@ class Consumer(Process):
             self._fetch(others)
 
     def _fetch(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Ask where the group has come to, again and again until it is told."""
+        """Fetch committed offsets, with retries until an answer arrives."""
 
         def on_answer(answer: FetchAnswer | None) -> None:
             code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error
@@ -336,7 +336,7 @@ class Consumer(Process):
     def _seek(
         self, partitions: tuple[TopicPartition, ...], offsets: Mapping[TopicPartition, int]
     ) -> None:
-        """Begin where the commit is."""
+        """Start to read at the given offsets."""
         cluster, now_ms = self._cluster, self.clock.now_ms
         owned = set(self.client.owned)
         for partition in (each for each in partitions if each in owned):
@@ -346,16 +346,16 @@ class Consumer(Process):
             self._begins[partition] = (begin, now_ms)
 
     def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
-        """Return how far it has come."""
+        """Return the positions to commit."""
         return {begin: CommittedPartition(self.position(begin)) for begin in self._begins}
 
     def failed(self, reason: str) -> None:
-        """End: the consumer has thrown."""
+        """End the application after an exception of the consumer."""
         self._cluster.note(self.name, "failed", reason)
         self.crash()
 
     def _committed(self, code: ErrorCode) -> None:
-        """Try again soon, if that may help (`autoCommitOffsetsAsync`)."""
+        """Retry soon after a retriable error (`autoCommitOffsetsAsync`)."""
         if code in RETRIABLE:
             self._commit_due_ms = self.clock.now_ms + self._config.retry_backoff_ms
 
@@ -364,4 +364,4 @@ _CLIENTS: Mapping[
     str, Callable[[ConsumerConfig, Host, Application], ConsumerClient | ClassicClient]
 ]
 _CLIENTS = {"classic": ClassicClient, "consumer": ConsumerClient}
-"""By `group.protocol`."""
+"""Client classes by `group.protocol`."""

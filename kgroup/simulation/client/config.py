@@ -1,4 +1,4 @@
-"""How a consumer is configured, and what is around it.
+"""The configuration of a consumer, and the interfaces to its environment.
 
 Source: `ConsumerConfig` of kafka-clients 4.3.1.
 """
@@ -31,7 +31,7 @@ from kgroup.word import Word
 COOPERATIVE_STICKY = "cooperative-sticky"
 
 POLL_MS = 100
-"""How long the program lets poll() wait (its argument)."""
+"""Timeout that the application passes to poll(), in ms."""
 
 _RETRY_BACKOFF_MAX_MS = 1_000
 """`retry.backoff.max.ms`."""
@@ -39,14 +39,14 @@ _RETRY_BACKOFF_MAX_MS = 1_000
 ELSEWHERE = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION}
 )
-"""Errors after which the coordinator is looked for."""
+"""Errors after which the client looks up the coordinator."""
 
 RETRIABLE = ELSEWHERE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""Errors of a commit that is worth another try."""
+"""Errors after which a commit is retried."""
 
 
 class ClientState(Word):
-    """Where a consumer stands in its group (`AbstractCoordinator.MemberState`)."""
+    """State of a consumer in its group (`AbstractCoordinator.MemberState`)."""
 
     UNJOINED = ("unjoined", "The consumer is in no group, or was removed from it.")
     PREPARING_REBALANCE = ("preparing rebalance", "It has sent JoinGroup and waits for the others.")
@@ -59,21 +59,21 @@ class ClientState(Word):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerConfig:
-    """How a consumer is configured, by Kafka's names; defaults are those of kafka-clients 4.3.1.
+    """Configuration of a consumer, under Kafka's names, with the defaults of kafka-clients 4.3.1.
 
     Attributes:
         group_id: `group.id`.
         client_id: `client.id`.
         instance_id: `group.instance.id`.
-        topics: that it subscribes to, where it has no pattern.
-        pattern: tells whether it subscribes to a topic.
-        group_protocol: `group.protocol`, "classic" or "consumer"; settings of the other have no
-            effect.
-        regex: that the broker compares names with (`SubscriptionPattern`, RE2 syntax); of the
-            consumer protocol only.
-        remote_assignor: `group.remote.assignor`; None: as the broker likes.
+        topics: subscribed topics, without `pattern`.
+        pattern: returns whether a topic matches the client-side pattern.
+        group_protocol: `group.protocol`, "classic" or "consumer"; settings of the other protocol
+            have no effect.
+        regex: expression that the broker resolves (`SubscriptionPattern`, RE2 syntax); consumer
+            protocol only.
+        remote_assignor: `group.remote.assignor`; None for the broker's default.
         strategies: `partition.assignment.strategy`, by name.
-        version: of kafka-clients.
+        version: version of kafka-clients.
     """
 
     group_id: str
@@ -96,7 +96,7 @@ class ConsumerConfig:
     version: Version = NEWEST
 
     def subscribes_to(self, topic: str) -> bool:
-        """Return whether it wants to read a topic, as soon as there is one."""
+        """Return whether the subscription includes a topic, which need not exist."""
         if self.pattern is not None:
             return self.pattern(topic)
         if self.regex is not None and parse_regex(self.regex).fullmatch(topic):
@@ -104,20 +104,20 @@ class ConsumerConfig:
         return topic in self.topics
 
     def backoff_ms(self, attempts: int) -> int:
-        """Return how long it waits before it tries again what has failed so many times before."""
+        """Return the backoff after this many failed attempts, in ms."""
         backoff_ms: int = self.retry_backoff_ms * 2**attempts
         return min(backoff_ms, _RETRY_BACKOFF_MAX_MS)
 
     @property
     def subscription_version(self) -> int:
-        """Version of the messages to and from the leader."""
+        """Version of the subscription and the assignment."""
         if self.version >= GENERATION_SENT:
             return 3
         return 1 if self.version >= COOPERATIVE else 0
 
     @property
     def join_version(self) -> int:
-        """Version of JoinGroup, as far as a rule depends on it."""
+        """Version of JoinGroup, where a rule depends on it."""
         if self.version >= SKIPPED_ASSIGNMENT:
             return 9
         if self.version >= STATIC_MEMBERS:
@@ -126,26 +126,26 @@ class ConsumerConfig:
 
     @property
     def assigns_as(self) -> str:
-        """The version whose assignors come nearest; 1.1.1 and 4.3.1 are imitated."""
+        """The implemented assignor version that is closest: 1.1.1 or 4.3.1."""
         return NEWEST_ASSIGNORS if self.version >= COOPERATIVE else "1.1.1"
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether it keeps its partitions while it joins: if all its strategies allow that."""
+        """Whether it keeps its partitions while it rejoins: all its strategies are cooperative."""
         return set(self.strategies) == {COOPERATIVE_STICKY}
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Where a consumer stands that is in a generation already.
+    """A membership that exists when the simulation starts.
 
     Attributes:
-        strategy: that the members agreed on.
+        strategy: strategy of the generation.
         owned: partitions, sorted.
-        topics: that it has subscribed to.
-        group_topics: that all members have subscribed to, of the leader; None of others.
-        heartbeat_ms: until its next heartbeat.
-        revoking: what it was told to give up; of the consumer protocol only.
+        topics: subscribed topics.
+        group_topics: topics of all members; None unless the member is the leader.
+        heartbeat_ms: time until its next heartbeat.
+        revoking: partitions that it must revoke; consumer protocol only.
     """
 
     member_id: str
@@ -159,65 +159,65 @@ class Joined:
 
 
 class Application(Protocol):
-    """Whom a client serves."""
+    """The application of a client."""
 
     @property
     def has_listener(self) -> bool:
-        """Whether it wants to be asked in poll() before partitions are revoked or lost."""
+        """Whether revocations and losses must wait for poll(), to call a listener."""
         ...
 
     def polled(self, *, is_active: bool) -> None:
-        """Go on: poll() returns; active: the consumer has its part, and need not join now."""
+        """Handle the return of poll(); `is_active` if assigned, with no need to rejoin."""
 
     def pausing(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Take no more records of partitions, which are to be given up soon."""
+        """Stop fetching from partitions that will be revoked soon."""
 
     def revoked(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Stop to read partitions (`onPartitionsRevoked`)."""
+        """Stop reading partitions (`onPartitionsRevoked`)."""
 
     def commit_failed(self, code: ErrorCode) -> None:
-        """Note that an automatic commit failed without being sent: the consumer is in no group."""
+        """Handle an auto-commit that was not sent because the consumer is in no group."""
 
     def lost(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Stop to read partitions that others may read already (`onPartitionsLost`)."""
+        """Stop reading partitions that other members may already read (`onPartitionsLost`)."""
 
     def assigned(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Begin to read partitions (`onPartitionsAssigned`)."""
+        """Start to read partitions (`onPartitionsAssigned`)."""
 
     def positions(self) -> Mapping[TopicPartition, CommittedPartition]:
-        """Return what is to be committed."""
+        """Return the positions to commit."""
         ...
 
     def failed(self, reason: str) -> None:
-        """End: poll() has thrown."""
+        """End the application: poll() has thrown."""
 
 
 class Host(Protocol):
-    """What is around a client: it does nothing that is not asked of this."""
+    """The environment of a client; the client has no other access to the outside."""
 
     @property
     def clock(self) -> Clock:
-        """The time."""
+        """The clock of the simulation."""
         ...
 
     @property
     def topics(self) -> TopicImage:
-        """All topics."""
+        """All topics of the cluster."""
         ...
 
     def new_uuid(self) -> str:
-        """Make an id that nobody has."""
+        """Return a new unique id."""
         ...
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Do something later, if the process can then."""
+        """Run an action after a delay, or later if the process is paused then."""
         ...
 
     def send(self, broker: int, request: Request, on_answer: Callable[[Any], None]) -> None:
-        """Send a request; the answer is None where the connection broke."""
+        """Send a request; the answer is None if the connection broke."""
 
     def find_coordinator(self, group_id: str, on_found: Callable[[int | None], None]) -> None:
-        """Ask for a group's coordinator; None: there is none."""
+        """Look up a group's coordinator; None if there is none."""
 
     def metadata(self, on_known: Callable[[TopicImage], None]) -> None:
-        """Ask for all topics."""
+        """Request metadata of all topics."""

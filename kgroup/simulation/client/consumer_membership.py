@@ -1,14 +1,14 @@
-"""The consumer's side of the consumer protocol (KIP-848): it beats, takes and gives up partitions.
+"""The consumer protocol on the client (KIP-848): heartbeats, revocation and assignment.
 
-Heartbeats bring what the consumer is to own. What it has to give up it gives up in poll(), after a
-commit; when it has taken the rest it tells the coordinator at once. The states are Java's
-(`MemberState`), and no transitions are made but those of `FOLLOWS`.
+The answer to a heartbeat has the target assignment. The consumer revokes partitions in poll(),
+after a commit; when it has the new assignment, it acknowledges it with a heartbeat at once. The
+states are Java's (`MemberState`); `FOLLOWS` has all transitions.
 
-A poll() is taken to return at once while the consumer owns partitions, and to wait while it owns
-none. What a program's listener is told waits for the next poll().
+The model of poll(): it returns at once while the consumer owns partitions, and blocks while it
+owns none. Callbacks of the application's listener wait for the next poll().
 
-A consumer with a regex does not know which topics there are. It asks for those of which it was
-told the ids; until it knows their names it says that it owns what is left without them.
+A consumer with a broker-side regex does not know all topics. It requests metadata of the topic ids
+in its assignment. Until it knows their names, it reports ownership of the other partitions only.
 
 Source: `ConsumerMembershipManager`, `AbstractMembershipManager`, `CommitRequestManager`,
 `ConsumerMetadata`, `AbstractHeartbeatRequestManager`, `ConsumerHeartbeatRequestManager` and
@@ -48,7 +48,7 @@ _Said: TypeAlias = tuple[tuple[str, ...] | None, str | None, tuple[int, frozense
 
 
 class Sender(Protocol):
-    """What heartbeats need to know of their consumer, and tell it."""
+    """The consumer, as its heartbeats see it."""
 
     member_id: str
     epoch: int
@@ -59,7 +59,7 @@ class Sender(Protocol):
 
     @property
     def owns(self) -> tuple[int, frozenset[IdPartition]]:
-        """What it owns, with a number that changes with it."""
+        """A number that changes with the owned partitions, and the partitions."""
         ...
 
     @property
@@ -69,34 +69,34 @@ class Sender(Protocol):
 
     @property
     def is_urgent(self) -> bool:
-        """Whether it has something to say that does not wait for the next heartbeat's time."""
+        """Whether a heartbeat must be sent before the next one is due."""
         ...
 
     def find_coordinator(self) -> None:
-        """Look for the coordinator, and wake the heartbeats then."""
+        """Look up the coordinator, then send a heartbeat if one is due."""
 
     def sent(self) -> None:
-        """Note that a heartbeat goes out that says all this."""
+        """Handle the sending of a heartbeat with the current state."""
 
     def told(self, epoch: int, assignment: frozenset[IdPartition] | None) -> None:
-        """Take what an answer says."""
+        """Handle a successful answer."""
 
     def expire(self) -> None:
-        """Be about to leave, as poll() was not called in time."""
+        """Prepare to leave: poll() was not called in time."""
 
     def fenced(self) -> None:
-        """Give up everything, and join anew."""
+        """Drop all partitions and rejoin."""
 
     def failed(self, reason: str) -> None:
-        """Give up everything; the next poll() throws."""
+        """Drop all partitions; the next poll() throws."""
 
 
 class ConsumerHeartbeats:
-    """Sends heartbeats while the consumer is in a group.
+    """Sender of heartbeats while the consumer is in a group.
 
     Args:
-        config: of the consumer.
-        host: what is around it.
+        config: configuration of the consumer.
+        host: environment of the consumer.
         sender: the consumer.
     """
 
@@ -112,24 +112,24 @@ class ConsumerHeartbeats:
         self._failures = 0
         self._poll_ends_ms = self._clock.now_ms + config.max_poll_interval_ms
         self._said: _Said | None = None
-        """What was said last, and is not said again; None: everything is to be said."""
+        """Fields of the last heartbeat, which are not repeated; None to send all fields."""
 
     def resume(self, delay_ms: int) -> None:
-        """Begin in the middle: the next heartbeat is due after a while."""
+        """Start in an existing membership, with the next heartbeat after a delay."""
         self._due_ms = self._clock.now_ms + delay_ms
         self._said = (self._sender.topics, self._sender.regex, self._sender.owns)
         self.wake()
 
     def polled(self) -> None:
-        """Note that poll() was called."""
+        """Restart the timeout `max.poll.interval.ms`."""
         self._poll_ends_ms = self._clock.now_ms + self._config.max_poll_interval_ms
 
     def wake(self) -> None:
-        """Send a heartbeat if one is due now, and see when the next one is."""
+        """Send a heartbeat if one is due, and schedule the next one."""
         self._schedule(self._clock.now_ms)
 
     def leave(self) -> None:
-        """Say that the consumer leaves, if the coordinator is known, whatever is answered."""
+        """Send a leave heartbeat if the coordinator is known; ignore the answer."""
         if self._sender.coordinator is not None:
             self._send(self._sender.coordinator, is_answer_taken=False)
 
@@ -139,7 +139,7 @@ class ConsumerHeartbeats:
         self._round = self._host.after(at_ms - self._clock.now_ms, self._run)
 
     def _run(self) -> None:
-        """One round (`poll`)."""
+        """Run one round (`poll`)."""
         sender, now_ms = self._sender, self._clock.now_ms
         if sender.is_closed:
             return
@@ -167,7 +167,7 @@ class ConsumerHeartbeats:
         self._host.send(coordinator, request, on_answer)
 
     def _next(self) -> ConsumerGroupHeartbeat:
-        """Make a heartbeat that says what has changed since the last one, or all that there is."""
+        """Return a heartbeat with the changed fields, or with all fields."""
         sender, config = self._sender, self._config
         is_joining = sender.epoch == JOIN_EPOCH
         full = ConsumerGroupHeartbeat(
@@ -219,24 +219,24 @@ class ConsumerHeartbeats:
         self._is_in_flight = False
 
     def _disconnected(self, code: ErrorCode) -> None:
-        """Look for the coordinator, and try again after a while."""
+        """Look up the coordinator, and retry after a backoff."""
         self._sender.coordinator = None
 
     def _elsewhere(self, code: ErrorCode) -> None:
-        """Look for the coordinator, and try again as soon as it is found."""
+        """Look up the coordinator, and retry as soon as it is known."""
         self._sender.coordinator = None
         self._reset()
 
     def _later(self, code: ErrorCode) -> None:
-        """Try again after a while; at once while the consumer joins."""
+        """Retry after a backoff, or at once while joining."""
 
     def _fenced(self, code: ErrorCode) -> None:
-        """Give up all partitions as lost, and join anew."""
+        """Drop all partitions as lost, and rejoin."""
         self._reset()
         self._sender.fenced()
 
     def _failed(self, code: ErrorCode) -> None:
-        """Give up: the next poll() throws."""
+        """Fail: the next poll() throws."""
         self._sender.failed(code.name)
 
 
@@ -248,11 +248,11 @@ ON_CONSUMER_HEARTBEAT: Mapping[ErrorCode, Callable[[ConsumerHeartbeats, ErrorCod
     ErrorCode.FENCED_MEMBER_EPOCH: ConsumerHeartbeats._fenced,
     ErrorCode.UNKNOWN_MEMBER_ID: ConsumerHeartbeats._fenced,
 }
-"""What a consumer does with each error of a heartbeat; any other one makes poll() throw."""
+"""The handler of each error of a heartbeat; other errors make poll() throw."""
 
 
 class ConsumerClientState(Word):
-    """Where a consumer of the consumer protocol stands in its group (`MemberState`)."""
+    """State of a consumer in a group of the consumer protocol (`MemberState`)."""
 
     UNSUBSCRIBED = ("unsubscribed", "The consumer is in no group.")
     JOINING = ("joining", "It asks to be taken in.")
@@ -283,16 +283,16 @@ FOLLOWS: Mapping[ConsumerClientState, frozenset[ConsumerClientState]] = {
     _S.STALE: frozenset({_S.JOINING}),
     _S.FATAL: frozenset(),
 }
-"""From each state to those that may follow."""
+"""Valid next states of each state."""
 
 _TAKES_ASSIGNMENTS = (_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
 _ABSENT = (_S.UNSUBSCRIBED, _S.FENCED, _S.STALE, _S.FATAL)
-"""States in which it is in no group, and sends no heartbeats."""
+"""States in which the consumer is in no group and sends no heartbeats."""
 _URGENT = (_S.JOINING, _S.ACKNOWLEDGING, _S.LEAVING)
 
 
 class Assignment(NamedTuple):
-    """What a consumer is to own, or owns; the epoch counts what it was told (`LocalAssignment`)."""
+    """A target or current assignment; `epoch` counts targets of this client (`LocalAssignment`)."""
 
     epoch: int
     partitions: frozenset[IdPartition]
@@ -302,23 +302,23 @@ _NOTHING_YET = Assignment(-1, frozenset())
 
 
 class ConsumerClient:
-    """A consumer's membership in a group of the consumer protocol.
+    """Membership of a consumer in a group of the consumer protocol.
 
     Args:
-        config: of the consumer.
-        host: what is around it.
-        application: whom it serves.
+        config: configuration of the consumer.
+        host: environment of the consumer.
+        application: the application.
 
     Attributes:
-        config: of the consumer.
-        state: where it stands.
+        config: configuration of the consumer.
+        state: current state.
         owned: partitions, sorted.
-        member_id: which it has chosen itself.
-        epoch: that it was told last, or by which it joins or leaves.
-        topics: names that it subscribes to, in the order in which they are sent.
-        regex: that it subscribes to; None: none, or none any more.
-        coordinator: the broker that is taken for it; None: it is not known.
-        is_closed: whether the consumer has ended.
+        member_id: id that the client has chosen.
+        epoch: epoch of the last answer, or the epoch for joining or leaving.
+        topics: subscribed topic names, in the order in which they are sent.
+        regex: regular expression of the subscription; None if there is none.
+        coordinator: broker id of the coordinator; None if unknown.
+        is_closed: the consumer is closed.
     """
 
     def __init__(self, config: ConsumerConfig, host: Host, application: Application) -> None:
@@ -339,24 +339,24 @@ class ConsumerClient:
         self._is_reconciling = False
         self._has_rejoined = False
         self._events: list[Callable[[], None]] = []
-        """What waits for the next poll()."""
+        """Actions that wait for the next poll()."""
         self._waits = False
-        """Whether poll() is called now, and has nothing to return."""
+        """Whether poll() is blocked, without records to return."""
         self._polls_first = True
         self._metadata = TopicImage()
         self._assigned_ids: frozenset[str] = frozenset()
-        """Of the topics that it was told last."""
+        """Topic ids of the last target assignment."""
         self._is_looking = False
         self._heartbeats = ConsumerHeartbeats(config, host, self)
 
     @property
     def is_settled(self) -> bool:
-        """Whether it owns what it was told, and has said so."""
+        """Whether it owns its target assignment and has acknowledged it."""
         return self.state is ConsumerClientState.STABLE
 
     @property
     def owns(self) -> tuple[int, frozenset[IdPartition]]:
-        """What it owns, with a number that changes with it."""
+        """A number that changes with the owned partitions, and the partitions."""
         return self._current
 
     @property
@@ -366,11 +366,11 @@ class ConsumerClient:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether it has something to say that does not wait for the next heartbeat's time."""
+        """Whether a heartbeat must be sent before the next one is due."""
         return self.state in _URGENT
 
     def resume(self, joined: Joined, coordinator: int | None) -> None:
-        """Be in an epoch already, perhaps about to give up partitions."""
+        """Start in an existing epoch, with partitions to revoke if there are any."""
         self.coordinator = coordinator
         is_done = not joined.revoking
         self.state = ConsumerClientState.STABLE if is_done else ConsumerClientState.RECONCILING
@@ -388,7 +388,7 @@ class ConsumerClient:
     # --- poll -----------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Run what has waited for it, begin to reconcile, and go on (`AsyncPollEvent`)."""
+        """Run waiting actions, start to reconcile, and return (`AsyncPollEvent`)."""
         self._waits = False
         while self._events:
             events, self._events = self._events, []
@@ -411,36 +411,36 @@ class ConsumerClient:
         self._application.polled(is_active=True)
 
     def wakeup(self) -> None:
-        """Let poll() end."""
+        """Make a blocked poll() return."""
         self._waits = False
 
     def _in_poll(self, event: Callable[[], None]) -> None:
-        """Run something in poll(): now if that waits, else in the next one."""
+        """Run an action now if poll() is blocked, else in the next poll()."""
         if self._waits:
             event()
         else:
             self._events.append(event)
 
     def _listener(self, event: Callable[[], None]) -> None:
-        """Run something of which the program's listener is told, if it has one."""
+        """Run an action that calls the application's listener: in poll() if there is a listener."""
         if self._application.has_listener:
             self._in_poll(event)
         else:
             event()
 
     def _refresh(self) -> None:
-        """Look for new topics and partitions, as often as `metadata.max.age.ms` says."""
+        """Refresh metadata every `metadata.max.age.ms`."""
         if not self.is_closed:
             self._look_for_topics()
             self._host.after(self.config.metadata_max_age_ms, self._refresh)
 
     def _look_for_topics(self) -> None:
-        """Ask for metadata (`newMetadataRequestBuilder`)."""
+        """Request metadata (`newMetadataRequestBuilder`)."""
         asked = self._assigned_ids
         self._host.metadata(lambda topics: self._know_topics(self._answered(topics, asked)))
 
     def _answered(self, topics: TopicImage, asked: frozenset[str]) -> TopicImage:
-        """Give the topics that metadata are about: with a regex those whose ids were asked for."""
+        """Return the topics in the metadata: all, or with a regex those with requested ids."""
         if self.config.regex is None:
             return topics
         return TopicImage(topic for topic in topics if topic.topic_id in asked)
@@ -453,7 +453,7 @@ class ConsumerClient:
             self.topics = tuple(sorted(filter(matches, (topic.name for topic in topics))))
 
     def find_coordinator(self) -> None:
-        """Look for the coordinator, and send a heartbeat when it is found, if one is due."""
+        """Look up the coordinator, then send a heartbeat if one is due."""
         if not self._is_looking:
             self._is_looking = True
             self._host.find_coordinator(self.config.group_id, self._coordinator_found)
@@ -473,7 +473,7 @@ class ConsumerClient:
         self.state = state
 
     def join(self) -> None:
-        """Ask to be taken in, with the next heartbeat (`transitionToJoining`)."""
+        """Join the group with the next heartbeat (`transitionToJoining`)."""
         self._has_rejoined = self._is_reconciling
         self.epoch = JOIN_EPOCH
         self._target = _NOTHING_YET
@@ -481,7 +481,7 @@ class ConsumerClient:
         self._heartbeats.wake()
 
     def fenced(self) -> None:
-        """Give up everything, and join anew (`transitionToFenced`)."""
+        """Drop all partitions and rejoin (`transitionToFenced`)."""
         if self.state in _ABSENT:
             return
         self._go(ConsumerClientState.FENCED)
@@ -490,7 +490,7 @@ class ConsumerClient:
         self._listener(self._lose)
 
     def failed(self, reason: str) -> None:
-        """Give up everything; the next poll() throws (`transitionToFatal`)."""
+        """Drop all partitions; the next poll() throws (`transitionToFatal`)."""
         if self.state in _ABSENT:
             return
         self._go(ConsumerClientState.FATAL)
@@ -510,7 +510,7 @@ class ConsumerClient:
             self.join()
 
     def expire(self) -> None:
-        """Be about to leave, as poll() was not called in time."""
+        """Prepare to leave: poll() was not called in time."""
         self._prepare_to_leave()
 
     def _prepare_to_leave(self) -> None:
@@ -520,7 +520,7 @@ class ConsumerClient:
         self._go(ConsumerClientState.LEAVING)
 
     def sent(self) -> None:
-        """Note that a heartbeat goes out that says all this (`onHeartbeatRequestGenerated`)."""
+        """Change the state when a heartbeat is sent (`onHeartbeatRequestGenerated`)."""
         if self.state is ConsumerClientState.ACKNOWLEDGING:
             is_done = self._current == self._target
             self._go(ConsumerClientState.STABLE if is_done else ConsumerClientState.RECONCILING)
@@ -532,9 +532,9 @@ class ConsumerClient:
             self._listener(self._lose)
 
     def close(self) -> None:
-        """Give up everything, unsubscribe and leave (`leaveGroupOnClose`).
+        """Drop all partitions, unsubscribe and leave (`leaveGroupOnClose`).
 
-        A static member may be back in its session.
+        A static member may return within its session timeout.
         """
         self.is_closed = True
         self.topics, self.regex = (), None
@@ -547,10 +547,10 @@ class ConsumerClient:
             self._prepare_to_leave()
             self._heartbeats.leave()
 
-    # --- what the coordinator says --------------------------------------------------------------
+    # --- answers to heartbeats --------------------------------------------------------------------
 
     def told(self, epoch: int, assignment: frozenset[IdPartition] | None) -> None:
-        """Take what an answer to a heartbeat says (`onHeartbeatSuccess`)."""
+        """Handle the epoch and target assignment of an answer (`onHeartbeatSuccess`)."""
         if self.state not in _TAKES_ASSIGNMENTS or epoch < 0:
             return
         self.epoch = epoch
@@ -569,7 +569,7 @@ class ConsumerClient:
     # --- reconciliation -------------------------------------------------------------------------
 
     def _reconcile(self) -> None:
-        """Begin to give up and to take what the coordinator has said (`maybeReconcile`)."""
+        """Start to reconcile with the target assignment (`maybeReconcile`)."""
         is_due = self.state is ConsumerClientState.RECONCILING and self._current != self._target
         if not is_due or self._is_reconciling:
             return
@@ -592,7 +592,7 @@ class ConsumerClient:
         self._commit_before(until_ms, lambda: self._revoke(assignment, new, revoked))
 
     def _commit_before(self, until_ms: int, then: Callable[[], None]) -> None:
-        """Commit, if the consumer commits by itself, and try again while that helps."""
+        """Auto-commit if enabled, with retries until a deadline; then continue."""
 
         def committed(code: ErrorCode) -> None:
             is_stale = code is ErrorCode.STALE_MEMBER_EPOCH and self.epoch > JOIN_EPOCH
@@ -609,7 +609,7 @@ class ConsumerClient:
             then()
 
     def _aborts(self) -> bool:
-        """Return whether a reconciliation has become pointless (`maybeAbortReconciliation`)."""
+        """Return whether the current reconciliation must stop (`maybeAbortReconciliation`)."""
         if self.state is ConsumerClientState.RECONCILING and not self._has_rejoined:
             return False
         self._is_reconciling = self._has_rejoined = False
@@ -662,9 +662,9 @@ class ConsumerClient:
         """Commit offsets.
 
         Args:
-            offsets: at least one.
-            on_done: is told how it ended.
-            generation_id: an epoch to be said instead of the consumer's own.
+            offsets: offsets by partition, at least one.
+            on_done: called with the result.
+            generation_id: epoch to send instead of the consumer's own.
         """
         if self.coordinator is None:
             self.find_coordinator()

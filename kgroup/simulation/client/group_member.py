@@ -1,6 +1,6 @@
-"""A consumer in a classic group: who it is there and who coordinates; commits, leaving, heartbeats.
+"""A consumer in a classic group: identity, coordinator, commits, leaving, and heartbeats.
 
-Each error of an answer has its handler in a table.
+Each error has its handler in a table.
 
 Source: `AbstractCoordinator`, its `HeartbeatThread`, `Heartbeat` and `ConsumerCoordinator` of
 kafka-clients 4.3.1.
@@ -31,7 +31,7 @@ _NOT_JOINED = (ClientState.UNJOINED, ClientState.PREPARING_REBALANCE)
 
 
 class HeartbeatClient(Protocol):
-    """What the thread needs of the consumer, which it shares with the application's thread."""
+    """The part of the consumer that the heartbeat thread and the application thread share."""
 
     state: ClientState
     member_id: str
@@ -41,31 +41,31 @@ class HeartbeatClient(Protocol):
 
     @property
     def poll_expires_ms(self) -> int | None:
-        """When poll() has to be called again; None while it is being called."""
+        """Deadline of the next poll(), in ms; None during poll()."""
         ...
 
     def find_coordinator(self) -> None:
-        """Look for the coordinator."""
+        """Look up the coordinator."""
 
     def request_rejoin(self) -> None:
-        """Join again at the next poll()."""
+        """Rejoin in the next poll()."""
 
     def leave_group(self) -> None:
-        """Leave, and be in no generation any more."""
+        """Leave the group and reset the generation."""
 
     def reset_state(self, *, keeps_id: bool = False) -> None:
-        """Be in no generation any more."""
+        """Reset the generation."""
 
     def fail_later(self, reason: str) -> None:
         """Make the next poll() throw."""
 
 
 class HeartbeatThread:
-    """The thread, which sleeps while its consumer is in no generation.
+    """The heartbeat thread, which sleeps while the consumer is in no generation.
 
     Args:
-        config: of the consumer.
-        host: what is around it.
+        config: configuration of the consumer.
+        host: environment of the consumer.
         member: the consumer.
     """
 
@@ -80,14 +80,14 @@ class HeartbeatThread:
         self._failures = 0
 
     def enable(self, first_ms: int | None = None) -> None:
-        """Begin, with all timeouts anew, and the first heartbeat after a while."""
+        """Start with new timeouts; the first heartbeat follows after a delay."""
         delay_ms = self._config.heartbeat_interval_ms if first_ms is None else first_ms
         self._due_ms = self._clock.now_ms + delay_ms
         self.reset_session()
         self._schedule(delay_ms)
 
     def reset_session(self) -> None:
-        """Give the coordinator a whole session to answer."""
+        """Restart the session timeout."""
         self._session_ends_ms = self._clock.now_ms + self._config.session_timeout_ms
 
     def _schedule(self, delay_ms: int | None = None) -> None:
@@ -101,7 +101,7 @@ class HeartbeatThread:
         self._round = self._host.after(delay_ms, self._run)
 
     def _run(self) -> None:
-        """One round."""
+        """Run one round."""
         member, now_ms = self._member, self._clock.now_ms
         if member.is_closed or member.state in _NOT_JOINED:
             return
@@ -112,7 +112,7 @@ class HeartbeatThread:
             member.coordinator = None
             self._schedule(0)
         elif (expires_ms := member.poll_expires_ms) is not None and now_ms >= expires_ms:
-            member.leave_group()  # the application is too slow
+            member.leave_group()  # max.poll.interval.ms exceeded
         else:
             if now_ms >= self._due_ms:
                 self._due_ms = now_ms + self._config.heartbeat_interval_ms
@@ -132,32 +132,32 @@ class HeartbeatThread:
         self._host.send(coordinator, request, on_answer)
 
     def _received(self, code: ErrorCode, is_same: bool) -> None:
-        """Go on: the session has begun anew."""
+        """Continue, with a new session timeout."""
         self._failures = 0
         self.reset_session()
 
     def _rebalancing(self, code: ErrorCode, is_same: bool) -> None:
-        """Join again at the next poll(), unless the consumer is joining already."""
+        """Rejoin in the next poll(), unless the consumer is already joining."""
         self._received(code, is_same)
         if self._member.state is ClientState.STABLE:
             self._member.request_rejoin()
 
     def _elsewhere(self, code: ErrorCode, is_same: bool) -> None:
-        """Look for the coordinator, and try again after a while, each time a longer one."""
+        """Look up the coordinator, and retry after an increasing backoff."""
         self._member.coordinator = None
         self._due_ms = self._clock.now_ms + self._config.backoff_ms(self._failures)
         self._failures += 1
         self._schedule()
 
     def _unknown(self, code: ErrorCode, is_same: bool) -> None:
-        """Join again at the next poll(): as a new member, unless only the generation was wrong."""
+        """Rejoin in the next poll(), as a new member unless only the generation was wrong."""
         if is_same:
             self._member.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
         else:
             self._received(code, is_same)
 
     def _fenced(self, code: ErrorCode, is_same: bool) -> None:
-        """Give up: the next poll() throws, as another consumer has taken the instance's place."""
+        """Fail: the next poll() throws, because another consumer has the same instance id."""
         self._unknown(code, is_same)
         if is_same:
             self._member.fail_later(code.name)
@@ -173,24 +173,25 @@ ON_HEARTBEAT: Mapping[ErrorCode, Callable[[HeartbeatThread, ErrorCode, bool], No
     ErrorCode.UNKNOWN_MEMBER_ID: HeartbeatThread._unknown,
     ErrorCode.FENCED_INSTANCE_ID: HeartbeatThread._fenced,
 }
-"""What the thread does with each answer; is the generation another one since, errors of the old one
-show only that the coordinator lives."""
+"""The handler of each answer; if the generation has changed since the request, an error of the old
+generation only proves that the coordinator is alive.
+"""
 
 
 class GroupMember(ABC):
-    """A consumer, as far as its coordinator knows it.
+    """The membership of a consumer, as its coordinator knows it.
 
     Args:
-        config: of the consumer.
-        host: what is around it.
+        config: configuration of the consumer.
+        host: environment of the consumer.
 
     Attributes:
-        config: of the consumer.
-        state: where it stands.
-        member_id: "" where it has none.
-        generation_id: that it is in; -1: in none.
-        coordinator: the broker that is taken for it; None: it is not known.
-        is_closed: whether the consumer has ended.
+        config: configuration of the consumer.
+        state: current state.
+        member_id: member id; "" if it has none.
+        generation_id: current generation; -1 if in none.
+        coordinator: broker id of the coordinator; None if unknown.
+        is_closed: the consumer is closed.
     """
 
     def __init__(self, config: ConsumerConfig, host: Host) -> None:
@@ -212,19 +213,19 @@ class GroupMember(ABC):
     @property
     @abstractmethod
     def poll_expires_ms(self) -> int | None:
-        """When poll() has to be called again; None while it is being called."""
+        """Deadline of the next poll(), in ms; None during poll()."""
 
     @abstractmethod
     def _continue(self) -> None:
-        """Go on with poll()."""
+        """Continue a blocked poll()."""
 
     @property
     def _generation(self) -> tuple[int, str]:
-        """What an answer is about: errors of another one may be about what is over."""
+        """Generation and member id of a request, to recognize answers about an old generation."""
         return self.generation_id, self.member_id
 
     def find_coordinator(self) -> None:
-        """Look for the coordinator, and go on with poll() when it is found."""
+        """Look up the coordinator, then continue poll()."""
         if not self._is_looking:
             self._is_looking = True
             self._host.find_coordinator(self.config.group_id, self._coordinator_found)
@@ -239,7 +240,7 @@ class GroupMember(ABC):
         self._continue()
 
     def request_rejoin(self) -> None:
-        """Join again at the next poll()."""
+        """Rejoin in the next poll()."""
         self._rejoin_needed = True
 
     def fail_later(self, reason: str) -> None:
@@ -247,7 +248,7 @@ class GroupMember(ABC):
         self._failure = reason
 
     def reset_state(self, *, keeps_id: bool = False) -> None:
-        """Be in no generation any more (`resetStateOnResponseError`)."""
+        """Reset the generation (`resetStateOnResponseError`)."""
         self.state = ClientState.UNJOINED
         self.generation_id = NO_GENERATION
         self._protocol = None
@@ -270,12 +271,12 @@ class GroupMember(ABC):
         on_done: Callable[[ErrorCode], None] = lambda code: None,
         generation_id: int | None = None,
     ) -> None:
-        """Commit offsets; while the consumer is in no stable generation that fails at once.
+        """Commit offsets; fail at once unless the consumer is in a stable generation.
 
         Args:
-            offsets: at least one.
-            on_done: is told how it ended.
-            generation_id: to be said instead of the consumer's own.
+            offsets: offsets by partition, at least one.
+            on_done: called with the result.
+            generation_id: generation to send instead of the consumer's own.
         """
         if self.coordinator is None:
             self.find_coordinator()
@@ -308,20 +309,20 @@ class GroupMember(ABC):
         self._host.send(self.coordinator, request, on_answer)
 
     def _commit_elsewhere(self, code: ErrorCode, is_same: bool) -> None:
-        """Look for the coordinator."""
+        """Look up the coordinator."""
         self.coordinator = None
 
     def _commit_fenced(self, code: ErrorCode, is_same: bool) -> None:
-        """Give up: the next poll() throws."""
+        """Fail: the next poll() throws."""
         if is_same:
             self.fail_later(code.name)
 
     def _commit_rebalancing(self, code: ErrorCode, is_same: bool) -> None:
-        """Join again at the next poll()."""
+        """Rejoin in the next poll()."""
         self._rejoin_needed = True
 
     def _commit_unknown(self, code: ErrorCode, is_same: bool) -> None:
-        """Join again at the next poll(), unless the consumer is joining already."""
+        """Rejoin in the next poll(), unless the consumer is already joining."""
         if is_same or self.state is not ClientState.PREPARING_REBALANCE:
             self.reset_state(keeps_id=code is ErrorCode.ILLEGAL_GENERATION)
 
@@ -334,4 +335,4 @@ ON_COMMIT: Mapping[ErrorCode, Callable[[GroupMember, ErrorCode, bool], None]] = 
     ErrorCode.UNKNOWN_MEMBER_ID: GroupMember._commit_unknown,
     ErrorCode.ILLEGAL_GENERATION: GroupMember._commit_unknown,
 }
-"""What a consumer does with each answer to OffsetCommit; of any other one the program is told."""
+"""The handler of each error of OffsetCommit; other errors are passed to the application."""

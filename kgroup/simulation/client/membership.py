@@ -1,9 +1,9 @@
-"""The consumer's side of the classic protocol: it joins, assigns if it leads, takes and gives up.
+"""The classic protocol on the client: join, assign as leader, revoke, and take partitions.
 
-A poll() of the application goes on from step to step; where Java's waits, an answer or a timer goes
-on with it here. While the consumer has partitions to read from, poll() does not wait until it has
-joined, and until it has found its coordinator only for the program's timeout. What is answered
-later waits for the next poll(). Each error of an answer has its handler in a table.
+poll() runs one step after another; where Java's poll() blocks, an answer or a timer continues it
+here. While the consumer owns partitions, poll() does not wait for the join, and waits for the
+coordinator only up to its timeout. Later answers wait for the next poll(). Each error has its
+handler in a table.
 
 Source: `AbstractCoordinator` and `ConsumerCoordinator` of kafka-clients 4.3.1.
 """
@@ -47,10 +47,10 @@ from kgroup.simulation.subscription import (
 
 
 def subscribed_topics(answer: JoinAnswer) -> frozenset[str]:
-    """Return all topics to which members subscribe.
+    """Return the topics to which any member subscribes.
 
     Raises:
-        AssignorError: a subscription is none.
+        AssignorError: a subscription cannot be decoded.
     """
     strategy = answer.protocol or ""
     subscribers = (decode_subscription(member, strategy) for member in answer.members)
@@ -60,15 +60,15 @@ def subscribed_topics(answer: JoinAnswer) -> frozenset[str]:
 def assignments(
     answer: JoinAnswer, partitions: Mapping[str, int], config: ConsumerConfig
 ) -> Mapping[str, bytes]:
-    """Assign to all members, as the leader sends it, by member id.
+    """Return the encoded assignments that the leader sends, by member id.
 
     Args:
-        answer: tells what members say.
-        partitions: how many topics have.
-        config: of the leader.
+        answer: JoinGroup answer with the subscriptions of all members.
+        partitions: number of partitions by topic.
+        config: configuration of the leader.
 
     Raises:
-        AssignorError: the assignor gives up.
+        AssignorError: the assignor fails.
         UnknownStrategyError: Java's consumer has no such strategy.
     """
     strategy = answer.protocol or ""
@@ -82,12 +82,12 @@ def assignments(
 
 
 class ClassicClient(GroupMember):
-    """A consumer's membership in a group of the classic protocol.
+    """Membership of a consumer in a group of the classic protocol.
 
     Args:
-        config: of the consumer.
-        host: what is around it.
-        application: whom it serves.
+        config: configuration of the consumer.
+        host: environment of the consumer.
+        application: the application.
 
     Attributes:
         owned: partitions, sorted.
@@ -103,15 +103,15 @@ class ClassicClient(GroupMember):
         # poll()
         self._is_polling = False
         self._events: list[Callable[[], None]] = []
-        """What waits for the next poll()."""
+        """Actions that wait for the next poll()."""
         self._is_preparing = False
-        """Whether it is about to give up what it owns, and waits for an answer before."""
+        """Whether it waits for an answer before it revokes partitions."""
         self._is_asking = False
-        """Whether that is the answer which topics there are."""
+        """Whether that answer is the metadata of all topics."""
         self._is_joining = False
-        """Whether it waits for a generation, and for its part of it (`joinFuture`)."""
+        """Whether it waits for a generation or its assignment (`joinFuture`)."""
         self._prepared_by_ms: int | None = None
-        """Until when it tries to commit before it joins; None: it does not."""
+        """Deadline of the commit before joining, in ms; None if there is no such commit."""
         self._polled_ms = self._clock.now_ms
         self._joined_topics: tuple[str, ...] | None = None
         self._assigned_for: Mapping[str, int | None] | None = None
@@ -121,12 +121,12 @@ class ClassicClient(GroupMember):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has its assignment and does not want to join again."""
+        """Whether it has its assignment and does not need to rejoin."""
         is_stable = self.state is ClientState.STABLE and not self._is_joining
         return is_stable and not self._rejoin_needed
 
     def resume(self, joined: Joined, coordinator: int | None) -> None:
-        """Be in a generation already."""
+        """Start in an existing generation."""
         self.state, self.coordinator = ClientState.STABLE, coordinator
         self.member_id, self.generation_id = joined.member_id, joined.generation_id
         self.owned, self._protocol = joined.owned, joined.strategy
@@ -139,7 +139,7 @@ class ClassicClient(GroupMember):
     # --- poll -----------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Take part in the group; the application goes on when there may be something to read."""
+        """Run the membership; return to the application when there may be records."""
         self._polled_ms = self._clock.now_ms
         self._is_polling = True
         events, self._events = self._events, []
@@ -150,18 +150,18 @@ class ClassicClient(GroupMember):
         self._continue()
 
     def wakeup(self) -> None:
-        """Let poll() end."""
+        """Make a blocked poll() return."""
         self._is_polling = False
 
     def _in_poll(self, event: Callable[[], None]) -> None:
-        """Do something that Java does in poll() only: now, or in the next one."""
+        """Run an action that Java runs in poll(): now, or in the next one."""
         if self._is_polling:
             event()
         else:
             self._events.append(event)
 
     def _continue(self) -> None:
-        """Go on with poll() as far as it comes without waiting (`ConsumerCoordinator.poll`)."""
+        """Continue poll() until it blocks (`ConsumerCoordinator.poll`)."""
         if not self._is_polling or self.is_closed:
             return
         if self._failure is not None:
@@ -179,7 +179,7 @@ class ClassicClient(GroupMember):
 
     @property
     def _returns(self) -> bool:
-        """Whether there is something to read, and nothing for which even then poll() waits."""
+        """Whether poll() returns now: it owns partitions, and no pending step blocks it."""
         revokes_all = self._prepared_by_ms is not None and not self.config.is_cooperative
         waits = self.coordinator is None or self._metadata is None or self._is_asking
         is_over = self._clock.now_ms >= self._polled_ms + POLL_MS
@@ -191,7 +191,7 @@ class ClassicClient(GroupMember):
         self._application.polled(is_active=is_active)
 
     def _refresh(self) -> None:
-        """Look for new topics and partitions, as often as `metadata.max.age.ms` says."""
+        """Refresh metadata every `metadata.max.age.ms`."""
         if not self.is_closed and not self._is_refreshing:
             self._is_refreshing = True
             self._host.metadata(self._refreshed)
@@ -210,7 +210,10 @@ class ClassicClient(GroupMember):
             self._topics = tuple(sorted(filter(matches, self._metadata)))
 
     def _must_rejoin(self) -> bool:
-        """Kafka: `rejoinNeededOrPending`. Only who has assigned watches the topics of the group."""
+        """Return whether to rejoin (`rejoinNeededOrPending`).
+
+        Only the member that computed the assignment watches the topics of the group.
+        """
         changed = self._assigned_for is not None and self._assigned_for != self._snapshot()
         moved = self._joined_topics is not None and self._joined_topics != self._topics
         if changed or moved:
@@ -223,7 +226,7 @@ class ClassicClient(GroupMember):
 
     @property
     def poll_expires_ms(self) -> int | None:
-        """When poll() has to be called again; None while it is being called."""
+        """Deadline of the next poll(), in ms; None during poll()."""
         if self._is_polling:
             return None
         return self._polled_ms + self.config.max_poll_interval_ms
@@ -235,7 +238,7 @@ class ClassicClient(GroupMember):
     # --- JoinGroup ------------------------------------------------------------------------------
 
     def _join_if_needed(self) -> None:
-        """Do the next step of joining, if none waits for an answer (`joinGroupIfNeeded`)."""
+        """Run the next step of joining, unless one waits for an answer (`joinGroupIfNeeded`)."""
         if self._is_preparing:
             return
         if not self._needs_prepare:
@@ -254,7 +257,7 @@ class ClassicClient(GroupMember):
         self._in_poll(self._on_join_prepare)
 
     def _on_join_prepare(self) -> None:
-        """Commit, then revoke."""
+        """Commit, then revoke partitions."""
         self._needs_prepare = False
         if self._prepared_by_ms is None:
             self._prepared_by_ms = self._clock.now_ms + self.config.max_poll_interval_ms
@@ -330,7 +333,7 @@ class ClassicClient(GroupMember):
         )
 
     def _spec(self, strategy: str) -> MemberSpec:
-        """Return what the consumer says with an assignor."""
+        """Return the member's subscription for a strategy."""
         remembered = self._remembered.get(strategy)
         generation = None if remembered is None else remembered[1]
         owned = None if remembered is None else remembered[0]
@@ -347,7 +350,7 @@ class ClassicClient(GroupMember):
         )
 
     def _join_again(self, delay_ms: int = 0) -> None:
-        """Go on with another attempt, at once or a little later."""
+        """Start another attempt to join, now or after a delay."""
         self._is_joining = False
         self._rejoin_needed = True
         if delay_ms:
@@ -360,7 +363,7 @@ class ClassicClient(GroupMember):
         self._join_again(self.config.retry_backoff_ms)
 
     def _joined(self, answer: JoinAnswer, is_same: bool) -> None:
-        """Take the generation; bring the assignments if it is the leader."""
+        """Take the generation; as leader, compute and send the assignments."""
         if self.state is not ClientState.PREPARING_REBALANCE:  # UnjoinedGroupException
             self._join_again(self.config.retry_backoff_ms)
             return
@@ -388,7 +391,7 @@ class ClassicClient(GroupMember):
         self._on_join_leader(answer, self._metadata)
 
     def _on_join_leader(self, answer: JoinAnswer, metadata: Mapping[str, int]) -> None:
-        """Assign to all members."""
+        """Compute the assignments of all members."""
         self._assigned_for = self._snapshot()
         if answer.skip_assignment:
             self._send_sync_group({})
@@ -401,30 +404,30 @@ class ClassicClient(GroupMember):
             self._send_sync_group(found)
 
     def _take_member_id(self, answer: JoinAnswer, is_same: bool) -> None:
-        """Join again with the id that was given."""
+        """Rejoin with the member id from the answer."""
         self.generation_id, self.member_id = NO_GENERATION, answer.member_id
         self._join_again()
 
     def _join_unknown(self, answer: JoinAnswer, is_same: bool) -> None:
-        """Join again as a new member."""
+        """Rejoin as a new member."""
         if is_same:
             self.reset_state()
         self._join_again()
 
     def _join_elsewhere(self, answer: JoinAnswer, is_same: bool) -> None:
-        """Look for the coordinator, then join again."""
+        """Look up the coordinator, then rejoin."""
         self._elsewhere()
 
     def _join_later(self, answer: JoinAnswer, is_same: bool) -> None:
-        """Join again a little later."""
+        """Rejoin after a backoff."""
         self._join_again(self.config.retry_backoff_ms)
 
     def _join_now(self, answer: JoinAnswer, is_same: bool) -> None:
-        """Join again."""
+        """Rejoin."""
         self._join_again()
 
     def _join_failed(self, answer: JoinAnswer, is_same: bool) -> None:
-        """Give up: poll() throws."""
+        """Fail: poll() throws."""
         self._fail(answer.error.name)
 
     # --- SyncGroup ------------------------------------------------------------------------------
@@ -454,7 +457,7 @@ class ClassicClient(GroupMember):
         self._host.send(self.coordinator, request, on_answer)
 
     def _synced(self, answer: SyncAnswer, is_same: bool) -> None:
-        """Take the assignment, if the consumer was not removed meanwhile."""
+        """Take the assignment, unless the consumer was removed in the meantime."""
         if self.state is not ClientState.COMPLETING_REBALANCE:
             self._join_again()
             return
@@ -463,26 +466,26 @@ class ClassicClient(GroupMember):
         self._in_poll(lambda: self._on_join_complete(answer))
 
     def _sync_unknown(self, answer: SyncAnswer, is_same: bool) -> None:
-        """Join again: as a new member, unless only the generation was wrong."""
+        """Rejoin, as a new member unless only the generation was wrong."""
         if is_same:
             self.reset_state(keeps_id=answer.error is ErrorCode.ILLEGAL_GENERATION)
         self._join_again()
 
     def _sync_again(self, answer: SyncAnswer, is_same: bool) -> None:
-        """Join again: another rebalance has begun."""
+        """Rejoin: another rebalance has begun."""
         self._join_again()
 
     def _sync_elsewhere(self, answer: SyncAnswer, is_same: bool) -> None:
-        """Look for the coordinator, then join again."""
+        """Look up the coordinator, then rejoin."""
         self._elsewhere()
 
     def _sync_failed(self, answer: SyncAnswer, is_same: bool) -> None:
-        """Give up: poll() throws."""
+        """Fail: poll() throws."""
         self._fail(answer.error.name)
 
     def _on_join_complete(self, answer: SyncAnswer) -> None:
-        """Give up what is another's now, take what is new; join again if something was given up."""
-        if self.state is not ClientState.STABLE:  # the heartbeat thread has left, or was refused
+        """Revoke old partitions and take new ones; rejoin if any were revoked."""
+        if self.state is not ClientState.STABLE:  # the heartbeat thread left the group, or failed
             self.reset_state()
             self._join_again()
             return
@@ -509,7 +512,7 @@ class ClassicClient(GroupMember):
         self._continue()
 
     def close(self) -> None:
-        """Give up all partitions and leave; a static member stays in its group (`close`)."""
+        """Drop all partitions and leave; a static member stays in its group (`close`)."""
         self.is_closed = True
         owned, self.owned = self.owned, ()
         if owned:
@@ -529,7 +532,7 @@ ON_JOIN: Mapping[ErrorCode, Callable[[ClassicClient, JoinAnswer, bool], None]] =
     ErrorCode.NOT_COORDINATOR: ClassicClient._join_elsewhere,
     ErrorCode.REBALANCE_IN_PROGRESS: ClassicClient._join_now,
 }
-"""What a consumer does with each answer to JoinGroup; any other error makes poll() throw."""
+"""The handler of each answer to JoinGroup; other errors make poll() throw."""
 
 ON_SYNC: Mapping[ErrorCode, Callable[[ClassicClient, SyncAnswer, bool], None]] = {
     ErrorCode.NONE: ClassicClient._synced,
@@ -539,4 +542,4 @@ ON_SYNC: Mapping[ErrorCode, Callable[[ClassicClient, SyncAnswer, bool], None]] =
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ClassicClient._sync_elsewhere,
     ErrorCode.NOT_COORDINATOR: ClassicClient._sync_elsewhere,
 }
-"""Likewise to SyncGroup."""
+"""The handler of each answer to SyncGroup; other errors make poll() throw."""

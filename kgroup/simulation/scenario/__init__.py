@@ -1,1 +1,1 @@
-"""Scenarios: what is in their files, and how they are played."""
+"""Scenarios: reading their files, and playing them."""

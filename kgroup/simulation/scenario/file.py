@@ -44,7 +44,7 @@ from kgroup.simulation.world import OPERATOR
 from kgroup.simulation.zookeeper.cluster import ZOOKEEPER
 
 MOST = 100_000
-"""Of members, and of partitions of a topic: more would be a slip of the finger."""
+"""Most members, and most partitions of a topic; larger numbers are assumed to be typing errors."""
 _OF_EVERY_VERSION = ("count", "delay", "failover")
 _TICK = "tickTime"
 _PROTOCOLS = ("kafka", "zookeeper")
@@ -61,7 +61,7 @@ _BROKER: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
         TomlTable.interval,
     ),
 }
-"""Settings of brokers: the field, and how it is read."""
+"""Broker settings: the attribute, and the method that reads the field."""
 
 _CONSUMER_GROUPS: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
     "group.consumer.session.timeout.ms": ("session_timeout_ms", TomlTable.interval),
@@ -75,7 +75,7 @@ _CONSUMER_GROUPS: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
         lambda table, name: MigrationPolicy(table.choice(name, list(MigrationPolicy))),
     ),
 }
-"""Likewise of their consumer groups."""
+"""Broker settings for consumer groups, likewise."""
 
 FIELDS: Mapping[str, Mapping[str, str]] = {
     "": {
@@ -121,19 +121,20 @@ FIELDS: Mapping[str, Mapping[str, str]] = {
         "to": "Where offsets are copied to: kafka or external.",
     },
 }
-"""Every field by table, with a sentence."""
+"""All fields by table, with a description."""
 
 
 def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenario:
     """Read a scenario.
 
     Args:
-        text: TOML.
-        file: its name, for messages.
-        there: a group that is there already, to which the file adds steps, topics and members.
+        text: content of the TOML file.
+        file: file name for messages.
+        there: scenario of an existing group, to which the file adds steps, topics and members.
 
     Raises:
-        InputError: it is none; says the line, the field, what was expected and what was found.
+        InputError: the file is invalid; the message has the line, the field, and the expected and
+            the actual value.
     """
     top, arrays = _read_tables(text, file)
     if there is not None:
@@ -185,7 +186,7 @@ def read_scenario(text: str, file: str, there: Scenario | None = None) -> Scenar
 
 
 def _read_tables(text: str, file: str) -> tuple[TomlTable, Mapping[str, list[TomlTable]]]:
-    """Read the tables of a file, which must be known ones."""
+    """Read the tables of a file, and refuse unknown ones."""
     top, arrays = read_toml(text, file)
     for name in arrays:
         if name not in ("member", "step"):
@@ -198,7 +199,7 @@ def _read_tables(text: str, file: str) -> tuple[TomlTable, Mapping[str, list[Tom
 
 
 def _watched(scenario: Scenario, there: Scenario | None, done_ms: int) -> Scenario:
-    """Let a group that was there go on until its last step has had its effect."""
+    """Extend the scenario of an existing group until its last step has had its effect."""
     if there is None:
         return scenario
     watched_ms = max(there.duration_ms, done_ms + scenario.settles_ms)
@@ -206,7 +207,7 @@ def _watched(scenario: Scenario, there: Scenario | None, done_ms: int) -> Scenar
 
 
 def _title(top: TomlTable, there: Scenario | None) -> str | None:
-    """Return the title, which names the group that was there, if one was."""
+    """Return the title, which names the existing group if there is one."""
     title = top.text("title") if "title" in top else None
     if there is None:
         return title
@@ -214,7 +215,7 @@ def _title(top: TomlTable, there: Scenario | None) -> str | None:
 
 
 def _check_addition(top: TomlTable, arrays: Mapping[str, list[TomlTable]]) -> None:
-    """Refuse what a file cannot say of a group that is there."""
+    """Refuse fields that a file may not have for an existing group."""
     for field in ("group", "protocol"):
         if field in top:
             raise top.error(field, "none, as the group is there already", top.data[field])
@@ -224,7 +225,7 @@ def _check_addition(top: TomlTable, arrays: Mapping[str, list[TomlTable]]) -> No
 
 
 def _of_version(there: Scenario, version: Version, top: TomlTable) -> Scenario:
-    """Have a group that is there run with a version of Kafka, which must know what it does."""
+    """Return the scenario with another Kafka version, which must support the group's members."""
     configs = [member.config for member in there.members.values()]
     needed = {
         CONSUMER_PROTOCOL: any(config.group_protocol == "consumer" for config in configs),
@@ -252,7 +253,7 @@ def _read_members(
     topics: dict[str, int],
     brokers: int,
 ) -> list[Step]:
-    """Read members, which are added to others, and all steps."""
+    """Read members and steps; add the members to `members` and return the steps."""
     common = top.table("members")
     end_ms = top.duration("duration", sys.maxsize)
     steps = []
@@ -274,7 +275,7 @@ def _read_members(
 
 
 def _check_time(table: TomlTable, field: str, time_ms: int, end_ms: int) -> None:
-    """Refuse what would happen behind the end."""
+    """Refuse a time after the end of the scenario."""
     if time_ms > end_ms:
         field = field if table.duration(field) > end_ms else "every"
         expected = f"a time before the end (duration, {end_ms} ms)"
@@ -289,7 +290,7 @@ def _zookeeper_version(top: TomlTable) -> Version:
 
 
 def _topics(table: TomlTable, there: Mapping[str, int]) -> dict[str, int]:
-    """Read topics, and add them to those that are there already."""
+    """Return the topics of a table, added to existing ones."""
     topics = dict(there)
     for name in table.data:
         count = topics[table.legal_name(name, name)] = table.number(name, least=1, most=MOST)
@@ -318,7 +319,7 @@ def _consumer_settings(table: TomlTable, version: Version) -> ConsumerSettings:
 
 
 def _delay(table: TomlTable) -> tuple[int, int]:
-    """Read how long messages take; in no time a client that is refused would ask for ever."""
+    """Read the network delay; it must not be 0, or refused clients would retry for ever."""
     value = table.data.get("delay")
     if not isinstance(value, list):
         return (table.interval("delay"),) * 2 if "delay" in table else (1, 5)
@@ -331,7 +332,7 @@ def _delay(table: TomlTable) -> tuple[int, int]:
 def _members(
     table: TomlTable, reader: MemberReader[P], topics: Mapping[str, int]
 ) -> list[tuple[str, P, int | None]]:
-    """Read a table of one member, or of several that are alike: name, plan, when it starts."""
+    """Read a table of one or several equal members: name, plan and start time of each."""
     table.only(reader.fields)
     base = table.text("name")
     if base in (COORDINATOR, OPERATOR, ZOOKEEPER):
@@ -360,7 +361,7 @@ def _steps(
     topics: dict[str, int],
     brokers: int,
 ) -> list[Step]:
-    """Read a step, of several members several."""
+    """Read a step table: one step, or one for each of its members."""
     table.only(FIELDS["step"])
     action = Action(table.choice("do", list(reader.actions)))
     at_ms = table.duration("at")
@@ -407,7 +408,7 @@ def _steps(
 
 
 def _value(value: object) -> str:
-    """Write the value of a setting for people."""
+    """Return the value of a setting as text for people."""
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
@@ -446,4 +447,4 @@ _STEP_FIELDS: Mapping[Action, tuple[str, ...]] = {
     Action.START_BROKER: ("broker",),
     Action.COPY_OFFSETS: ("to",),
 }
-"""Which fields a step has, by what it does."""
+"""Fields of a step, by its action."""

@@ -1,4 +1,4 @@
-"""Members in a scenario's file: Java consumers, and consumers that live on ZooKeeper."""
+"""Members in a scenario file: Java consumers, and consumers that use ZooKeeper."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ P = TypeVar("P", bound=MemberPlan | ZookeeperMemberPlan)
 
 
 class MemberReader(ABC, Generic[P]):
-    """Reads members of one kind.
+    """Reader of one kind of members.
 
     Attributes:
-        fields: names of all that a member may have.
-        has_generations: whether a commit may claim one.
-        pauses: what may be paused of it.
-        actions: what may happen.
+        fields: names of all fields of a member.
+        has_generations: a commit may specify a generation.
+        pauses: kinds of pauses.
+        actions: actions on members.
     """
 
     fields: Collection[str]
@@ -42,11 +42,11 @@ class MemberReader(ABC, Generic[P]):
 
     @abstractmethod
     def read(self, table: TomlTable, name: str) -> P:
-        """Read how a member starts."""
+        """Read a member's configuration."""
 
     @abstractmethod
     def numbered(self, table: TomlTable, plan: P, name: str, number: str) -> P:
-        """Make one of several alike of a plan; the number is "" of one alone."""
+        """Return the plan of one of several equal members; `number` is "" for a single one."""
 
     @abstractmethod
     def topics(self, plan: P) -> tuple[str, ...]:
@@ -54,18 +54,18 @@ class MemberReader(ABC, Generic[P]):
 
     @abstractmethod
     def changed(self, table: TomlTable, plan: P) -> P:
-        """Configure a member anew by a step's `set`; what is not named stays."""
+        """Return a plan with the changes of a step's `set`; other fields stay."""
 
     @abstractmethod
     def completed(self, common: TomlTable, table: TomlTable) -> TomlTable:
-        """Give a member the fields of all members that it does not have itself."""
+        """Return a member's table, with missing fields taken from the table of all members."""
 
 
 def read_version(table: TomlTable, default: Version) -> Version:
-    """Read the field `version`: one from (1, 1) to the newest.
+    """Read the field `version`, from (1, 1) to the newest.
 
     Raises:
-        InputError: it is none that can be simulated.
+        InputError: the version cannot be simulated.
     """
     if "version" not in table:
         return default
@@ -101,7 +101,7 @@ _CONSUMER: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
     "client.id": ("client_id", TomlTable.text),
     "group.remote.assignor": ("remote_assignor", TomlTable.text),
 }
-"""Settings of consumers: the field, and how it is read."""
+"""Consumer settings: the attribute, and the method that reads the field."""
 
 _OTHER = (
     "group.protocol",
@@ -113,7 +113,7 @@ _ONLY: Mapping[str, tuple[str, ...]] = {
     "classic": ("session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"),
     "consumer": ("group.remote.assignor", "regex"),
 }
-"""What a consumer may say with one `group.protocol` only (`ConsumerConfig`)."""
+"""Fields that are valid with one `group.protocol` only (`ConsumerConfig`)."""
 
 MEMBER_FIELDS: Mapping[str, str] = {
     "name": "How it is called; with count it is followed by a number.",
@@ -129,15 +129,15 @@ MEMBER_FIELDS: Mapping[str, str] = {
     "group.instance.id": "Makes it a static member; with count followed by a number.",
     **dict.fromkeys((*_CONSUMER, *_OTHER), "As in Kafka."),
 }
-"""Every field of a member, with a sentence."""
+"""All fields of a member, with a description."""
 
 
 class JavaMembers(MemberReader[MemberPlan]):
-    """Reads consumers of the classic and of the consumer protocol.
+    """Reader of consumers of the classic and the consumer protocol.
 
     Args:
-        group_id: of their group.
-        version: of the brokers.
+        group_id: id of their group.
+        version: version of the brokers.
     """
 
     fields = tuple(MEMBER_FIELDS)
@@ -150,7 +150,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         self._version = version
 
     def read(self, table: TomlTable, name: str) -> MemberPlan:
-        """Read how a member starts."""
+        """Read a member's configuration."""
         version = read_version(table, self._version)
         given = {
             field: read(table, key) for key, (field, read) in _CONSUMER.items() if key in table
@@ -198,7 +198,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         )
 
     def numbered(self, table: TomlTable, plan: MemberPlan, name: str, number: str) -> MemberPlan:
-        """Make one of several alike of a plan."""
+        """Return the plan of one of several equal members."""
         instance_id = plan.config.instance_id
         config = replace(
             plan.config,
@@ -212,7 +212,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         return plan.config.topics
 
     def changed(self, table: TomlTable, plan: MemberPlan) -> MemberPlan:
-        """Configure a member anew; what is not named stays."""
+        """Return a plan with the changes of a step; other fields stay."""
         changes = table.table("set")
         known = {*_CONSUMER, *_OTHER, "topics", "processing", "offsets"}
         changes.only(known)
@@ -242,7 +242,7 @@ class JavaMembers(MemberReader[MemberPlan]):
         )
 
     def completed(self, common: TomlTable, table: TomlTable) -> TomlTable:
-        """Give a member the fields of all members that it does not have itself."""
+        """Return a member's table, with missing fields taken from the table of all members."""
         own = table.data
         named = {name: value for name, value in common.data.items() if name not in own}
         if "pattern" in own or "regex" in own:
@@ -271,7 +271,7 @@ def _strategies(table: TomlTable, version: Version) -> tuple[str, ...]:
 
 
 def _protocol(table: TomlTable, member: TomlTable, version: Version, default: str) -> str:
-    """Read `group.protocol`, and see that nothing is said that the other one has only."""
+    """Read `group.protocol`, and refuse fields of the other protocol."""
     protocol = table.choice("group.protocol", tuple(_ONLY), default)
     if protocol == "consumer" and version < CONSUMER_PROTOCOL:
         raise table.error("group.protocol", TOO_OLD, ".".join(map(str, version)))
@@ -313,7 +313,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[TomlTable, str], Any]]] = {
     "offsets.channel.backoff.ms": ("offsets_channel_backoff_ms", TomlTable.interval),
     "offsets.commit.max.retries": ("offsets_commit_max_retries", TomlTable.number),
 }
-"""Settings of consumers: the field, and how it is read."""
+"""Consumer settings: the attribute, and the method that reads the field."""
 
 ZOOKEEPER_MEMBER_FIELDS: Mapping[str, str] = {
     "name": "How it is called; with count it is followed by a number.",
@@ -328,16 +328,16 @@ ZOOKEEPER_MEMBER_FIELDS: Mapping[str, str] = {
     "consumer.id": "By which it is registered; with count followed by a number.",
     **dict.fromkeys(_SETTINGS, "As in Kafka."),
 }
-"""Every field of such a member, with a sentence."""
+"""All fields of a member that uses ZooKeeper, with a description."""
 
 _LISTS = {"whitelist": SubscriptionPattern.WHITE_LIST, "blacklist": SubscriptionPattern.BLACK_LIST}
 
 
 class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
-    """Reads consumers of Kafka 0.8.2.
+    """Reader of consumers of Kafka 0.8.2.
 
     Args:
-        group_id: of their group.
+        group_id: id of their group.
     """
 
     fields = tuple(ZOOKEEPER_MEMBER_FIELDS)
@@ -353,7 +353,7 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
         self._group_id = group_id
 
     def read(self, table: TomlTable, name: str) -> ZookeeperMemberPlan:
-        """Read how a member starts."""
+        """Read a member's configuration."""
         del name
         told = [each for each in ("topics", *_LISTS) if each in table]
         if len(told) != 1:
@@ -371,7 +371,7 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
     def numbered(
         self, table: TomlTable, plan: ZookeeperMemberPlan, name: str, number: str
     ) -> ZookeeperMemberPlan:
-        """Make one of several alike of a plan."""
+        """Return the plan of one of several equal members."""
         del table, name
         consumer_id = plan.config.consumer_id
         if consumer_id is None:
@@ -384,7 +384,7 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
         return tuple(registration.subscription) if registration.is_static else ()
 
     def changed(self, table: TomlTable, plan: ZookeeperMemberPlan) -> ZookeeperMemberPlan:
-        """Configure a member anew; what is not named stays."""
+        """Return a plan with the changes of a step; other fields stay."""
         changes = table.table("set")
         changes.only([*_SETTINGS, "topics", *_LISTS, "streams", "processing"])
         given = _settings(changes)
@@ -398,7 +398,7 @@ class ZookeeperMembers(MemberReader[ZookeeperMemberPlan]):
         )
 
     def completed(self, common: TomlTable, table: TomlTable) -> TomlTable:
-        """Give a member the fields of all members that it does not have itself."""
+        """Return a member's table, with missing fields taken from the table of all members."""
         own = table.data
         named = {name: value for name, value in common.data.items() if name not in own}
         if any(each in own for each in ("topics", *_LISTS)):

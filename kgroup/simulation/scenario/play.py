@@ -1,7 +1,7 @@
-"""Play a scenario: what happens to members and brokers step by step, and the `Simulation` it makes.
+"""Play a scenario: run its steps on members and brokers, and return a `Simulation`.
 
-A `Stage` has a scenario's members on it: Java consumers and the brokers that coordinate their group
-(`CoordinatorStage`), or consumers that live on ZooKeeper (`ZookeeperStage`).
+A `Stage` has the members of a scenario: Java consumers and the brokers that coordinate their group
+(`CoordinatorStage`), or consumers that use ZooKeeper (`ZookeeperStage`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from kgroup.simulation.zookeeper.consumer import ZookeeperConsumer
 
 
 class _Member(Protocol):
-    """A running program with a consumer."""
+    """A running application with a consumer."""
 
     name: str
     is_running: bool
@@ -53,36 +53,36 @@ class _Member(Protocol):
     paused_until_ms: int
 
     def stop(self) -> None:
-        """End in order."""
+        """Shut down."""
 
     def crash(self) -> None:
-        """End without a word."""
+        """End without closing the consumer."""
 
     def when_ended(self, action: Callable[[], None]) -> None:
-        """Do something as soon as it has ended."""
+        """Run an action when the application ends, or now if it has ended."""
 
     def run(self, action: Callable[[], None]) -> None:
-        """Do something now, or when it goes on."""
+        """Run an action now, or after the current pause."""
 
     def pause(self, duration_ms: int | None) -> None:
-        """Stand still, at least for so long."""
+        """Pause, at least for this duration."""
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume after a pause."""
 
     def process(self, duration_ms: int) -> None:
-        """Be busy for so long."""
+        """Process records for this duration."""
 
 
 _M = TypeVar("_M", bound=_Member)
 
 
 class Stage(ABC, Generic[_M]):
-    """A cluster and the members that run on it.
+    """A cluster with its members.
 
     Args:
-        scenario: what happens.
-        random: what chance decides.
+        scenario: the scenario to play.
+        random: source of random numbers.
         world: the cluster.
     """
 
@@ -94,11 +94,11 @@ class Stage(ABC, Generic[_M]):
         self._running: dict[str, _M] = {}
         self._poison: dict[TopicPartition, tuple[int, int]] = {}
         self._awaited: dict[TopicPartition, int] = {}
-        """Offsets that readers must have come to before all has happened that will."""
+        """Offsets that readers must reach before all effects of the steps have occurred."""
         self._random = random
 
     def schedule(self, steps: Iterable[Step]) -> None:
-        """See that steps happen, so long from now as they say; each may be late."""
+        """Schedule steps relative to now, each with random jitter."""
         jitter_ms = self._scenario.jitter_ms
         for step in steps:
             late_ms = self._random.randint(0, jitter_ms) if jitter_ms else 0
@@ -106,16 +106,16 @@ class Stage(ABC, Generic[_M]):
 
     @property
     def consumers(self) -> list[_M]:
-        """Those that run."""
+        """Running members."""
         return [each for each in self._running.values() if each.is_running]
 
     @property
     def is_settled(self) -> bool:
-        """Whether the group rests.
+        """Whether the group is at rest.
 
-        Everybody reads what is theirs and is not late with it, nothing is asked that has no answer
-        yet, and whatever a step has done to partitions has been read. Who stands still for ever is
-        out of the group.
+        Every member reads its partitions without delay, no request is pending, and all records that
+        a step has affected have been read. Members that are paused are not counted: a member paused
+        for ever leaves the group.
         """
         awake = [consumer for consumer in self.consumers if not consumer.is_paused]
         return self._rests(awake) and all(
@@ -124,35 +124,35 @@ class Stage(ABC, Generic[_M]):
 
     @abstractmethod
     def _rests(self, members: list[_M]) -> bool:
-        """Return whether these are the group, and each reads what is theirs."""
+        """Return whether these members form the group, and each reads its partitions."""
 
     @abstractmethod
     def _run(self, name: str) -> None:
-        """Start a member's program."""
+        """Start a member's application."""
 
     @abstractmethod
     def _configure(self, step: Step) -> None:
-        """Let a member start with another configuration next time."""
+        """Change a member's configuration from its next start on."""
 
     @abstractmethod
     def _commit(self, member: _M, step: Step) -> None:
-        """Let a member commit."""
+        """Make a member commit."""
 
     @abstractmethod
     def _set_partitions(self, topic: str, count: int) -> None:
-        """Create a topic, or give it more partitions."""
+        """Create a topic, or add partitions to it."""
 
     @abstractmethod
     def _is_up(self, broker: int) -> bool:
-        """Return whether a broker runs."""
+        """Return whether a broker is running."""
 
     @abstractmethod
     def _stop_broker(self, broker: int) -> None:
-        """Let a broker crash."""
+        """Crash a broker."""
 
     @abstractmethod
     def _start_broker(self, broker: int) -> None:
-        """Let it come back."""
+        """Restart a broker."""
 
     def _move_coordinator(self, step: Step) -> None:
         raise NotImplementedError
@@ -194,7 +194,7 @@ class Stage(ABC, Generic[_M]):
                 self._act_on_member(step)
 
     def _act_on_broker(self, step: Step) -> None:
-        """Let a broker stop that runs, or start one that does not."""
+        """Stop or start a broker, or record that there is nothing to do."""
         assert step.broker is not None
         is_end = step.action is Action.STOP_BROKER
         if self._is_up(step.broker) is is_end:
@@ -204,7 +204,7 @@ class Stage(ABC, Generic[_M]):
             self._world.note(f"broker {step.broker}", str(step.action), remark)
 
     def _act_on_member(self, step: Step) -> None:
-        """Let something happen to a member that runs."""
+        """Apply a step to a running member."""
         member = self._running.get(step.member or "")
         if member is None or not member.is_running:
             self._world.note(step.member or "", str(step.action), "does not run")
@@ -257,7 +257,7 @@ class Stage(ABC, Generic[_M]):
                 self.clock.after(step.for_ms, lambda: self._end_pause(member, resume))
 
     def _end_pause(self, member: _M, resume: Step) -> None:
-        """Let a member go on, unless another pause holds it for longer."""
+        """Resume a member, unless another pause lasts longer."""
         is_over = self.clock.now_ms >= member.paused_until_ms
         if member.is_running and member.is_paused and is_over:
             self._act(resume)
@@ -279,11 +279,11 @@ class CoordinatorStage(Stage[Consumer]):
     """Brokers, one of which coordinates the group, and its members.
 
     Args:
-        scenario: what happens.
-        random: what chance decides.
+        scenario: the scenario to play.
+        random: source of random numbers.
 
     Attributes:
-        cluster: has the clock, on which it all happens.
+        cluster: the simulated cluster, with the clock.
     """
 
     def __init__(self, scenario: Scenario, random: Random) -> None:
@@ -313,7 +313,7 @@ class CoordinatorStage(Stage[Consumer]):
         self.schedule(scenario.steps)
 
     def _rests(self, members: list[Consumer]) -> bool:
-        """Return whether they are a stable group that owns all it subscribes to, or it is empty."""
+        """Return whether the group is stable and owns all subscribed partitions, or is empty."""
         group = self.cluster.group
         if self.cluster.logs.is_held:
             return False
@@ -349,9 +349,9 @@ class CoordinatorStage(Stage[Consumer]):
         member.commit(step.generation_id)
 
     def _remove(self, step: Step) -> None:
-        """Ask the coordinator to remove a member, which need not run: a static one by its instance.
+        """Send a LeaveGroup for a member, by instance id if static; it need not be running.
 
-        Who restarts configured anew is removed as what it was.
+        A restarting member is removed under its old configuration.
         """
         assert step.member is not None
         running = self._running.get(step.member)
@@ -394,7 +394,7 @@ class CoordinatorStage(Stage[Consumer]):
             self.cluster.send(OPERATOR, broker, OffsetFetch(group_id), self._take)
 
     def _take(self, answer: FetchAnswer | None) -> None:
-        """Have in the external store what is committed."""
+        """Copy the committed offsets to the external store."""
         if answer is not None:
             offsets = answer.offsets.items()
             self._store.update({partition: at.committed_offset for partition, at in offsets})
@@ -410,14 +410,14 @@ class CoordinatorStage(Stage[Consumer]):
 
 
 class ZookeeperStage(Stage[ZookeeperConsumer]):
-    """Brokers, ZooKeeper, and consumers that find each other there.
+    """Brokers, ZooKeeper, and consumers that coordinate through ZooKeeper.
 
     Args:
-        scenario: what happens.
-        random: what chance decides.
+        scenario: the scenario to play.
+        random: source of random numbers.
 
     Attributes:
-        cluster: has the clock, on which it all happens.
+        cluster: the simulated cluster, with the clock.
     """
 
     def __init__(self, scenario: Scenario, random: Random) -> None:
@@ -440,7 +440,7 @@ class ZookeeperStage(Stage[ZookeeperConsumer]):
         self.schedule(scenario.steps)
 
     def _rests(self, members: list[ZookeeperConsumer]) -> bool:
-        """Return whether they are registered, and each has what is theirs and fetches it."""
+        """Return whether exactly these members are registered and each fetches its partitions."""
         registered = self.cluster.registered()
         if not self.cluster.is_resting or registered.keys() != {e.consumer_id for e in members}:
             return False
@@ -480,21 +480,21 @@ class ZookeeperStage(Stage[ZookeeperConsumer]):
 
 
 _LOOK_MS = 10
-"""How often it is looked whether the group rests."""
+"""Interval of checks whether the group is at rest, in ms."""
 _LOOK_AGAIN_MS = 100
-"""Likewise where it should have rested already."""
+"""The same interval after the time at which the group should be at rest."""
 
 
 def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simulation:
     """Play a scenario to its end.
 
     Args:
-        scenario: what happens.
-        seed: of everything that chance decides: the same seed gives the same timeline.
-        until_stable: end as soon as the last step is done and the group rests.
+        scenario: the scenario to play.
+        seed: seed of the random numbers; the same seed gives the same timeline.
+        until_stable: end when the last step is done and the group is at rest.
 
     Returns:
-        What happened.
+        The result of the simulation.
     """
     stage = _stage(scenario, seed)
     clock = stage.clock
@@ -507,11 +507,11 @@ def play(scenario: Scenario, seed: int, *, until_stable: bool = False) -> Simula
 
 
 class ScenarioPart(NamedTuple):
-    """What happens in a part of a scenario; `at_ms` of its steps counts from its begin.
+    """A part of a scenario; `at_ms` of its steps is relative to the start of the part.
 
     Attributes:
-        steps: in order of time.
-        duration_ms: how long it takes at least.
+        steps: steps in order of time.
+        duration_ms: minimum duration.
     """
 
     steps: tuple[Step, ...]
@@ -521,16 +521,16 @@ class ScenarioPart(NamedTuple):
 def play_parts(
     scenario: Scenario, seed: int, parts: Iterable[ScenarioPart], patience_ms: int
 ) -> tuple[Simulation, ...]:
-    """Play the parts of a scenario one after another, each with steps until the group rests.
+    """Play the parts of a scenario in turn; parts with steps end when the group is at rest.
 
     Args:
-        scenario: with which it begins; it has no steps, and its duration does not count.
-        seed: likewise.
-        parts: in order.
-        patience_ms: for how long each is played on at most, behind its duration.
+        scenario: the initial scenario, without steps; its duration is ignored.
+        seed: seed of the random numbers; the same seed gives the same timeline.
+        parts: parts in order.
+        patience_ms: longest time to wait for the group to rest, after the duration of a part.
 
     Returns:
-        What had happened by the end of each part.
+        The result of the simulation at the end of each part.
     """
     stage = _stage(scenario, seed)
     simulations = []
@@ -551,7 +551,7 @@ def _stage(scenario: Scenario, seed: int) -> CoordinatorStage | ZookeeperStage:
 
 
 def _rest(stage: CoordinatorStage | ZookeeperStage, end_ms: int, every_ms: int) -> None:
-    """Go on until the group rests, or to the end."""
+    """Run until the group is at rest, or to the end."""
     clock = stage.clock
     while not stage.is_settled and clock.now_ms < end_ms:
         clock.run(min(clock.now_ms + every_ms, end_ms))

@@ -1,4 +1,4 @@
-"""What is to be simulated: a cluster, members, and what happens to them when."""
+"""The definition of a scenario: a cluster, members, and timed steps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.word import Word
 
 QUIET_MS = 60_000
-"""How long a scenario goes on behind its last step, if it does not say so."""
+"""How long a scenario continues after its last step, by default."""
 
 
 class Action(Word):
-    """What may happen in a scenario."""
+    """Actions of steps."""
 
     START = ("start", "The member's program starts.")
     STOP = ("stop", "It ends in order: it commits, gives up its partitions and leaves.")
@@ -41,7 +41,7 @@ class Action(Word):
 
 
 class Paused(Word):
-    """What a pause is of."""
+    """What a pause stops."""
 
     PROCESS = ("process", "The whole process stands still, heartbeats too.")
     PROCESSING = ("processing", "The program does not ask for records; heartbeats go on.")
@@ -49,7 +49,7 @@ class Paused(Word):
 
 
 class KeptIn(Word):
-    """Where a member keeps offsets."""
+    """Where a member stores its offsets."""
 
     KAFKA = ("kafka", "It begins at what is committed, and commits.")
     EXTERNAL = (
@@ -61,11 +61,11 @@ class KeptIn(Word):
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperMemberPlan:
-    """A consumer that lives on ZooKeeper, as it is when it starts.
+    """A consumer that uses ZooKeeper, as of its start.
 
     Attributes:
-        config: of the consumer.
-        processing_ms: that its program takes for the records of a fetch.
+        config: configuration of the consumer.
+        processing_ms: time to process the records of a fetch.
     """
 
     config: ZookeeperConfig
@@ -74,13 +74,13 @@ class ZookeeperMemberPlan:
 
 @dataclass(frozen=True, slots=True)
 class MemberPlan:
-    """A member as it is when it starts.
+    """A member, as of its start.
 
     Attributes:
-        config: of its consumer.
-        processing_ms: from one poll() to the next, where it has given records.
+        config: configuration of its consumer.
+        processing_ms: time from one poll() to the next, after a poll() that returned records.
         auto_offset_reset: "latest" or "earliest".
-        offsets: where they are kept; it commits to Kafka too, if it is configured so.
+        offsets: where offsets are stored; it also commits to Kafka if auto-commit is enabled.
     """
 
     config: ConsumerConfig
@@ -91,18 +91,19 @@ class MemberPlan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that happens at one time.
+    """An action at a given time.
 
     Attributes:
-        member: to whom it happens; None where it happens to no member.
-        for_ms: how long it lasts; None where it does not end by itself, or lasts no time.
-        plan: of a member that restarts configured anew.
-        paused: of a pause: what does not go on.
-        generation_id: of a commit: that it claims.
-        topic: with `count`: its partitions from then on; of what happens to a partition: which.
-        broker: which; None where any other will do.
-        told: what people are told of it; None: nothing more.
-        to: of offsets that are copied: where to, Kafka or the external store.
+        member: the member concerned; None for other actions.
+        for_ms: duration; None if it has none or does not end by itself.
+        plan: new configuration of a member that restarts.
+        paused: what a pause stops.
+        generation_id: generation to send with a commit.
+        topic: the topic, with `count` as its new number of partitions; for an action on a
+            partition, `count` is the partition.
+        broker: broker id; None for any other broker.
+        told: additional text for people; None if there is none.
+        to: for copied offsets, the target: Kafka or the external store.
     """
 
     at_ms: int
@@ -120,23 +121,23 @@ class Step:
 
 
 def last_ms(steps: Iterable[Step], jitter_ms: int) -> int:
-    """Return when all steps have happened at the latest, and what they begin is over."""
+    """Return the latest time at which all steps and what they start are over, in ms."""
     return max((step.at_ms + (step.for_ms or 0) for step in steps), default=0) + jitter_ms
 
 
 @dataclass(frozen=True, slots=True)
 class StartMember:
-    """Where a member stands when a scenario begins; in a classic group it has all that is its own.
+    """A member at the start of a scenario; in a classic group it owns its whole assignment.
 
     Attributes:
-        owned: what it may read, those included that it is to give up.
-        target: what it shall have in the end.
-        revoking: what it is to give up.
-        epoch: that it has reached.
-        previous_epoch: before.
-        state: on the way to its target.
-        is_away: whether its program does not run: a static member that may come back.
-        threads: on ZooKeeper: number of the stream that reads each partition.
+        owned: its partitions, including those that it must revoke.
+        target: its target assignment.
+        revoking: partitions that it must revoke.
+        epoch: current epoch.
+        previous_epoch: epoch before.
+        state: state of the reconciliation.
+        is_away: its application is not running: a static member that may return.
+        threads: with ZooKeeper, the number of the stream that reads each partition.
     """
 
     member_id: str
@@ -152,21 +153,21 @@ class StartMember:
 
 @dataclass(frozen=True, slots=True)
 class InitialGroup:
-    """A group that is there already when a scenario begins; a classic one is stable, or empty.
+    """A group that exists at the start of a scenario; a classic group is stable or empty.
 
-    One on ZooKeeper has members, offsets and ends, and nothing else of this.
+    A group that uses ZooKeeper only has members, offsets and ends.
 
     Attributes:
-        is_consumer_group: whether it is one of the consumer protocol.
-        protocol: name of the strategy, which members of a classic group agreed on.
-        leader_id: id of the member that has assigned; "" of a consumer group, and of an empty one.
-        members: by name, in the coordinator's order.
-        offsets: that it has committed.
-        stored: what an external store has.
-        ends: offset of the next record that a partition gets, as far as it is known.
-        topic_ids: Kafka's base64url text by name, as far as they are known.
-        assignment_epoch: of a consumer group: for which its target assignment is.
-        first_beat_ms: when all members' first heartbeats are due; None: as chance decides.
+        is_consumer_group: the group uses the consumer protocol.
+        protocol: strategy of a classic group.
+        leader_id: member id of the leader; "" for consumer groups and empty groups.
+        members: members by name, in the coordinator's order.
+        offsets: committed offsets.
+        stored: offsets in the external store.
+        ends: log end offsets, where known.
+        topic_ids: topic ids (base64url) by name, where known.
+        assignment_epoch: for consumer groups, the epoch of the target assignment.
+        first_beat_ms: time of all members' first heartbeats; None for random times.
     """
 
     generation_id: int
@@ -184,27 +185,27 @@ class InitialGroup:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """What is to be simulated.
+    """The definition of a scenario.
 
     Attributes:
-        title: a sentence; None where there is none.
-        about: what there is to see; likewise.
-        topics: partitions by topic.
-        members: by name.
-        connectors: members in their place that live on ZooKeeper, by name.
-        steps: in order of time.
-        duration_ms: when it ends.
-        jitter_ms: by how much each step may be late, as chance decides.
-        settings: of the brokers.
-        consumer_settings: likewise, for consumer groups.
-        brokers: how many; the first coordinates.
-        rate: records a second that come to each partition.
-        delay_ms: least and most that a message takes.
-        load_ms: how long a new coordinator reads before it answers.
-        start: the group that is there already; None: there is none.
-        tick_ms: of ZooKeeper: on which sessions expire.
-        failover_ms: until another broker leads what a broker led that crashed: the controller
-            misses it for `broker.session.timeout.ms` (KRaft), or ZooKeeper its session.
+        title: a sentence; None if there is none.
+        about: what the scenario shows; None if there is no text.
+        topics: number of partitions by topic.
+        members: members by name.
+        connectors: instead of `members`, members that use ZooKeeper, by name.
+        steps: steps in order of time.
+        duration_ms: end of the scenario.
+        jitter_ms: longest random delay of a step.
+        settings: settings of the brokers for classic groups and offsets.
+        consumer_settings: settings of the brokers for consumer groups.
+        brokers: number of brokers; the first one is the coordinator.
+        rate: records per second and partition.
+        delay_ms: shortest and longest network delay of a message.
+        load_ms: time that a new coordinator needs to load the groups.
+        start: group that exists at the start; None if there is none.
+        tick_ms: tick time of ZooKeeper, at multiples of which sessions expire.
+        failover_ms: time until another broker leads the partitions of a crashed broker:
+            `broker.session.timeout.ms` (KRaft), or the session timeout of ZooKeeper.
     """
 
     group_id: str
@@ -228,7 +229,7 @@ class Scenario:
 
     @property
     def settles_ms(self) -> int:
-        """How long it may take until a member that is gone is missed and the others know it."""
+        """Time until a crashed member is removed and the others have reacted, at most."""
         sessions = [connector.config.session_timeout_ms for connector in self.connectors.values()]
         for config in (member.config for member in self.members.values()):
             is_classic = config.group_protocol == "classic"

@@ -1,4 +1,4 @@
-"""A group that is there already: its records, and where its consumers stand."""
+"""The records and members of a group that exists at the start of a scenario."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 
 
 def write_start(cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup) -> None:
-    """Write what the coordinator would have written: the group, and its commits."""
+    """Write the records of the group and its commits, as a coordinator would."""
     _write_logs(cluster, start)
     cluster.names.update({member.member_id: name for name, member in start.members.items()})
     for (topic, number), offset in start.offsets.items():
@@ -40,7 +40,7 @@ def write_start(cluster: SimulatedCluster, scenario: Scenario, start: InitialGro
 
 
 def _write_logs(world: World, start: InitialGroup) -> None:
-    """Have partitions begin with what is in them, which was read as far as it is committed."""
+    """Set initial log end offsets, and mark records below the known offsets as read."""
     world.logs.ends.update(start.ends)
     for partition in start.offsets.keys() | start.stored.keys():
         found = (each.get(partition, 0) for each in (start.offsets, start.stored))
@@ -50,7 +50,7 @@ def _write_logs(world: World, start: InitialGroup) -> None:
 def write_offsets(
     cluster: ZookeeperCluster, start: InitialGroup, configs: Iterable[ZookeeperConfig]
 ) -> None:
-    """Write what consumers on ZooKeeper would have committed, to where they commit."""
+    """Write the initial offsets of ZooKeeper consumers to the stores to which they commit."""
     _write_logs(cluster, start)
     stores = {(config.storage, config.is_dual) for config in configs}
     if any(storage == "kafka" for storage, _ in stores):
@@ -91,7 +91,7 @@ def _classic_group(
 
 
 def _subscription(scenario: Scenario, start: InitialGroup, name: str, strategy: str) -> bytes:
-    """Say what a member has told of itself with a strategy of the classic protocol."""
+    """Return a member's subscription for a strategy of the classic protocol."""
     member, config = start.members[name], scenario.members[name].config
     spec = MemberSpec(
         member.member_id,
@@ -170,7 +170,7 @@ def _consumer_member(
 
 
 def joined(cluster: SimulatedCluster, scenario: Scenario, start: InitialGroup, name: str) -> Joined:
-    """Tell where a member stands."""
+    """Return a member's initial membership."""
     member, config = start.members[name], scenario.members[name].config
     configs = (scenario.members[each].config for each in start.members)
     everything = frozenset(topic for each in configs for topic in _topics(each, scenario))

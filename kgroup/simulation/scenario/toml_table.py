@@ -1,4 +1,4 @@
-"""Tables of a TOML file that are read field by field, with the line of what is wrong."""
+"""Tables of a TOML file, read field by field; errors have the line of the field."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class TomlTable:
-    """One table.
+    """A table.
 
     Args:
-        data: what is in it.
-        name: for messages: "member 2"; "" of the whole file.
-        lines: of the fields, by name.
-        line: of the table itself.
-        file: for messages.
-        inner: lines of the fields of tables inside, by their names.
+        data: fields and values.
+        name: name for messages, such as "member 2"; "" for the whole file.
+        lines: line number of each field.
+        line: line number of the table.
+        file: file name for messages.
+        inner: line numbers of the fields of inner tables, by the name of the table.
     """
 
     def __init__(
@@ -47,27 +47,27 @@ class TomlTable:
         self._file = file
         self._inner = inner
         self._elsewhere: dict[str, TomlTable] = {}
-        """Where fields stand that were taken from another table."""
+        """Tables from which fields were taken, by field."""
 
     def __contains__(self, field: str) -> bool:
         return field in self.data
 
     def with_data(self, data: Mapping[str, Any]) -> TomlTable:
-        """Make a table that stands in the same place and has other fields."""
+        """Return a table at the same place with other fields."""
         return TomlTable(data, self.name, self._lines, self._line, self._file)
 
     def with_others(self, table: TomlTable, fields: Collection[str]) -> TomlTable:
-        """Make a table that has some fields of another one too, where they stand."""
+        """Return the table with additional fields of another table, which keep their place."""
         made = self.with_data({name: table.data[name] for name in fields} | dict(self.data))
         made._elsewhere = dict.fromkeys(set(fields) - set(self.data), table)
         return made
 
     def error(self, field: str | None, expected: str, found: object) -> InputError:
-        """Make an error that says where it is, what was expected and what was found."""
+        """Return an error with the place, the expected and the actual value."""
         return self.wrong(field, f"expected {expected}, found {_said(found)}")
 
     def wrong(self, field: str | None, what: str) -> InputError:
-        """Make an error that says where it is, and what is wrong."""
+        """Return an error with the place and the fault."""
         if field in self._elsewhere:
             return self._elsewhere[field].wrong(field, what)
         line = self._lines.get(field or "", self._line)
@@ -76,7 +76,7 @@ class TomlTable:
         return InputError(f"{place}: {what}", path=self._file)
 
     def only(self, known: Collection[str]) -> None:
-        """Refuse fields that are not known."""
+        """Refuse unknown fields."""
         for field in self.data:
             if field not in known:
                 close = get_close_matches(field, known)
@@ -96,11 +96,11 @@ class TomlTable:
         return value
 
     def text(self, field: str, default: str | None = None) -> str:
-        """Read a text that is not empty."""
+        """Read a non-empty string."""
         return self._read(field, default, _text, "text")
 
     def legal_name(self, field: str, name: str) -> str:
-        """Return a name of a topic, or of what stands in a path, that Kafka allows."""
+        """Return a name that is legal for a Kafka topic, and so in a path of ZooKeeper."""
         if not _LEGAL_NAME.fullmatch(name) or name in (".", ".."):
             raise self.error(field, "letters, digits, '.', '_' and '-', at most 249", name)
         return name
@@ -108,7 +108,7 @@ class TomlTable:
     def number(
         self, field: str, default: int | None = None, least: int = 0, most: int = (1 << 31) - 1
     ) -> int:
-        """Read a whole number."""
+        """Read an integer."""
         return self._read(
             field,
             default,
@@ -117,7 +117,7 @@ class TomlTable:
         )
 
     def fraction(self, field: str, default: float) -> float:
-        """Read a number that is not negative."""
+        """Read a non-negative number."""
         return self._read(
             field,
             default,
@@ -128,7 +128,7 @@ class TomlTable:
         )
 
     def flag(self, field: str, *, default: bool) -> bool:
-        """Read whether something is so."""
+        """Read a boolean."""
         found = self._read(
             field,
             str(default),
@@ -138,7 +138,7 @@ class TomlTable:
         return found == "True"
 
     def duration(self, field: str, default: int | None = None) -> int:
-        """Read a length of time: milliseconds, or a text with units."""
+        """Read a duration: milliseconds, or text with units; return milliseconds."""
         return self._read(
             field,
             default,
@@ -147,23 +147,23 @@ class TomlTable:
         )
 
     def interval(self, field: str) -> int:
-        """Read a length of time behind which something happens again: not 0."""
+        """Read a positive duration, for something that repeats."""
         if length_ms := self.duration(field):
             return length_ms
         raise self.error(field, "at least 1 ms", self.data[field])
 
     def choice(self, field: str, words: Collection[str], default: str | None = None) -> str:
-        """Read one of some words."""
+        """Read one of several words."""
         return self._read(
             field, default, lambda value: value if value in words else None, " or ".join(words)
         )
 
     def texts(self, field: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """Read a list of texts; one alone is a list too."""
+        """Read a list of strings, or a single string."""
         return self._read(field, default, _texts, "a list of texts")
 
     def table(self, field: str) -> TomlTable:
-        """Read a table inside; an empty one where it is not there."""
+        """Read an inner table; empty if it does not exist."""
         data = self.data.get(field, {})
         if not isinstance(data, Mapping):
             raise self.error(field, "a table", data)
@@ -173,14 +173,14 @@ class TomlTable:
 
 
 def read_toml(text: str, file: str) -> tuple[TomlTable, dict[str, list[TomlTable]]]:
-    """Read a file: what stands in it beside arrays of tables, and these by name.
+    """Read a file; return the top table, and arrays of tables by name.
 
     Args:
-        text: of the file.
-        file: its name, for messages.
+        text: content of the file.
+        file: file name for messages.
 
     Raises:
-        InputError: it is no TOML, or a field is no array of tables and a table at once.
+        InputError: the text is not TOML, or a field is both a table and an array of tables.
     """
     try:
         data = parse_toml(text)
@@ -208,7 +208,7 @@ def read_toml(text: str, file: str) -> tuple[TomlTable, dict[str, list[TomlTable
 
 
 def _places(text: str) -> dict[tuple[str, int], tuple[int, dict[str, int]]]:
-    """Find the line of each table, and those of its fields."""
+    """Return the line of each table and of its fields."""
     found: dict[tuple[str, int], tuple[int, dict[str, int]]] = {("", 0): (1, {})}
     fields = found[("", 0)][1]
     counts: dict[str, int] = {}
@@ -224,7 +224,7 @@ def _places(text: str) -> dict[tuple[str, int], tuple[int, dict[str, int]]]:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Write `group.instance.id` as one name, which TOML takes for tables in tables."""
+    """Join dotted names such as `group.instance.id`, which TOML reads as nested tables."""
     flat: dict[str, Any] = {}
     for name, value in data.items():
         if isinstance(value, dict) and not (prefix == "" and name == "set"):
@@ -235,7 +235,7 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _flat_each(value: Any) -> Any:
-    """Write the names in a table, or in each of several, as one."""
+    """Join dotted names in a table, or in each table of a list."""
     if isinstance(value, dict):
         return _flat(value)
     return [_flat_each(each) for each in value] if isinstance(value, list) else value

@@ -1,1 +1,1 @@
-"""Consumers of Kafka 0.8, which live on ZooKeeper, as state machines: Kafka 0.8.2.2."""
+"""Consumers of Kafka 0.8.2.2, which coordinate through ZooKeeper, as state machines."""

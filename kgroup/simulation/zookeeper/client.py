@@ -1,7 +1,7 @@
-"""A client of ZooKeeper as Kafka's consumer uses it.
+"""A ZooKeeper client as Kafka's consumer uses it.
 
-It asks again what a broken connection has cut off, connects anew when its session has expired, and
-tells listeners one after another, in a thread of its own, what has changed.
+It repeats requests after a lost connection, opens a new session after the old one expires, and
+calls listeners one after another in a separate thread.
 
 Source: `org.I0Itec.zkclient.ZkClient` 0.3, and `kafka.utils.ZkUtils` of Kafka 0.8.2.2.
 """
@@ -19,18 +19,18 @@ from kgroup.simulation.zookeeper.thread import ConditionVariable, Routine, Threa
 
 _T = TypeVar("_T")
 Listener = Callable[[], Routine[None]]
-"""What is done when something has changed; other events wait until it is over."""
+"""A routine that runs after a change; other events wait until it ends."""
 
 
 class Client:
-    """A connection to ZooKeeper, with sessions one after another.
+    """A connection to ZooKeeper, with one session after another.
 
     Args:
-        process: whose it is.
-        name: of the process, in the timeline.
-        cluster: around it.
+        process: the process that owns the client.
+        name: name of the process in the timeline.
+        cluster: the simulated cluster.
         timeout_ms: `zookeeper.session.timeout.ms`.
-        on_new_session: what is done when a session has expired and another one has begun.
+        on_new_session: listener that runs when a new session replaces an expired one.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Client:
         self._on_new_session = on_new_session
         self._is_cut = False
         self._offline: list[Callable[[], None]] = []
-        """What is sent when the connection is there again."""
+        """Requests to send after the connection is restored."""
         self._listeners: dict[tuple[Watched, str], Listener] = {}
         self._events: deque[Listener] = deque()
         self._has_events = ConditionVariable()
@@ -64,12 +64,12 @@ class Client:
         return session
 
     def cut(self) -> None:
-        """Lose the connection; the server misses the client from now on."""
+        """Lose the connection; the server's session timeout starts."""
         self._is_cut = True
         self._server.silent(self._session)
 
     def heal(self) -> None:
-        """Have it again; with the same session, or, where that has expired, with another."""
+        """Restore the connection, with a new session if the old one has expired."""
         self._is_cut = False
         if self.has_expired:
             self._session = self._connect()
@@ -83,31 +83,31 @@ class Client:
 
     @property
     def has_expired(self) -> bool:
-        """Whether it must connect anew."""
+        """Whether the session has expired."""
         return not self._session.is_alive
 
     def close(self) -> None:
-        """End the session; it expires where the server cannot be told."""
+        """Close the session; if the connection is lost, the session expires instead."""
         if not self._is_cut:
             self._server.close(self._session)
 
     # --- events ---------------------------------------------------------------------------------
 
     def subscribe(self, what: Watched, path: str, listener: Listener) -> Routine[None]:
-        """Tell a listener from now on when something has changed."""
+        """Subscribe a listener to changes, and set the watches."""
         self._listeners[what, path] = listener
         yield from self.exists(path)
         if what is Watched.CHILDREN:
             yield from self.children(path)
 
     def listen(self, what: Watched, path: str, listener: Listener) -> None:
-        """Be a client that has asked for that before."""
+        """Subscribe a listener without requests, as if set up before the start."""
         self._listeners[what, path] = listener
         self._watch(Watched.DATA, path)
         self._watch(what, path)
 
     def hold(self, path: str, data: str) -> None:
-        """Be a client that has created a node before, which goes with its session."""
+        """Create an ephemeral node without a request, as if created before the start."""
         self._server.create(path, data, self._session)
 
     def _on_change(self, what: Watched, path: str) -> None:
@@ -138,7 +138,7 @@ class Client:
         self._has_events.signal()
 
     def _tell(self) -> Routine[None]:
-        """Run what listeners do, one after another."""
+        """Run the listeners of events, one after another."""
         while True:
             while not self._events:
                 yield self._has_events.wait
@@ -147,7 +147,7 @@ class Client:
     # --- requests -------------------------------------------------------------------------------
 
     def _ask(self, name: str, act: Callable[[], _T]) -> Routine[_T]:
-        """Send a request and wait for the answer."""
+        """Send a request and return the answer."""
         answer: _T = yield lambda on_answer: self._send(name, act, on_answer)
         return answer
 
@@ -176,7 +176,7 @@ class Client:
         self._server.watch(what, path, self._session)
 
     def exists(self, path: str) -> Routine[bool]:
-        """Return whether there is a node; watch it if anybody listens."""
+        """Return whether a node exists; watch it if it has a listener."""
 
         def act() -> bool:
             if {(Watched.DATA, path), (Watched.CHILDREN, path)} & self._listeners.keys():
@@ -186,7 +186,7 @@ class Client:
         return (yield from self._ask("exists", act))
 
     def children(self, path: str) -> Routine[list[str]]:
-        """Return the names of a node's children, none where it is not there; watch likewise."""
+        """Return the names of a node's children, empty if it does not exist; watch it likewise."""
 
         def act() -> list[str]:
             if not self._server.exists(path):
@@ -198,7 +198,7 @@ class Client:
         return (yield from self._ask("getChildren", act))
 
     def brokers(self) -> Routine[list[str]]:
-        """Read which brokers there are (`ZkUtils.getAllBrokersInCluster`)."""
+        """Return the ids of all brokers (`ZkUtils.getAllBrokersInCluster`)."""
         found = []
         for name in sorted((yield from self.children(BROKERS))):
             if (yield from self.read(f"{BROKERS}/{name}")) is not None:
@@ -206,7 +206,7 @@ class Client:
         return found
 
     def read(self, path: str) -> Routine[str | None]:
-        """Return a node's data, None where it is not there; watch likewise."""
+        """Return a node's data, None if it does not exist; watch it likewise."""
 
         def act() -> str | None:
             if not self._server.exists(path):
@@ -218,19 +218,19 @@ class Client:
         return (yield from self._ask("getData", act))
 
     def create_ephemeral(self, path: str, data: str) -> Routine[None]:
-        """Create a node that goes with the session.
+        """Create an ephemeral node.
 
         Raises:
-            NodeExistsError: it is there.
+            NodeExistsError: the node exists.
         """
         yield from self._ask("create", lambda: self._server.create(path, data, self._session))
 
     def write(self, path: str, data: str) -> Routine[None]:
-        """Write a node's data; create it where it is not there."""
+        """Write a node's data; create the node if it does not exist."""
         yield from self._ask("setData", lambda: self._server.write(path, data))
 
     def delete(self, path: str) -> Routine[None]:
-        """Delete a node; one that is gone is no error."""
+        """Delete a node; no effect if it does not exist."""
 
         def act() -> None:
             if self._server.exists(path):

@@ -1,4 +1,4 @@
-"""A Kafka cluster of 0.8 with its ZooKeeper: brokers, leaders, topics, and the network between."""
+"""A Kafka 0.8 cluster with its ZooKeeper: brokers, partition leaders, topics, and the network."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from kgroup.simulation.zookeeper.server import Server, Session
 from kgroup.simulation.zookeeper.thread import Wait
 
 ZOOKEEPER = "zookeeper"
-"""Who acts where ZooKeeper does something by itself."""
+"""Actor of events that ZooKeeper causes by itself."""
 BROKERS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 _OWN_PART = re.compile(r"-\d{13}-[0-9a-f]{1,8}$")
-"""Of an id that Kafka has made: when its consumer began, and what tells it from others."""
+"""The end of an id that Kafka has generated: start time and random part."""
 _LATER_MS = 2_000_000_000_000
-"""A time behind that of all that are there, with as many digits: ids are sorted as texts."""
+"""A time after all existing members' starts, with as many digits: ids are sorted as strings."""
 
 
 class ZookeeperCluster(World):
-    """Brokers, each of which leads some partitions; one keeps the group's offsets.
+    """Brokers that lead partitions; one of them is the offset manager of the group.
 
     Args:
-        group_id: of the group whose timeline is recorded.
-        brokers: their ids; the first keeps the offsets that are stored in Kafka.
-        topics: number of partitions by topic; brokers lead them in turns.
+        group_id: the group whose timeline is recorded.
+        brokers: broker ids; the first one is the offset manager.
+        topics: number of partitions by topic; brokers lead them in turn.
         tick_ms: `tickTime` of ZooKeeper.
-        rate: records a second that come to each partition.
-        delay_ms: least and most that a message takes.
-        random: what chance decides.
+        rate: records per second and partition.
+        delay_ms: shortest and longest network delay of a message.
+        random: source of random numbers.
 
     Attributes:
-        group_id: of the group.
-        server: the nodes.
-        topics: number of partitions by topic, as brokers know them.
-        leaders: of partitions; None where there is none now.
-        names: of members, by their sessions.
-        offsets: that the group has committed to Kafka.
+        group_id: id of the group.
+        server: ZooKeeper.
+        topics: number of partitions by topic, as the brokers know it.
+        leaders: leaders of partitions; None for a partition without a leader.
+        names: names of members by session.
+        offsets: offsets that the group has committed to Kafka.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class ZookeeperCluster(World):
         self.set_partitions(topics)
 
     def path(self, *names: object) -> str:
-        """Return the path of a node of the group."""
+        """Return the path of a node below the group's node."""
         return "/".join(map(str, ("/consumers", self.group_id, *names)))
 
     def consumer_uuid(self, host: str) -> str:
-        """Make the part of an id that tells consumers apart.
+        """Return the unique part of a new consumer id.
 
-        One that was there already is called by its own, which has the host: it comes back behind
-        all of this host that are there, as their ids tell when they began.
+        A member of an existing group is named by its old id, which starts with the host. Its new id
+        sorts after all existing ids of that host, as it would with a later start time.
         """
         name, of_old = _OWN_PART.subn("", re.sub(r"[^A-Za-z0-9.-]", "-", host))
         now_ms = self.clock.now_ms + (_LATER_MS if of_old else 0)
@@ -87,7 +87,7 @@ class ZookeeperCluster(World):
     # --- topics and brokers ---------------------------------------------------------------------
 
     def set_partitions(self, counts: Mapping[str, int]) -> None:
-        """Create topics, or give them more partitions."""
+        """Create topics, or add partitions to them."""
         for topic, count in counts.items():
             for number in range(self.topics.get(topic, 0), count):
                 self.logs.create((topic, number))
@@ -97,17 +97,17 @@ class ZookeeperCluster(World):
             self.server.write(f"{TOPICS}/{topic}", str(count))
 
     def _preferred(self, partition: TopicPartition) -> int | None:
-        """Return who is to lead a partition: its first replica that runs, of all brokers."""
+        """Return the preferred leader of a partition: its first running replica, of all brokers."""
         first = partition[1] % len(self._brokers)
         replicas = (*self._brokers[first:], *self._brokers[:first])
         return next((broker for broker in replicas if broker in self._up), None)
 
     def is_up(self, broker: int) -> bool:
-        """Return whether a broker runs."""
+        """Return whether a broker is running."""
         return broker in self._up
 
     def stop_broker(self, broker: int, failover_ms: int) -> None:
-        """Have a broker crash; others lead its partitions when ZooKeeper has missed it."""
+        """Crash a broker; others lead its partitions after its ZooKeeper session expires."""
         self.note(f"broker {broker}", "stop_broker")
         self._up.pop(broker, None)
         for partition, leader in self.leaders.items():
@@ -125,7 +125,7 @@ class ZookeeperCluster(World):
         self._elect()
 
     def _elect(self) -> None:
-        """Give what has no leader to a replica that runs."""
+        """Elect running replicas for partitions without a leader."""
         for partition, leader in self.leaders.items():
             if leader is None:
                 self.leaders[partition] = self._preferred(partition)
@@ -133,7 +133,7 @@ class ZookeeperCluster(World):
             self._offset_manager = next(iter(self._up), None)
 
     def start_broker(self, broker: int, failover_ms: int) -> None:
-        """Have a broker come back; after a while it leads again what it is the first replica of."""
+        """Restart a broker; it leads its preferred partitions again after `failover_ms`."""
         self.note(f"broker {broker}", "start_broker")
         self._up[broker] = None
         self.server.write(f"{BROKERS}/{broker}", "")
@@ -145,10 +145,10 @@ class ZookeeperCluster(World):
             if broker in self._up and self._preferred(partition) == broker:
                 self.leaders[partition] = broker
 
-    # --- what brokers answer --------------------------------------------------------------------
+    # --- requests to brokers ----------------------------------------------------------------------
 
     def _request(self, name: str, answer: Callable[[], object]) -> Wait:
-        """Bring a request to a broker, and its answer back."""
+        """Send a request to a broker, and send the answer back."""
 
         def begin(on_answer: Callable[[Any], None]) -> None:
             def arrive() -> None:
@@ -161,7 +161,7 @@ class ZookeeperCluster(World):
         return begin
 
     def metadata(self, topics: Iterable[str]) -> Wait:
-        """Ask for the leaders of topics: by partition; none where no broker runs."""
+        """Request the leaders of topics, by partition; empty if no broker is running."""
         asked = set(topics)
 
         def answer() -> dict[TopicPartition, int]:
@@ -174,10 +174,10 @@ class ZookeeperCluster(World):
         return self._request("Metadata", answer)
 
     def fetch(self, broker: int, offsets: Mapping[TopicPartition, int], wait_ms: int) -> Wait:
-        """Ask for records behind offsets.
+        """Request records from these offsets on.
 
-        The answer has an error, or the offset behind the last record, for each partition; it is
-        None where the connection broke. A broker waits if there is nothing new.
+        The answer has an error or the next offset for each partition; it is None if the connection
+        broke. A broker waits if there are no new records.
         """
 
         def begin(on_answer: Callable[[Any], None]) -> None:
@@ -217,7 +217,7 @@ class ZookeeperCluster(World):
         return None if self.logs.has(at, offsets[at]) else ErrorCode.OFFSET_OUT_OF_RANGE
 
     def list_offset(self, broker: int, at: TopicPartition, reset: str) -> Wait:
-        """Ask for the first or the next offset of a partition; None where the broker is not up."""
+        """Request the log start or end offset of a partition; None unless the broker leads it."""
 
         def answer() -> int | None:
             if broker not in self._up or self.leaders[at] != broker:
@@ -227,17 +227,17 @@ class ZookeeperCluster(World):
         return self._request("ListOffsets", answer)
 
     def offset_manager(self) -> Wait:
-        """Ask who keeps the group's offsets; None where nobody knows."""
+        """Request the group's offset manager; None if there is none."""
         return self._request("FindCoordinator", lambda: self._offset_manager)
 
     def _refused_by(self, broker: int) -> ErrorCode | None:
-        """Tell why a broker that is to keep offsets does not."""
+        """Return why a broker refuses to act as offset manager; None if it does not."""
         if broker not in self._up:
             return ErrorCode.NETWORK_EXCEPTION
         return None if broker == self._offset_manager else ErrorCode.NOT_COORDINATOR
 
     def commit(self, broker: int, offsets: Mapping[TopicPartition, int]) -> Wait:
-        """Commit to Kafka: the error; None: it is done."""
+        """Commit offsets to Kafka; the answer is an error, or None if successful."""
 
         def answer() -> ErrorCode | None:
             if (error := self._refused_by(broker)) is None:
@@ -247,7 +247,7 @@ class ZookeeperCluster(World):
         return self._request("OffsetCommit", answer)
 
     def committed(self, broker: int, partitions: Iterable[TopicPartition]) -> Wait:
-        """Ask Kafka what is committed: by partition, or an error."""
+        """Request committed offsets from Kafka: by partition, or an error."""
         asked = tuple(partitions)
 
         def answer() -> dict[TopicPartition, int] | ErrorCode:
@@ -258,7 +258,7 @@ class ZookeeperCluster(World):
         return self._request("OffsetFetch", answer)
 
     def registered(self) -> dict[str, Mapping[str, int]]:
-        """Return who is there: streams by topic, by id."""
+        """Return the registered consumers: number of streams by topic, by consumer id."""
         ids = self.path("ids")
         names = self.server.children(ids) if self.server.exists(ids) else []
         topics = self.server.children(TOPICS) if self.topics else []
@@ -273,13 +273,13 @@ class ZookeeperCluster(World):
         self.note(ZOOKEEPER, "session expired", self.names[session])
 
     def rebalance_begins(self, consumer: object, cause: str) -> None:
-        """Note that a consumer rebalances, or will as soon as it can."""
+        """Record that a consumer rebalances, or will as soon as possible."""
         if not self._rebalancing:
             self.timeline.rebalance_begins(cause)
         self._rebalancing[consumer] = None
 
     def rebalance_ends(self, consumer: object) -> None:
-        """Note that a consumer rebalances no more; it has succeeded, failed, or ended."""
+        """Record that a consumer has ended its rebalance: it succeeded, failed or stopped."""
         if consumer in self._rebalancing:
             del self._rebalancing[consumer]
             if not self._rebalancing:
@@ -287,7 +287,7 @@ class ZookeeperCluster(World):
 
     @property
     def is_resting(self) -> bool:
-        """Whether nobody rebalances, and partitions are led by those that are to lead them."""
+        """Whether no consumer rebalances, and all partitions have their preferred leaders."""
         return not self._rebalancing and all(
             leader == self._preferred(at) for at, leader in self.leaders.items()
         )

@@ -1,4 +1,4 @@
-"""How a consumer of Kafka 0.8 is configured, and what it registers: topics, with their streams.
+"""Configuration and registration of a consumer of Kafka 0.8.
 
 Source: `ConsumerConfig`, `ZKConfig`, `TopicCount` and
 `ZookeeperConsumerConnector.registerConsumerInZK` of Kafka 0.8.2.2.
@@ -21,8 +21,8 @@ class Registration:
     """A subscription.
 
     Attributes:
-        subscription: streams by topic, or by the one expression of a filter.
-        pattern: which of these.
+        subscription: number of streams by topic, or by the one expression of a filter.
+        pattern: kind of the subscription: topics, white list or black list.
     """
 
     subscription: Mapping[str, int]
@@ -30,11 +30,11 @@ class Registration:
 
     @property
     def is_static(self) -> bool:
-        """Whether it names topics."""
+        """Whether it has topics instead of a filter."""
         return self.pattern is SubscriptionPattern.STATIC
 
     def streams(self, topics: Iterable[str]) -> Mapping[str, int]:
-        """Return the number of streams by topic; of a filter for those of the topics it allows."""
+        """Return the number of streams by topic; for a filter, of the topics that it allows."""
         if self.is_static:
             return self.subscription
         ((text, count),) = self.subscription.items()
@@ -48,7 +48,7 @@ class Registration:
         }
 
     def text(self, timestamp_ms: int) -> str:
-        """Write a consumer's node."""
+        """Return the data of a consumer's node."""
         value = {
             "version": 1,
             "subscription": dict(self.subscription),
@@ -60,25 +60,25 @@ class Registration:
 
 @lru_cache(4096)
 def read_registration(text: str) -> Registration:
-    """Read a consumer's node, as `Registration.text` has written it."""
+    """Read the data of a consumer's node, as written by `Registration.text`."""
     value = json.loads(text)
     return Registration(value["subscription"], SubscriptionPattern(value["pattern"]))
 
 
 @dataclass(frozen=True, slots=True)
 class ZookeeperConfig:
-    """How a consumer is configured, by Kafka's names; defaults are those of 0.8.2.2.
+    """Configuration of a consumer, under Kafka's names, with the defaults of 0.8.2.2.
 
     Attributes:
         group_id: `group.id`.
-        registration: which topics it reads, with how many streams.
-        consumer_id: `consumer.id`; None: one that nobody else has.
+        registration: subscription, with the number of streams.
+        consumer_id: `consumer.id`; None for a generated one.
         session_timeout_ms: `zookeeper.session.timeout.ms`.
-        fetchers: `num.consumer.fetchers`, for each broker.
-        queued_chunks: `queued.max.message.chunks`, of each stream.
+        fetchers: `num.consumer.fetchers`, per broker.
+        queued_chunks: `queued.max.message.chunks`, per stream.
         reset: `auto.offset.reset`: "largest" or "smallest".
         storage: `offsets.storage`: "zookeeper" or "kafka".
-        dual_commit: `dual.commit.enabled`; None: where `storage` is "kafka".
+        dual_commit: `dual.commit.enabled`; None: true if `storage` is "kafka".
     """
 
     group_id: str
@@ -102,18 +102,18 @@ class ZookeeperConfig:
 
     @property
     def is_dual(self) -> bool:
-        """Whether offsets in Kafka are committed to ZooKeeper too, and the larger one is read."""
+        """Whether offsets are committed to Kafka and ZooKeeper, and the larger one is read."""
         return self.storage == "kafka" if self.dual_commit is None else self.dual_commit
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """Where a consumer stands that is in its group already.
+    """A registration that exists when the simulation starts.
 
     Attributes:
-        consumer_id: by which it is registered.
-        threads: number of the stream that reads each of the partitions that it owns.
-        offsets: of these, as far as they are committed.
+        consumer_id: registered id.
+        threads: number of the stream that reads each owned partition.
+        offsets: committed offsets of these partitions, where they exist.
     """
 
     consumer_id: str

@@ -1,7 +1,7 @@
-"""A program with a consumer that lives on ZooKeeper: it registers, rebalances, commits.
+"""An application whose consumer coordinates through ZooKeeper: it registers, rebalances, commits.
 
-There is no coordinator: each consumer sees in ZooKeeper who is there, assigns for itself, and takes
-its partitions as soon as nobody owns them any more.
+There is no coordinator: each consumer reads from ZooKeeper which others exist, computes the
+assignment, and takes its partitions as soon as they have no owner.
 
 Source: `ZookeeperConsumerConnector`, `AssignmentContext`, `TopicCount` and `ZkUtils` of Kafka
 0.8.2.2.
@@ -31,7 +31,7 @@ def read_cluster(zookeeper: Client) -> Routine[None]:
     """Read all brokers (`getCluster`).
 
     Raises:
-        NoNodeError: one went meanwhile.
+        NoNodeError: a broker disappeared in the meantime.
     """
     for name in (yield from zookeeper.children(BROKERS)):
         if (yield from zookeeper.read(f"{BROKERS}/{name}")) is None:
@@ -41,10 +41,10 @@ def read_cluster(zookeeper: Client) -> Routine[None]:
 def streams_of(
     zookeeper: Client, cluster: ZookeeperCluster, consumer_id: str
 ) -> Routine[Mapping[str, int]]:
-    """Return how many streams a consumer has for each topic (`constructTopicCount`).
+    """Return a consumer's number of streams by topic (`constructTopicCount`).
 
     Raises:
-        NoNodeError: it is not registered.
+        NoNodeError: the consumer is not registered.
     """
     data = yield from zookeeper.read(cluster.path("ids", consumer_id))
     if data is None:
@@ -58,10 +58,12 @@ def streams_of(
 def assignment_context(
     zookeeper: Client, cluster: ZookeeperCluster, consumer_id: str
 ) -> Routine[tuple[Consumers, dict[str, TopicMetadata]]]:
-    """Read which topics a consumer has, their partitions, and then who else is there.
+    """Return all consumers with their streams, and the topics of one consumer.
+
+    The topics and their partitions are read first.
 
     Raises:
-        NoNodeError: a consumer went meanwhile.
+        NoNodeError: a consumer disappeared in the meantime.
     """
     topics = {}
     for topic in (yield from streams_of(zookeeper, cluster, consumer_id)):
@@ -96,7 +98,7 @@ class Trigger(Word):
 
 
 class ZookeeperConsumerState(Word):
-    """Where a consumer stands between two rebalances, or in one."""
+    """State of a consumer, in or between rebalances."""
 
     NEW = ("new", "It has not rebalanced yet.")
     LOOKING = ("looking", "It reads its registration, and which brokers there are.")
@@ -128,18 +130,18 @@ FOLLOWS: Mapping[ZookeeperConsumerState, frozenset[ZookeeperConsumerState]] = {
     _S.FAILED: _BETWEEN | {_S.FAILED},
     _S.CLOSED: frozenset(),
 }
-"""From each state to those that may follow."""
+"""Valid next states of each state."""
 
 
 @dataclass(slots=True)
 class _Rebalance:
-    """What a consumer has found out since it began to rebalance.
+    """The state of a rebalance.
 
     Attributes:
         trigger: why it began.
-        tries: how often it has begun.
-        threads: number of the stream that is to read each of its partitions.
-        offsets: of these, as far as they are committed.
+        tries: number of attempts.
+        threads: number of the stream that will read each assigned partition.
+        offsets: committed offsets of these partitions, where they exist.
     """
 
     trigger: Trigger
@@ -153,22 +155,22 @@ class _RebalanceFailedError(Exception):
 
 
 class ZookeeperConsumer(Process):
-    """A running program with a `ZookeeperConsumerConnector`.
+    """A running application with a `ZookeeperConsumerConnector`.
 
     Args:
-        name: in the timeline.
-        config: of the consumer.
-        processing_ms: that the program takes for the records of a fetch.
-        cluster: around it.
-        poison: records by partition that take longer, and how long, in milliseconds.
-        registered: where it stands already; None: it is in no group yet.
+        name: name in the timeline.
+        config: configuration of the consumer.
+        processing_ms: time to process the records of a fetch.
+        cluster: the simulated cluster.
+        poison: slow records: offset and extra processing time in ms, by partition.
+        registered: registration at the start; None if it is not registered.
 
     Attributes:
-        consumer_id: by which it is registered.
-        state: changes as `FOLLOWS` says.
-        topics: that it reads; of a filter those that it allowed at the last look.
-        registry: the partitions that it has, by topic and number (`topicRegistry`).
-        fetchers: its threads.
+        consumer_id: registered id.
+        state: current state; `FOLLOWS` has the transitions.
+        topics: subscribed topics; for a filter, those that it allowed when last checked.
+        registry: assigned partitions (`topicRegistry`).
+        fetchers: fetcher threads.
     """
 
     def __init__(
@@ -194,11 +196,11 @@ class ZookeeperConsumer(Process):
         self.topics: list[str] = []
         self._is_stopping = False
         self._commits = 0
-        """How many that the operator has asked for are not done."""
+        """Number of the operator's commits that are not done."""
         self._cut_until_ms = 0
         self._rebalance_lock = Lock()
         self._scheduler = Lock()
-        """Held by a commit that is made by time, and for good by who ends the program."""
+        """Held by a scheduled commit, and permanently by the shutdown."""
         self._trigger: Trigger | None = None
         self._is_triggered = ConditionVariable()
         self._zookeeper = Client(
@@ -215,7 +217,7 @@ class ZookeeperConsumer(Process):
         Thread(self, self._watch_executor())
 
     def _resume(self, registered: Registered) -> None:
-        """Be registered, own partitions and fetch them already."""
+        """Start with an existing registration and owned partitions."""
         config, client = self._config, self._zookeeper
         self.consumer_id = registered.consumer_id
         topics = self._cluster.topics
@@ -223,7 +225,7 @@ class ZookeeperConsumer(Process):
         client.hold(self._cluster.path("ids", self.consumer_id), config.registration.text(0))
         for at, number in sorted(registered.threads.items()):
             client.hold(self._cluster.path("owners", *at), f"{self.consumer_id}-{number}")
-        self.after(0, self._listen)  # when all others are registered
+        self.after(0, self._listen)  # after all others are registered
         self._offsets.know(registered.offsets)
         offsets = {at: registered.offsets.get(at) for at in registered.threads}
         self._fetch(registered.threads, offsets)
@@ -242,17 +244,17 @@ class ZookeeperConsumer(Process):
         if not self._config.registration.is_static:
             client.listen(Watched.CHILDREN, TOPICS, self._handle_topics)
 
-    # --- what the operator does -----------------------------------------------------------------
+    # --- operator actions -------------------------------------------------------------------------
 
     def crash(self) -> None:
-        """End without a word."""
+        """End the application without closing the consumer."""
         self._stop_fetchers()
         self._zookeeper.cut()
         self._cluster.rebalance_ends(self)
         self.end()
 
     def stop(self) -> None:
-        """End in order: commit, and close the session (`shutdown`)."""
+        """Shut down: commit, and close the session (`shutdown`)."""
         self._is_stopping = True
         Thread(self, self._shut_down())
 
@@ -268,12 +270,12 @@ class ZookeeperConsumer(Process):
         self.end()
 
     def pause(self, duration_ms: int | None = None) -> None:
-        """Stand still, with all threads."""
+        """Pause the process with all threads."""
         super().pause(duration_ms)
         self._zookeeper.cut()
 
     def resume(self) -> None:
-        """Go on; the connection is there still, unless ZooKeeper has missed the program."""
+        """Resume; the connection still exists unless the session has expired."""
         if self._zookeeper.has_expired:
             self.after(self._cluster.delay(), self._heal)
         else:
@@ -281,7 +283,7 @@ class ZookeeperConsumer(Process):
         super().resume()
 
     def cut(self, duration_ms: int) -> None:
-        """Lose the connection to ZooKeeper for a while; brokers are still there."""
+        """Lose the connection to ZooKeeper for this duration, but not to brokers."""
         self._cut_until_ms = max(self._cut_until_ms, self.clock.now_ms + duration_ms)
         self._zookeeper.cut()
 
@@ -292,7 +294,7 @@ class ZookeeperConsumer(Process):
         self.clock.after(duration_ms, end)
 
     def _heal(self) -> None:
-        """Have the connection to ZooKeeper again, if there can be one."""
+        """Restore the connection to ZooKeeper if possible."""
         if not self.is_running or self.clock.now_ms < self._cut_until_ms:
             return
         if self._cut_until_ms:
@@ -301,18 +303,18 @@ class ZookeeperConsumer(Process):
         self._zookeeper.heal()
 
     def process(self, duration_ms: int) -> None:
-        """Be busy with what was read for so long."""
+        """Make all streams busy for this duration."""
         for stream in set(self._streams.values()):
             stream.be_busy(duration_ms)
 
     def standing_changed(self) -> None:
-        """Tell which partitions are not read now: those of a stream that is busy, or all."""
+        """Record which partitions are not being read: those of busy streams, or all in a pause."""
         for at, stream in self._reading.items():
             is_still = self.is_paused or stream.is_late
             self._cluster.timeline.owners.stand(self.name, (at,), is_still=is_still)
 
     def commit(self) -> None:
-        """Commit what was read."""
+        """Commit the current positions."""
         self._commits += 1
         Thread(self, self._commit_once())
 
@@ -323,7 +325,7 @@ class ZookeeperConsumer(Process):
             self._cluster.note(self.name, "committed", partitions=tuple(self.registry))
 
     def is_settled(self, consumers: Consumers) -> bool:
-        """Return whether it fetches all that is its own where these consumers are there."""
+        """Return whether it fetches its whole assignment among these consumers."""
         topics = {topic: TopicMetadata(count) for topic, count in self._cluster.topics.items()}
         own = self._part_of(consumers, topics)
         is_late = any(stream.is_late for stream in self._streams.values())
@@ -333,7 +335,7 @@ class ZookeeperConsumer(Process):
     def _part_of(
         self, consumers: Consumers, topics: Mapping[str, TopicMetadata]
     ) -> dict[TopicPartition, int]:
-        """Assign, and return its own part: numbers of streams."""
+        """Compute the assignment; return this consumer's part, with stream numbers."""
         assignor = assignor_of("zookeeper", self._config.strategy, group_id=self._config.group_id)
         threads: ThreadAssignment = assignor(consumers, topics)
         return {
@@ -346,7 +348,7 @@ class ZookeeperConsumer(Process):
     # --- registration ---------------------------------------------------------------------------
 
     def _consume(self) -> Routine[None]:
-        """Register, and read what it is given (`createMessageStreams`, `…ByFilter`)."""
+        """Register and rebalance (`createMessageStreams`, `…ByFilter`)."""
         yield from self._offsets.connect()
         self._start_auto_commit()
         try:
@@ -362,7 +364,7 @@ class ZookeeperConsumer(Process):
             yield from self._handle_topics()
 
     def _register(self) -> Routine[None]:
-        """Create the node of this consumer; wait for one that an older session has left."""
+        """Create this consumer's node; wait while a node of an older session exists."""
         config = self._config
         while True:
             data = config.registration.text(self.clock.now_ms)
@@ -377,7 +379,7 @@ class ZookeeperConsumer(Process):
                 return
 
     def _reinitialize(self, trigger: Trigger) -> Routine[None]:
-        """Listen to what may change, and rebalance (`reinitializeConsumer`)."""
+        """Subscribe to changes, and rebalance (`reinitializeConsumer`)."""
         self._cluster.rebalance_begins(self, trigger)
         subscribe = self._zookeeper.subscribe
         yield from subscribe(
@@ -394,7 +396,7 @@ class ZookeeperConsumer(Process):
         return list(registration.streams((yield from self._zookeeper.children(TOPICS))))
 
     def _handle_topics(self) -> Routine[None]:
-        """Rebalance if there are others that the filter allows (`handleTopicEvent`)."""
+        """Rebalance if the filter allows other topics than before (`handleTopicEvent`)."""
         before, self.topics = self.topics, (yield from self._own_topics())
         if set(before) != set(self.topics):
             yield from self._logged(self._reinitialize(Trigger.TOPICS))
@@ -420,7 +422,7 @@ class ZookeeperConsumer(Process):
         return listener
 
     def _watch_executor(self) -> Routine[None]:
-        """Rebalance when a listener was told of something; of several times once."""
+        """Rebalance after events; several events cause one rebalance."""
         while True:
             while (trigger := self._trigger) is None:
                 yield self._is_triggered.wait
@@ -428,7 +430,7 @@ class ZookeeperConsumer(Process):
             yield from self._logged(self._synced_rebalance(trigger))
 
     def _logged(self, routine: Routine[None]) -> Routine[None]:
-        """Run what may fail where nobody learns of it: the consumer goes on without partitions."""
+        """Run a routine and record its failure; the consumer continues without partitions."""
         try:
             yield from routine
         except _RebalanceFailedError as error:
@@ -437,10 +439,10 @@ class ZookeeperConsumer(Process):
     # --- the rebalance --------------------------------------------------------------------------
 
     def _synced_rebalance(self, trigger: Trigger) -> Routine[None]:
-        """Go from state to state until it succeeds, or has tried often enough.
+        """Run a rebalance until it succeeds or the retries are used up.
 
         Raises:
-            _RebalanceFailedError: it was tried `rebalance.max.retries` times.
+            _RebalanceFailedError: all `rebalance.max.retries` attempts failed.
         """
         yield self._rebalance_lock.acquire
         try:
@@ -463,7 +465,7 @@ class ZookeeperConsumer(Process):
         self.state = state
 
     def _try(self, rebalance: _Rebalance) -> ZookeeperConsumerState:
-        """Begin anew, if it may."""
+        """Start another attempt if retries are left."""
         rebalance.tries += 1
         if rebalance.tries > self._config.rebalance_max_retries:
             return ZookeeperConsumerState.FAILED
@@ -472,7 +474,7 @@ class ZookeeperConsumer(Process):
         return ZookeeperConsumerState.LOOKING
 
     def _step(self, rebalance: _Rebalance) -> Routine[ZookeeperConsumerState]:
-        """Do what is done in a state; begin anew where ZooKeeper has changed meanwhile."""
+        """Run the step of the current state; back off if ZooKeeper has changed in the meantime."""
         try:
             return (yield from STEPS[self.state](self, rebalance))
         except NoNodeError:
@@ -524,7 +526,7 @@ class ZookeeperConsumer(Process):
     def _fetch(
         self, threads: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int | None]
     ) -> None:
-        """Begin to fetch partitions, each for one of its streams."""
+        """Start to fetch partitions, each for one of the streams."""
         self.registry = {
             at: PartitionTopicInfo(at, self._stream(at[0], number), offsets[at], offsets[at])
             for at, number in threads.items()
@@ -541,7 +543,7 @@ class ZookeeperConsumer(Process):
         return self._try(rebalance)
 
     def _owned(self, threads: Mapping[TopicPartition, int]) -> Routine[bool]:
-        """Write owner nodes; give all back if somebody else has one (`reflectPartition…`)."""
+        """Write owner nodes; delete them if a partition has an owner (`reflectPartition…`)."""
         owned = []
         conflicts = []
         for at, number in sorted(threads.items()):
@@ -561,7 +563,7 @@ class ZookeeperConsumer(Process):
         return not conflicts
 
     def _stream(self, topic: str, number: int) -> Stream:
-        """Return a stream; those of a filter are for all its topics."""
+        """Return a stream; streams of a filter read all its topics."""
         key = (topic if self._config.registration.is_static else ""), number
         if key not in self._streams:
             self._streams[key] = Stream(
@@ -579,7 +581,7 @@ class ZookeeperConsumer(Process):
         self._cluster.note(self.name, "poison", told, partitions=(at,))
 
     def _close_fetchers(self) -> Routine[None]:
-        """Stop to fetch, drop what was not read, commit."""
+        """Stop fetching, drop unread chunks, and commit."""
         self._stop_fetchers()
         if self._config.auto_commit:
             yield from self._offsets.commit()
@@ -600,7 +602,7 @@ class ZookeeperConsumer(Process):
         return {at: offset for at, offset in found if offset is not None}
 
     def _auto_commit(self) -> Routine[None]:
-        """Commit at a fixed rate: one that comes late is made up for (`KafkaScheduler`)."""
+        """Commit at a fixed rate: a late commit does not delay the next one (`KafkaScheduler`)."""
         due_ms = self.clock.now_ms
         while True:
             due_ms += self._config.auto_commit_interval_ms
@@ -622,4 +624,4 @@ STEPS: Mapping[
     ZookeeperConsumerState.OWNING: ZookeeperConsumer._own,
     ZookeeperConsumerState.BACKING_OFF: ZookeeperConsumer._back_off,
 }
-"""What is done in the states of a rebalance, each of which leads to another (`rebalance`)."""
+"""The step of each state of a rebalance, which returns the next state (`rebalance`)."""

@@ -1,4 +1,4 @@
-"""The threads of a ZooKeeper consumer that fetch from leaders, and the streams that they fill.
+"""The fetcher threads of a ZooKeeper consumer, and the streams that they fill.
 
 Source: `PartitionTopicInfo`, `FetchedDataChunk`, `ConsumerIterator`, `ConsumerFetcherManager`,
 `ConsumerFetcherThread`, `AbstractFetcherManager` and `AbstractFetcherThread` of Kafka 0.8.2.2.
@@ -26,12 +26,12 @@ class PartitionTopicInfo:
     """A partition in the consumer's topic registry.
 
     Attributes:
-        at: which.
-        stream: that reads it.
-        fetched_offset: behind what was fetched; None: it is not known where to begin.
-        consumed_offset: behind what the program was given, when its stream is at none of its
-            chunks; likewise.
-        begun_at: offset where it has begun, the last time; None: not yet.
+        at: the partition.
+        stream: the stream that reads it.
+        fetched_offset: next offset to fetch; None if the start is unknown.
+        consumed_offset: next offset to consume, while its stream reads no chunk of it; None if
+            unknown.
+        begun_at: offset of the last start; None if not started.
     """
 
     at: TopicPartition
@@ -41,28 +41,28 @@ class PartitionTopicInfo:
     begun_at: int | None = None
 
     def begin(self, offset: int) -> None:
-        """Go on from another offset."""
+        """Continue from another offset."""
         self.fetched_offset = self.consumed_offset = self.begun_at = offset
         self.stream.pass_over(self)
 
     @property
     def is_begun(self) -> bool:
-        """Whether it was found where to begin."""
+        """Whether the start offset is known."""
         return self.begun_at is not None
 
     @property
     def offset(self) -> int | None:
-        """Behind the last record that the program was given: what is committed."""
+        """The offset to commit: after the last record that the application received."""
         return self.stream.offset_in(self)
 
     def position(self, _: TopicPartition) -> int:
-        """Return the same, of one that has begun; of what was fetched before nothing counts."""
+        """Return the position, which is at least the start offset."""
         return max(self.offset or 0, self.begun_at or 0)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedChunk:
-    """Records of one partition that were fetched together: offsets, the last one behind them."""
+    """Records of one partition from one fetch; `end` is the offset after the last one."""
 
     info: PartitionTopicInfo
     begin: int
@@ -70,18 +70,18 @@ class FetchedChunk:
 
 
 class Stream:
-    """A queue of chunks, and the program's thread that takes records from it.
+    """A queue of chunks, and the application's thread that reads them.
 
     Args:
-        process: the program.
-        capacity: chunks that the queue holds; a fetcher waits until there is room.
-        processing_ms: that the program takes for a chunk.
-        poison: records by partition that take longer, and how long, in milliseconds.
-        on_poison: is told with which partition's the program is busy, and how long.
-        on_standing: is told when `is_late` changes.
+        process: the application.
+        capacity: capacity of the queue, in chunks; fetchers wait while it is full.
+        processing_ms: time to process a chunk.
+        poison: slow records: offset and extra processing time in ms, by partition.
+        on_poison: called with a slow record's partition and its processing time in ms.
+        on_standing: called when `is_late` changes.
 
     Attributes:
-        is_late: whether the program is busy for longer than it takes for a chunk.
+        is_late: processing takes longer than usual.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Stream:
         self._chunk: FetchedChunk | None = None
         self._begun_ms = 0
         self._busy: Timer | None = None
-        """Until when the program does not ask for the next record."""
+        """Timer until the application takes the next chunk."""
 
     def put(self, chunk: FetchedChunk) -> Wait:
         """Enqueue a chunk; wait while the queue is full."""
@@ -121,7 +121,7 @@ class Stream:
         return begin
 
     def clear(self) -> None:
-        """Drop all chunks, and what is left of the one that is being read."""
+        """Drop all chunks, including the rest of the current one."""
         if self._chunk is not None:
             info = self._chunk.info
             info.consumed_offset = self.offset_in(info)
@@ -132,7 +132,7 @@ class Stream:
         self._blocked.clear()
 
     def be_busy(self, duration_ms: int) -> None:
-        """Let the program do something else before it takes the next chunk."""
+        """Make the application busy before it takes the next chunk."""
         if self._chunk is not None:
             self._chunk.info.consumed_offset = self._chunk.end
             self._chunk = None
@@ -170,7 +170,7 @@ class Stream:
         self._busy = self._process.after(busy_ms, self._done)
 
     def _begin(self, chunk: FetchedChunk) -> FetchedChunk:
-        """Read what lies behind the consumed offset, and the last record anyhow.
+        """Start to read a chunk at the consumed offset; at least its last record is read.
 
         Kafka: `ConsumerIterator.makeNext`.
         """
@@ -180,7 +180,7 @@ class Stream:
         return self._chunk
 
     def pass_over(self, info: PartitionTopicInfo) -> None:
-        """Have the program get nothing more from before a partition's consumed offset."""
+        """Skip records of the current chunk below the partition's consumed offset."""
         if self._chunk is not None and self._chunk.info is info:
             self._begin(self._chunk)
 
@@ -192,7 +192,7 @@ class Stream:
         self._take()
 
     def offset_in(self, info: PartitionTopicInfo) -> int | None:
-        """Return how far it has come in a partition; a chunk is read at a steady pace."""
+        """Return the position in a partition; a chunk is read at a steady rate."""
         chunk = self._chunk
         if chunk is None or chunk.info is not info:
             return info.consumed_offset
@@ -208,14 +208,14 @@ _RESETS = {"smallest": "earliest", "largest": "latest"}
 
 
 class FetcherManager:
-    """One thread that looks for leaders, and a fetcher for each broker and fetcher id.
+    """The leader finder thread, and one fetcher for each broker and fetcher id.
 
     Args:
-        name: of the consumer, in the timeline.
-        process: whose threads they are.
-        cluster: from which they fetch.
-        zookeeper: its client there.
-        config: of the consumer.
+        name: name of the consumer in the timeline.
+        process: the application.
+        cluster: the simulated cluster.
+        zookeeper: the consumer's ZooKeeper client.
+        config: configuration of the consumer.
     """
 
     def __init__(
@@ -234,22 +234,22 @@ class FetcherManager:
         self._infos: dict[TopicPartition, PartitionTopicInfo] = {}
         self._no_leader: dict[TopicPartition, None] = {}
         self._lock = Lock()
-        """Of `_no_leader`; it is held by who looks for leaders."""
+        """Protects `_no_leader`; held while leaders are looked up."""
         self._has_no_leader = ConditionVariable(self._lock)
         self._failed: set[TopicPartition] = set()
         self._finder: Thread | None = None
         self._fetchers: dict[tuple[int, int], _Fetcher] = {}
 
     def start(self, infos: Iterable[PartitionTopicInfo]) -> None:
-        """Begin to look for the leaders of partitions, and to fetch (`startConnections`)."""
+        """Start to look up leaders and fetch partitions (`startConnections`)."""
         self._infos = {info.at: info for info in infos}
         self._no_leader = dict.fromkeys(self._infos)
-        self._lock = Lock()  # the threads that had one are gone
+        self._lock = Lock()  # a stopped thread may still hold the old one
         self._has_no_leader = ConditionVariable(self._lock)
         self._finder = Thread(self._process, self._find_leaders())
 
     def stop(self) -> None:
-        """End all threads (`stopConnections`)."""
+        """Stop all threads (`stopConnections`)."""
         if self._finder is not None:
             self._finder.stop()
             self._finder = None
@@ -264,7 +264,7 @@ class FetcherManager:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything is fetched from its leader."""
+        """Whether all partitions are fetched from their leaders."""
         leaders = {
             at: self._cluster.leaders[at] for at, info in self._infos.items() if info.is_begun
         }
@@ -273,7 +273,7 @@ class FetcherManager:
 
     @property
     def fetches(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Broker and fetcher id by partition, of those that are fetched."""
+        """Broker and fetcher id by partition, for partitions that are fetched."""
         return {at: key for key, fetcher in self._fetchers.items() for at in fetcher.offsets}
 
     # --- the leader finder thread ---------------------------------------------------------------
@@ -295,7 +295,7 @@ class FetcherManager:
             yield sleep(self._process, self._config.refresh_leader_backoff_ms)
 
     def _fetch_from(self, leaders: dict[TopicPartition, int]) -> Routine[None]:
-        """Give partitions to the fetchers of their leaders (`addFetcherForPartitions`)."""
+        """Add partitions to the fetchers of their leaders (`addFetcherForPartitions`)."""
         by_fetcher = defaultdict(list)
         for at, broker in leaders.items():
             by_fetcher[broker, fetcher_id(*at, self._config.fetchers)].append(at)
@@ -316,7 +316,7 @@ class FetcherManager:
                 self._cluster.note(self._name, "leader found", text, partitions=tuple(found))
 
     def _stop_idle(self) -> Routine[None]:
-        """End fetchers that have nothing to fetch (`shutdownIdleFetcherThreads`)."""
+        """Stop fetchers without partitions (`shutdownIdleFetcherThreads`)."""
         for key, fetcher in list(self._fetchers.items()):
             yield fetcher.lock.acquire
             is_idle = not fetcher.offsets
@@ -324,10 +324,10 @@ class FetcherManager:
             if is_idle:
                 self._fetchers.pop(key).thread.stop()
 
-    # --- what fetchers need ---------------------------------------------------------------------
+    # --- methods for fetchers ---------------------------------------------------------------------
 
     def failed(self, errors: dict[TopicPartition, ErrorCode]) -> Routine[None]:
-        """Look again for the leaders of partitions (`addPartitionsWithError`)."""
+        """Look up the leaders of partitions again (`addPartitionsWithError`)."""
         by_error = defaultdict(list)
         for at, error in errors.items():
             by_error[error.name].append(at)
@@ -340,34 +340,34 @@ class FetcherManager:
         self._lock.release()
 
     def begin(self, info: PartitionTopicInfo, offset: int) -> None:
-        """Note where a partition is read from."""
+        """Record the start of reading a partition."""
         reset = _RESETS[self._config.reset]
         self._cluster.logs.begin(info.at, offset, reset, info.position)
         info.begin(offset)
 
     def reset(self, info: PartitionTopicInfo, broker: int) -> Routine[int | None]:
-        """Go to an end of the log (`handleOffsetOutOfRange`); None where nobody tells which."""
+        """Seek to the reset offset (`handleOffsetOutOfRange`); return None if it is unknown."""
         offset: int | None = yield self._cluster.list_offset(broker, info.at, self._config.reset)
         if offset is not None:
             self.begin(info, offset)
         return offset
 
     def note_reset(self, partitions: list[TopicPartition]) -> None:
-        """Note that partitions are read from an end of the log."""
+        """Record that positions of partitions were reset."""
         if partitions:
             reset = self._config.reset
             self._cluster.note(self._name, "offset reset", reset, None, tuple(partitions))
 
     def fetch(self, broker: int, offsets: dict[TopicPartition, int]) -> Wait:
-        """Ask for records."""
+        """Request records."""
         return self._cluster.fetch(broker, offsets, self._config.fetch_wait_max_ms)
 
     def has(self, at: TopicPartition, offset: int) -> bool:
-        """Return whether a partition may be read from an offset."""
+        """Return whether an offset is in range for a fetch."""
         return self._cluster.logs.has(at, offset)
 
     def info(self, at: TopicPartition) -> PartitionTopicInfo:
-        """Return what the consumer knows of a partition."""
+        """Return the registry entry of a partition."""
         return self._infos[at]
 
     def thread(self, routine: Routine[None]) -> Thread:
@@ -379,8 +379,8 @@ class _Fetcher:
     """A thread that fetches from one broker (`AbstractFetcherThread`).
 
     Attributes:
-        offsets: where it has come to, by partition.
-        lock: of these (`partitionMapLock`); it is held while what was fetched is handed over.
+        offsets: next offset to fetch, by partition.
+        lock: protects `offsets` (`partitionMapLock`); held while fetched chunks are enqueued.
     """
 
     def __init__(self, manager: FetcherManager, broker: int) -> None:
@@ -392,7 +392,7 @@ class _Fetcher:
         self.thread = manager.thread(self._run())
 
     def add(self, infos: Iterable[PartitionTopicInfo]) -> Routine[bool]:
-        """Fetch partitions, too (`addPartitions`); tell whether it is known where all begin."""
+        """Add partitions (`addPartitions`); return whether all start offsets are known."""
         reset = []
         offset: int | None = 0
         yield self.lock.acquire
@@ -412,7 +412,7 @@ class _Fetcher:
         return offset is not None
 
     def _run(self) -> Routine[None]:
-        """Fetch again and again (`doWork`)."""
+        """Fetch in a loop (`doWork`)."""
         while True:
             yield self.lock.acquire
             while not self.offsets:
@@ -434,7 +434,7 @@ class _Fetcher:
     def _take(
         self, asked: dict[TopicPartition, int], answer: dict[TopicPartition, ErrorCode | int]
     ) -> Routine[dict[TopicPartition, ErrorCode]]:
-        """Hand over what was fetched (`processFetchRequest`); return what has failed."""
+        """Enqueue fetched chunks (`processFetchRequest`); return errors by partition."""
         errors: dict[TopicPartition, ErrorCode] = {}
         reset = []
         for at, offset in asked.items():

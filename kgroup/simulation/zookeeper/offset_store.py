@@ -1,4 +1,4 @@
-"""Where a consumer on ZooKeeper keeps its offsets: there, in Kafka, or in both.
+"""The offset storage of a consumer on ZooKeeper: ZooKeeper, Kafka, or both.
 
 Source: `ZookeeperConsumerConnector.commitOffsets` and `fetchOffsets` of Kafka 0.8.2.2.
 """
@@ -17,16 +17,16 @@ from kgroup.simulation.zookeeper.thread import Lock, Routine, sleep
 
 
 class ConsumerOffsetStore:
-    """The offsets of a consumer's group, as the consumer writes and reads them.
+    """Writes and reads the committed offsets of a consumer.
 
     Args:
-        name: of the consumer, in the timeline.
-        process: whose threads commit.
-        cluster: which keeps offsets, too.
-        config: of the consumer.
-        zookeeper: its client.
-        positions: tells how far the consumer has come in its partitions.
-        is_stopping: tells whether the program is about to end.
+        name: name of the consumer in the timeline.
+        process: the application.
+        cluster: the simulated cluster.
+        config: configuration of the consumer.
+        zookeeper: the consumer's ZooKeeper client.
+        positions: returns the current positions.
+        is_stopping: returns whether the application is shutting down.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class ConsumerOffsetStore:
         self._is_stopping = is_stopping
         self._checkpoints: dict[TopicPartition, int | None] = {}
         self._manager: int | None = None
-        """The broker to which there is a connection, as far as the consumer knows."""
+        """The connected offset manager; None if there is no connection."""
         self._lock = Lock()
-        """Of that connection: `offsetsChannelLock`."""
+        """Protects that connection: `offsetsChannelLock`."""
 
     def know(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Note what is committed: it is not written again (`checkpointedZkOffsets`)."""
+        """Remember committed offsets, to skip writing them again (`checkpointedZkOffsets`)."""
         self._checkpoints.update(offsets)
 
     def connect(self) -> Routine[None]:
-        """Find the broker that keeps offsets, however long it takes.
+        """Look up the offset manager, with retries without limit.
 
         Kafka: `ensureOffsetManagerConnected`.
         """
@@ -70,14 +70,14 @@ class ConsumerOffsetStore:
         self._manager = manager
 
     def _disconnect(self, request: str, error: ErrorCode) -> None:
-        """Look for the broker again when it is needed next."""
+        """Drop the connection after an error; the next use looks up the offset manager."""
         self._manager = None
         self._cluster.note(self._name, request, None, error.name)
 
     def commit(self, *, may_retry: bool = True) -> Routine[bool]:
-        """Commit how far the consumer has come, where that has changed; tell if it could.
+        """Commit changed positions; return whether offsets were committed.
 
-        What fails is tried again where the program ends, if it may be.
+        A failed commit is retried only during shutdown, if `may_retry` is set.
         """
         tries = 1 + self._config.offsets_commit_max_retries if may_retry else 1
         while (count := (yield from self._commit_once())) is None:
@@ -88,7 +88,7 @@ class ConsumerOffsetStore:
         return count > 0
 
     def _commit_once(self) -> Routine[int | None]:
-        """Return how many offsets there were to commit; None: it has failed."""
+        """Return the number of offsets to commit; None if the commit failed."""
         config = self._config
         yield self._lock.acquire
         try:
@@ -116,7 +116,7 @@ class ConsumerOffsetStore:
     def fetch(
         self, partitions: Iterable[TopicPartition]
     ) -> Routine[dict[TopicPartition, int | None] | None]:
-        """Read what is committed; None where the program ends meanwhile."""
+        """Return committed offsets; None if the application shuts down in the meantime."""
         found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
         if not found:
             return found
@@ -130,7 +130,7 @@ class ConsumerOffsetStore:
         return None
 
     def _fetch_once(self, found: dict[TopicPartition, int | None]) -> Routine[bool]:
-        """Ask Kafka, and ZooKeeper where the larger offset counts; tell whether it has answered."""
+        """Fetch offsets from Kafka, and with dual commit from ZooKeeper; False on an error."""
         yield self._lock.acquire
         try:
             yield from self.connect()
@@ -147,7 +147,7 @@ class ConsumerOffsetStore:
             self._lock.release()
 
     def _read(self, found: dict[TopicPartition, int | None]) -> Routine[None]:
-        """Read offsets in ZooKeeper; the larger ones count."""
+        """Read offsets from ZooKeeper, and keep the larger ones."""
         for at, offset in found.items():
             data = yield from self._zookeeper.read(self._cluster.path("offsets", *at))
             if data is not None:

@@ -13,19 +13,19 @@ from kgroup.assignor.java.java_hash import hash_order
 from kgroup.simulation.clock import Clock, Timer
 
 _CHILDREN_CAPACITY = 8
-"""Of the hash set in which a node has the names of its children (`DataNode`)."""
+"""Initial capacity of the hash set with the names of a node's children (`DataNode`)."""
 
 
 class NoNodeError(Exception):
-    """There is no such node."""
+    """The node does not exist."""
 
 
 class NodeExistsError(Exception):
-    """There is such a node already."""
+    """The node already exists."""
 
 
 class Watched(Enum):
-    """What of a node may be watched."""
+    """Kinds of watches."""
 
     DATA = auto()
     CHILDREN = auto()
@@ -36,11 +36,11 @@ class Session:
     """A client's session.
 
     Attributes:
-        timeout_ms: after which a client is missed.
-        begun_ms: when it began.
-        heard_ms: when the client sent its last request; it also pings three times a timeout.
-        on_change: is called with the path of a node that it watches and that has changed.
-        is_alive: until it expires, or is closed.
+        timeout_ms: session timeout, in ms.
+        begun_ms: start of the session.
+        heard_ms: time of the last request; the client also pings three times per timeout.
+        on_change: called with the path of a watched node that has changed.
+        is_alive: the session has neither expired nor been closed.
     """
 
     timeout_ms: int
@@ -62,9 +62,9 @@ class Server:
     """All nodes below Kafka's chroot, by path.
 
     Args:
-        clock: the time.
-        tick_ms: `tickTime`: sessions time out after 2 to 20 of them, and expire on one.
-        on_expired: is called when a session expires.
+        clock: the clock of the simulation.
+        tick_ms: `tickTime`: session timeouts are 2 to 20 ticks, and sessions expire on a tick.
+        on_expired: called when a session expires.
     """
 
     def __init__(self, clock: Clock, tick_ms: int, on_expired: Callable[[Session], None]) -> None:
@@ -77,20 +77,20 @@ class Server:
     # --- sessions -------------------------------------------------------------------------------
 
     def connect(self, timeout_ms: int, on_change: Callable[[Watched, str], None]) -> Session:
-        """Begin a session; its timeout becomes one that the server allows."""
+        """Start a session, with the timeout limited to what the server allows."""
         now_ms = self._clock.now_ms
         allowed_ms = min(max(timeout_ms, 2 * self._tick_ms), 20 * self._tick_ms)
         return Session(allowed_ms, now_ms, now_ms, on_change)
 
     def heard(self, session: Session) -> None:
-        """Note that a client is there."""
+        """Cancel the expiration of a session: the client is connected."""
         session.heard_ms = self._clock.now_ms
         if session.expiry is not None:
             session.expiry.cancel()
             session.expiry = None
 
     def silent(self, session: Session) -> None:
-        """Note that a client sends nothing from now on; its session expires if that lasts."""
+        """Schedule the expiration of a session: the client is disconnected."""
         if session.expiry is not None or not session.is_alive:
             return
         now_ms, ping_ms = self._clock.now_ms, max(session.timeout_ms // 3, 1)
@@ -104,7 +104,7 @@ class Server:
         self.close(session)
 
     def close(self, session: Session) -> None:
-        """End a session: its ephemeral nodes go, in the order in which they came."""
+        """End a session and delete its ephemeral nodes, in the order of their creation."""
         session.is_alive = False
         if session.expiry is not None:
             session.expiry.cancel()
@@ -116,15 +116,15 @@ class Server:
     # --- nodes ----------------------------------------------------------------------------------
 
     def create(self, path: str, data: str, owner: Session | None = None) -> None:
-        """Create a node, and those above it that are missing.
+        """Create a node and its missing parents.
 
         Args:
-            path: begins with a slash.
-            data: of the node.
-            owner: the session with which it goes; None of one that stays.
+            path: path with a leading slash.
+            data: data of the node.
+            owner: session of an ephemeral node; None for a persistent one.
 
         Raises:
-            NodeExistsError: it is there.
+            NodeExistsError: the node exists.
         """
         if path in self._nodes:
             raise NodeExistsError(path)
@@ -140,7 +140,7 @@ class Server:
         """Delete a node.
 
         Raises:
-            NoNodeError: it is not there.
+            NoNodeError: the node does not exist.
         """
         self.read(path)
         del self._nodes[path]
@@ -151,7 +151,7 @@ class Server:
         self._changed(Watched.CHILDREN, parent)
 
     def write(self, path: str, data: str) -> None:
-        """Write a node's data; create it where it is not there."""
+        """Write a node's data; create the node if it does not exist."""
         if path not in self._nodes:
             self.create(path, data)
             return
@@ -162,7 +162,7 @@ class Server:
         """Return a node's data.
 
         Raises:
-            NoNodeError: it is not there.
+            NoNodeError: the node does not exist.
         """
         if path not in self._nodes:
             raise NoNodeError(path)
@@ -172,17 +172,17 @@ class Server:
         """Return the names of a node's children, in the order of the server's hash set.
 
         Raises:
-            NoNodeError: the node is not there.
+            NoNodeError: the node does not exist.
         """
         self.read(path)
         return hash_order(self._nodes[path].children, _CHILDREN_CAPACITY)
 
     def exists(self, path: str) -> bool:
-        """Return whether there is a node."""
+        """Return whether a node exists."""
         return path in self._nodes
 
     def watch(self, what: Watched, path: str, session: Session) -> None:
-        """Tell a session when something changes next; once."""
+        """Set a one-time watch of a node."""
         if session.is_alive:
             self._watches.setdefault((what, path), {})[session] = None
 

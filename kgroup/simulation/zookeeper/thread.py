@@ -11,18 +11,18 @@ from kgroup.simulation.clock import Process
 _T = TypeVar("_T")
 
 Wait = Callable[[Callable[[Any], None]], None]
-"""Begins something, and calls back when it is done, with a value or with what it raises."""
+"""A function that starts an operation, and calls back with its value or the exception to raise."""
 
 Routine = Generator[Wait, Any, _T]
-"""What a thread runs: it yields a `Wait` and is sent the value."""
+"""The code of a thread: it yields a `Wait`, and receives its value."""
 
 
 class Thread:
-    """A thread that has started.
+    """A started thread.
 
     Args:
-        process: whose it is: it runs while the process does.
-        routine: what it runs.
+        process: the process; the thread runs while the process is running.
+        routine: the code of the thread.
     """
 
     def __init__(self, process: Process, routine: Routine[None]) -> None:
@@ -32,11 +32,11 @@ class Thread:
         process.after(0, lambda: self._go_on(None))
 
     def stop(self) -> None:
-        """Interrupt it where it waits."""
+        """Stop the thread where it waits."""
         self._is_stopped = True
 
     def _go_on(self, value: object) -> None:
-        """Run it until it waits for something that is not there at once."""
+        """Run the thread until it has to wait."""
         over = [value]
         while over and not self._is_stopped:
             value = over.pop()
@@ -50,7 +50,7 @@ class Thread:
             over = self._begin(wait)
 
     def _begin(self, wait: Wait) -> list[Any]:
-        """Begin to wait; return the value if it is there already."""
+        """Start to wait; return the value if it is already available."""
         over: list[Any] = []
         has_begun = False
 
@@ -66,14 +66,14 @@ class Thread:
 
 
 class Lock:
-    """A lock; who waits longest gets it next."""
+    """A fair lock: the thread that has waited longest gets it next."""
 
     def __init__(self) -> None:
         self._is_held = False
         self._waiting: deque[Callable[[Any], None]] = deque()
 
     def acquire(self, on_held: Callable[[Any], None]) -> None:
-        """Wait for it: a `Wait`."""
+        """Acquire the lock: a `Wait`."""
         if self._is_held:
             self._waiting.append(on_held)
         else:
@@ -81,7 +81,7 @@ class Lock:
             on_held(None)
 
     def release(self) -> None:
-        """Let the next one have it."""
+        """Release the lock, to the next waiting thread."""
         if self._waiting:
             self._waiting.popleft()(None)
         else:
@@ -89,10 +89,10 @@ class Lock:
 
 
 class ConditionVariable:
-    """What threads wait for until another one signals that it may be there.
+    """A condition variable.
 
     Args:
-        lock: that those have who wait; they are without it until they go on.
+        lock: lock of the waiting threads, released while they wait.
     """
 
     def __init__(self, lock: Lock | None = None) -> None:
@@ -106,7 +106,7 @@ class ConditionVariable:
             self._lock.release()
 
     def signal(self) -> None:
-        """Let all go on that wait; one after another, where they need the lock."""
+        """Wake all waiting threads; with a lock they continue one after another."""
         waiting, self._waiting = self._waiting, []
         for on_signal in waiting:
             if self._lock is None:
@@ -116,7 +116,7 @@ class ConditionVariable:
 
 
 def sleep(process: Process, duration_ms: int) -> Wait:
-    """Wait for so long."""
+    """Wait for this duration."""
 
     def begin(on_awake: Callable[[Any], None]) -> None:
         process.after(duration_ms, lambda: on_awake(None))

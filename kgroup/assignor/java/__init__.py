@@ -1,1 +1,1 @@
-"""The orders in which Java's and Scala's hash tables are walked."""
+"""Iteration orders of Java's and Scala's hash tables."""

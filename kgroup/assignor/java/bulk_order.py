@@ -1,8 +1,8 @@
-"""The order of the keys of many of Java's hash maps at once, by arrays.
+"""Iteration order of many Java hash maps at once, computed with arrays.
 
-A group of a million partitions has a million small sets: none of them is made here. All keys are
-one array, sorted by map and bucket. The rules are those of `java_hash`, and where a bucket may be
-so crowded that it becomes a tree, its map is made there, key by key.
+A group with a million partitions has a million small sets; this module creates none of them. All
+keys are in one array, sorted by map and bucket. The rules are those of `java_hash`. A map with a
+bucket that may have become a tree is rebuilt there, key by key.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ def bulk_order(
     called_again: Flags | bool = False,
     order: Callable[[int], bytes] | None = None,
 ) -> Ints:
-    """Return the indices of all keys, map by map, as the maps iterate in the end.
+    """Return the indices of all keys, map by map, in the final iteration order of the maps.
 
-    Keys are put into each map, some of them are removed, and then late ones are put.
+    The steps for each map: put the early keys, remove some of them, then put the late keys.
 
     Args:
-        maps: the number of each key's map, ascending; in a map keys stand as they are put.
-        hashes: Java's, of the keys.
-        capacity: that each map is made with.
-        removals: when each key is taken away, in the order of these numbers; negative: never, as
-            all late ones. None: none of them.
-        late: which keys are put after that; they stand behind the others. None: none of them.
-        prepend: late ones are put by `computeIfAbsent`.
-        called_again: into which maps one that was there already was put so, after all late ones.
-        order: gives what `compareTo` compares, by a key's index; None for a class that has none.
+        maps: map number of each key, ascending; the keys of a map are in the order of insertion.
+        hashes: Java hash codes of the keys.
+        capacity: initial capacity of each map.
+        removals: sequence number of each key's removal; negative for keys that stay, such as all
+            late keys. None to remove no key.
+        late: whether each key is put after the removals; late keys follow the others of their
+            map. None for no late keys.
+        prepend: late keys are put by `computeIfAbsent`.
+        called_again: whether a present key was put by `computeIfAbsent` after all late keys, by
+            map.
+        order: returns what `compareTo` compares, by a key's index; None for a class without it.
     """
     count = len(maps)
     if not count:
@@ -56,7 +58,7 @@ def bulk_order(
     early = put - np.bincount(maps[late], minlength=len(put))
     capacities = np.broadcast_to(np.asarray(capacity, np.int64), put.shape)
     again = np.broadcast_to(np.asarray(called_again), put.shape)
-    # `computeIfAbsent` lets a full table grow at the next call, if there is one
+    # `computeIfAbsent` doubles a full table only at the next call, if there is one
     peaks = np.maximum(early, put - gone - (prepend & ~again))
     begin = np.left_shift(1, np.frexp(np.maximum(capacities - 1, 0))[1].astype(np.int64))
     sizes = begin.copy()
@@ -87,7 +89,7 @@ def bulk_order(
     return ordered
 
 
-@lru_cache(maxsize=1 << 12)  # many sets are alike: those of every 64th partition of a topic, say
+@lru_cache(maxsize=1 << 12)  # many sets are equal, such as those of every 64th partition
 def _replayed(
     capacity: int,
     hashes: tuple[int, ...],
@@ -97,7 +99,7 @@ def _replayed(
     prepend: bool,
     called_again: bool,
 ) -> list[int]:
-    """Return the order of one map; keys are removed when `early` ones were put."""
+    """Return the order of one map; keys are removed after the `early` ones were put."""
     steps = [(key, False) for key in range(early)]
     steps += [(~key, False) for key in removed]
     steps += [(key, prepend) for key in range(early, len(hashes))]
@@ -112,7 +114,7 @@ def _replayed(
 
 
 def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) -> list[int]:
-    """Return the maps of which a bucket may have been crowded when they had one of their sizes."""
+    """Return the maps in which a bucket may have been crowded, at any size of the table."""
     found = set[int]()
     rank = ranks_within(maps)
     some = (np.bincount(maps) >= CROWD)[maps]
@@ -129,16 +131,16 @@ def _crowded(maps: Ints, spreads: Ints, begin: Ints, sizes: Ints, gone: Ints) ->
 
 
 def ranks_within(groups: Ints) -> Ints:
-    """Number what is in each group from 0 on; groups are ascending numbers."""
+    """Return the position of each element in its group, from 0; group numbers are ascending."""
     counts = np.bincount(groups)
     return np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def first_seen(keys: Ints) -> tuple[Ints, Ints]:
-    """Number distinct keys in the order in which they come first.
+    """Number distinct keys in the order of their first occurrence.
 
     Returns:
-        the number of each key, and the index where each number comes first.
+        the number of each key, and the index of the first occurrence of each number.
     """
     order = stable_order(keys)
     is_new = np.diff(keys[order], prepend=-1) != 0
@@ -152,8 +154,8 @@ def first_seen(keys: Ints) -> tuple[Ints, Ints]:
 
 
 def stable_order(keys: Ints) -> Ints:
-    """Give the indices of keys, none of them negative, sorted by them; equal ones stay in order."""
+    """Return the indices that sort non-negative keys; equal keys keep their order."""
     count = len(keys)
     if not count or int(keys.max()) >= (1 << 63) // count - 1:
         return np.argsort(keys, kind="stable")
-    return np.sort(keys * count + np.arange(count)) % count  # many times as fast
+    return np.sort(keys * count + np.arange(count)) % count  # many times faster

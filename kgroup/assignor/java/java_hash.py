@@ -1,17 +1,17 @@
-"""Java's hashes, and the order in which its HashMap and HashSet give their keys.
+"""Java's hash codes, and the iteration order of HashMap and HashSet.
 
-Assignors of Kafka's Java client walk hash maps, so this order is part of their answers. A table of
-`2^n` buckets holds a key in the bucket of its spread hash; walking it goes bucket by bucket, and in
-a bucket in the order of its chain:
+Assignors of Kafka's Java client iterate over hash maps, so this order affects their results. A
+table has `2^n` buckets, and a key is in the bucket of its spread hash. Iteration goes bucket by
+bucket, and within a bucket in the order of its chain:
 
-- `put` appends to the chain, `computeIfAbsent` prepends;
-- the table doubles when it holds more than three quarters of its size (`computeIfAbsent` looks for
-  that before it inserts, `put` after), which splits each chain in two and keeps the order in both;
-- a chain that a ninth key joins (by `computeIfAbsent` an eighth) becomes a red-black tree by hash,
-  and by `compareTo` where hashes are equal, if the table has 64 buckets; else the table doubles. A
-  tree's nodes are still chained: a new one comes behind its parent, and the root is moved to the
-  front after every insertion and removal. A tree that is small when a key is removed becomes a
-  plain chain again, in that order.
+- `put` appends to the chain, and `computeIfAbsent` prepends.
+- The table doubles when it is more than three quarters full (`computeIfAbsent` checks this before
+  it inserts, `put` after). Doubling splits each chain in two and keeps the order in both.
+- When a chain gets a ninth key (with `computeIfAbsent` an eighth), it becomes a red-black tree if
+  the table has at least 64 buckets; otherwise the table doubles. The tree is sorted by hash, and by
+  `compareTo` for equal hashes. The nodes of a tree are still chained: a new node follows its
+  parent, and the root moves to the front after every insertion and removal. If a tree is small when
+  a key is removed, it becomes a plain chain again, in the same order.
 
 Source: `java.util.HashMap` of OpenJDK 17.
 """
@@ -29,34 +29,34 @@ from kgroup.model.offsets_partition import java_int, string_hash
 _K = TypeVar("_K")
 
 TABLE = 16
-"""Buckets of a map that is made without a capacity."""
+"""Number of buckets of a map with the default capacity."""
 
 _TREE_FROM = 9
 _TREE_TABLE = 64
 _UNTREE_TO = 6
 CROWD = 8
-"""Keys in a bucket from which on trees, and tables that grow early, have to be thought of."""
+"""Number of keys in a bucket from which on it may become a tree or double the table."""
 
 
 def topic_partition_hash(topic_hash: int, partition: int) -> int:
-    """Return ``TopicPartition.hashCode`` of Kafka, given the hash of the topic's name."""
+    """Return ``TopicPartition.hashCode`` of Kafka for a topic with this hash code."""
     return java_int(31 * (31 + partition) + topic_hash)
 
 
 def utf16(text: str) -> bytes:
-    """Return a key that sorts texts as ``String.compareTo`` does: by UTF-16 units."""
+    """Return a sort key in the order of ``String.compareTo``: UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def hash_order(
     texts: Iterable[str], capacity: int | None = None, *, prepend: bool = False
 ) -> list[str]:
-    """Give texts, each once, in the order of a hash map into which they are put one by one.
+    """Return distinct strings in the order of a hash map.
 
     Args:
-        texts: in the order in which they are put.
-        capacity: that the map is made with; None: the default.
-        prepend: put by `computeIfAbsent`.
+        texts: strings in the order of insertion.
+        capacity: initial capacity of the map; None for the default.
+        prepend: insert by `computeIfAbsent`.
     """
     return map_order(list(texts), _cached_hash, capacity, prepend=prepend, order=utf16)
 
@@ -69,21 +69,21 @@ def map_order(
     prepend: bool = False,
     order: Callable[[_K], bytes] | None = None,
 ) -> list[_K]:
-    """Give keys, each once, in the order of a hash map into which they are put one by one.
+    """Return distinct keys in the order of a hash map.
 
     Args:
-        calls: the keys in the order in which they are put.
-        hash_code: Java's, of a key.
-        capacity: that the map is made with; None: the default.
-        prepend: put by `computeIfAbsent`.
-        order: what `compareTo` compares; None for a class that has none.
+        calls: keys in the order of insertion, with repetitions.
+        hash_code: returns the Java hash code of a key.
+        capacity: initial capacity of the map; None for the default.
+        prepend: insert by `computeIfAbsent`.
+        order: returns what `compareTo` compares; None for a class without it.
     """
     keys = list(dict.fromkeys(calls))
     if not keys:
         return keys
     unsigned = [each & 0xFFFFFFFF for each in map(hash_code, keys)]
     spreads = [each ^ each >> 16 for each in unsigned]
-    # `computeIfAbsent` lets a full table grow at the next call, if there is one
+    # `computeIfAbsent` doubles a full table only at the next call, if there is one
     counted = len(keys) - (prepend and calls[-1] == keys[-1] and calls.count(keys[-1]) == 1)
     size = uncrowded_size(spreads, counted, capacity)
     if size is not None:
@@ -99,15 +99,15 @@ def map_order(
 def uncrowded_size(
     spreads: Sequence[int], count: int, capacity: int | None, removed: int = 0
 ) -> int | None:
-    """Return how many buckets a map has in the end, None if one of them was crowded on the way.
+    """Return the final number of buckets of a map; None if a bucket was ever crowded.
 
-    As long as none is, a map's order is that of the buckets, and in each that of the insertions.
+    Without crowded buckets, keys are ordered by bucket, and within a bucket by insertion.
 
     Args:
-        spreads: spread hashes of the keys, in the order in which they are put.
-        count: the most keys that made the table grow.
-        capacity: that the map is made with; None: the default.
-        removed: how many of the keys were removed again on the way.
+        spreads: spread hashes of the keys, in the order of insertion.
+        count: the largest number of keys that was compared with the table's threshold.
+        capacity: initial capacity of the map; None for the default.
+        removed: number of keys that were removed again.
     """
     size = _table_size(capacity)
     while True:
@@ -121,13 +121,13 @@ def uncrowded_size(
 
 
 def spread(hash_code: int) -> int:
-    """Return what a map makes of Java's hash of a key, so that high bits count too."""
+    """Return the spread hash of a Java hash code, in which high bits affect the bucket."""
     unsigned = hash_code & 0xFFFFFFFF
     return unsigned ^ unsigned >> 16
 
 
 def _table_size(capacity: int | None) -> int:
-    """Return how many buckets a map begins with that is made with a capacity."""
+    """Return the initial number of buckets for a capacity."""
     return TABLE if capacity is None else 1 << max(capacity - 1, 0).bit_length()
 
 
@@ -138,7 +138,7 @@ def _cached_hash(text: str) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Node(Generic[_K]):
-    """A key in a chain; `order` is what `compareTo` compares. The rest is set in a tree only."""
+    """A key in a chain; `order` is what `compareTo` compares, and the rest is set in trees only."""
 
     key: _K
     hash: int
@@ -148,7 +148,7 @@ class _Node(Generic[_K]):
     is_red: bool = field(init=False)
 
     def side_below(self, other: _Node[_K]) -> int:
-        """Return the side, 0 or 1, on which this node goes into the tree below another one."""
+        """Return the side, 0 or 1, on which this node is inserted below another node."""
         if self.hash != other.hash:
             return java_int(self.hash) > java_int(other.hash)
         return self.order > other.order
@@ -156,7 +156,7 @@ class _Node(Generic[_K]):
 
 @dataclass(slots=True)
 class _Bucket(Generic[_K]):
-    """The chain of one bucket, in its order, and the root of its tree if it is one."""
+    """The chain of a bucket, in its order, and the root of its tree if it has one."""
 
     chain: list[_Node[_K]]
     root: _Node[_K] | None = None
@@ -189,7 +189,7 @@ class _Bucket(Generic[_K]):
             self.chain.insert(0, self.root)
 
     def _insert(self, node: _Node[_K]) -> _Node[_K]:
-        """Put a node into the tree and balance it; give the parent that it was put below."""
+        """Insert a node into the tree and rebalance it; return the node's first parent."""
         parent, side, at = None, 0, self.root
         while at is not None:
             parent, side = at, node.side_below(at)
@@ -203,7 +203,7 @@ class _Bucket(Generic[_K]):
         return parent or node
 
     def _balance(self, node: _Node[_K]) -> None:
-        """Restore the tree's colours above a new red node, as in any red-black tree."""
+        """Rebalance the tree above a new red node."""
         while (parent := node.parent) is not None:
             grandparent = parent.parent
             if not parent.is_red or grandparent is None:
@@ -226,12 +226,12 @@ class _Bucket(Generic[_K]):
         self.root = node
 
     def _take_out(self, node: _Node[_K]) -> None:
-        """Take a node out of the tree, which has others; it is out of the chain already."""
+        """Remove a node from a tree of several nodes; the chain no longer has the node."""
         other = node.below[1]
         if node.below[0] is not None and other is not None:
             while other.below[0] is not None:
                 other = other.below[0]
-            # the next one in order comes into its place, and what was there goes
+            # the successor takes its place, and the successor's node is removed
             node.key, node.hash, node.order = other.key, other.hash, other.order
             self.chain[self.chain.index(other)] = node
             node = other
@@ -244,7 +244,7 @@ class _Bucket(Generic[_K]):
             self._hang(None, node)
 
     def _hang(self, node: _Node[_K] | None, old: _Node[_K]) -> None:
-        """Put a node, or nothing, below the parent of another one, in its place."""
+        """Replace a node by another node, or by nothing, below its parent."""
         parent = old.parent
         if node is not None:
             node.parent = parent
@@ -254,7 +254,7 @@ class _Bucket(Generic[_K]):
             parent.below[parent.below.index(old)] = node
 
     def _lift(self, node: _Node[_K]) -> None:
-        """Restore the colours where paths through a node lack a black one."""
+        """Rebalance the tree where paths through a node lack a black node."""
         while node is not self.root and not node.is_red:
             parent = node.parent
             assert parent is not None
@@ -265,7 +265,7 @@ class _Bucket(Generic[_K]):
                 parent.is_red = True
                 self._rotate(parent, side)
                 beside = parent.below[1 - side]
-            assert beside is not None  # the paths through it have a black node more
+            assert beside is not None  # paths through it have one more black node
             near, far = beside.below[side], beside.below[1 - side]
             if near is not None and near.is_red and (far is None or not far.is_red):
                 near.is_red = False
@@ -283,7 +283,7 @@ class _Bucket(Generic[_K]):
         node.is_red = False
 
     def _rotate(self, node: _Node[_K], side: int) -> None:
-        """Let a node go down on one side, and its child on the other side come up."""
+        """Rotate a node down to one side; its child on the other side moves up."""
         child = node.below[1 - side]
         assert child is not None
         inner = node.below[1 - side] = child.below[side]
@@ -297,10 +297,10 @@ class _Bucket(Generic[_K]):
 
 
 class JavaHashMap(Generic[_K]):
-    """The keys of a HashMap or HashSet, which iterate in Java's order.
+    """The keys of a HashMap or HashSet, in Java's iteration order.
 
     Args:
-        capacity: that it is made with; None: the default.
+        capacity: initial capacity; None for the default.
     """
 
     def __init__(self, capacity: int | None = None) -> None:
@@ -317,13 +317,13 @@ class JavaHashMap(Generic[_K]):
                 yield node.key
 
     def put(self, key: _K, hash_code: int, order: bytes = b"", *, prepend: bool = False) -> None:
-        """Put a key.
+        """Insert a key; no effect if it is present.
 
         Args:
-            key: hashable; nothing happens if it is there.
-            hash_code: Java's.
-            order: what `compareTo` compares; empty for a class that has none.
-            prepend: as `computeIfAbsent` does it, which also looks first whether the table is full.
+            key: hashable key.
+            hash_code: Java hash code of the key.
+            order: what `compareTo` compares; empty for a class without it.
+            prepend: insert by `computeIfAbsent`, which checks the table's size before inserting.
         """
         if prepend and len(self._nodes) > self._size * 3 // 4:
             self._double()
@@ -347,12 +347,12 @@ class JavaHashMap(Generic[_K]):
             self._double()
 
     def remove(self, key: _K) -> None:
-        """Remove a key that is there."""
+        """Remove a key that is present."""
         node = self._nodes.pop(key)
         index = node.hash & (self._size - 1)
         bucket = self._buckets[index]
         bucket.remove(node)
-        if node.key != key:  # it has taken over the next one's
+        if node.key != key:  # the node has taken its successor's key
             self._nodes[node.key] = node
         if not bucket.chain:
             del self._buckets[index]

@@ -1,16 +1,16 @@
-"""The order in which Scala's hash maps and sets give their keys.
+"""Iteration order of Scala's hash maps and sets.
 
-Kafka 0.8 is written in Scala, and where the round-robin assignor meets equal hashes, or says what
-is wrong with a group, the order of Scala's collections is part of its answer:
+Kafka 0.8 is written in Scala. The order of Scala's collections affects the round-robin assignor for
+equal hashes, and the messages about an invalid group:
 
-- an immutable `Map` or `Set` of up to four keys keeps the order of insertion; a larger one is a
-  trie that is walked by the lowest five bits of the mixed hash, then by the next five, and so on;
-- a `mutable.HashMap` is a table whose bucket is given by the highest bits of the mixed hash. It is
-  walked from the last bucket to the first. A new key comes first in its bucket, also when the
-  table doubles, which happens when it is more than three quarters full.
+- An immutable `Map` or `Set` of up to four keys keeps the order of insertion. A larger one is a
+  trie, ordered by the lowest five bits of the mixed hash, then by the next five, and so on.
+- In a `mutable.HashMap`, the highest bits of the mixed hash select the bucket. Iteration goes from
+  the last bucket to the first. A new key goes to the front of its bucket, also when the table
+  doubles, which happens when it is more than three quarters full.
 
 Source: `scala.collection.immutable.HashMap`, `HashSet`, `scala.collection.mutable.HashTable` and
-`scala.util.hashing.MurmurHash3` of Scala 2.11.5, which Kafka 0.8.2.2 runs on.
+`scala.util.hashing.MurmurHash3` of Scala 2.11.5, which Kafka 0.8.2.2 uses.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _MASK = 0xFFFFFFFF
 _SMALL = 4
 _LEVELS = range(0, 32, 5)
 _SEED = 4
-"""Bits of the size that a mutable table begins with; its hashes are rotated by as many for good."""
+"""Bits of a mutable table's initial size; hashes are rotated by this number at all sizes."""
 
 
 def case_class_hash(text: str, number: int) -> int:
-    """Return `hashCode` of a case class with a String and an Int: MurmurHash3 over both."""
+    """Return `hashCode` of a case class with a String and an Int: MurmurHash3 of both."""
     value = 0xCAFEBABE
     for part in (string_hash(text), number):
         mixed = _rotate_left((part & _MASK) * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
         value = (_rotate_left(value ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
-    value ^= 2  # fields
+    value ^= 2  # number of fields
     value = (value ^ value >> 16) * 0x85EBCA6B & _MASK
     value = (value ^ value >> 13) * 0xC2B2AE35 & _MASK
     return value ^ value >> 16
 
 
 def immutable_order(keys: Sequence[_K], hashes: Sequence[int], *, of_set: bool = False) -> list[_K]:
-    """Order keys, each there once, as an immutable map does into which they are put one by one.
+    """Return distinct keys in the order of an immutable map.
 
     Args:
-        keys: in the order in which they are put.
-        hashes: Scala's, of each key.
-        of_set: whether they are put into a set; of keys with one hash it gives the last one first.
+        keys: keys in the order of insertion.
+        hashes: Scala hash codes of the keys.
+        of_set: use the order of a set, which has the last of keys with equal hashes first.
     """
     if len(keys) <= _SMALL:
         return list(keys)
@@ -58,14 +58,14 @@ def immutable_order(keys: Sequence[_K], hashes: Sequence[int], *, of_set: bool =
 
 
 def champ_order(keys: Sequence[_K], hashes: Sequence[int]) -> list[_K]:
-    """Order keys, each there once, as an `immutable.HashMap` of Scala 2.13 does, of any size.
+    """Return distinct keys in the order of an `immutable.HashMap` of Scala 2.13, of any size.
 
-    A node of its trie has keys and nodes below, each in the order of five bits of the mixed hash,
-    and is walked keys first.
+    A node of its trie has keys and child nodes, each ordered by five bits of the mixed hash; keys
+    come first.
 
     Args:
-        keys: in the order in which they are put.
-        hashes: Scala's, of each key.
+        keys: keys in the order of insertion.
+        hashes: Scala hash codes of the keys.
     """
 
     def walk(group: list[tuple[int, _K]], level: int) -> list[_K]:
@@ -85,10 +85,10 @@ def champ_order(keys: Sequence[_K], hashes: Sequence[int]) -> list[_K]:
 
 
 def mutable_order(texts: Iterable[str]) -> list[str]:
-    """Order texts as a `mutable.HashMap` does into which they are put one by one.
+    """Return distinct strings in the order of a `mutable.HashMap`.
 
     Args:
-        texts: in the order in which they are put; one that is there already stays where it is.
+        texts: strings in the order of insertion; a repetition has no effect.
     """
     size = 16
     buckets: dict[int, list[str]] = {}
@@ -107,7 +107,7 @@ def _walk(buckets: dict[int, list[str]]) -> list[str]:
 
 
 def mutable_bucket(text: str, size: int) -> int:
-    """Return the bucket of a text in a `mutable.HashMap` of so many."""
+    """Return the bucket of a string in a `mutable.HashMap` with this number of buckets."""
     value = string_hash(text) * 0x9E3775CD & _MASK
     value = int.from_bytes(value.to_bytes(4, "little"), "big") * 0x9E3775CD & _MASK
     rotated = _rotate_left(value, 32 - _SEED)

@@ -1,4 +1,4 @@
-"""The coordinator's own range: of each topic, every member gets a run of neighbouring partitions.
+"""The coordinator's range assignor: consecutive partitions of each topic for every member.
 
 Source: `org.apache.kafka.coordinator.group.assignor.RangeAssignor` of group-coordinator 4.3.1.
 """
@@ -12,14 +12,14 @@ from kgroup.assignor.server.server import ServerGroup, Target
 
 
 def assign(group: ServerGroup) -> Assignment:
-    """Assign as the coordinator does."""
+    """Return the coordinator's assignment."""
     members = group.static_first()
     subscriptions = [tuple(group.subscriptions[member_id]) for member_id in members]
-    if group.is_homogeneous:  # as the coordinator believes, who then asks the first one only
+    if group.is_homogeneous:  # the coordinator then reads the first one only
         subscriptions = [subscriptions[0]] * len(members)
     topics = {topic for subscribed in dict.fromkeys(subscriptions) for topic in subscribed}
     consumers = consumers_by_topic(subscriptions, topics)
-    # topics with the same consumers and as many partitions are given out in the same runs
+    # topics with equal consumers and partition counts get equal runs
     shapes = {topic: (id(consumers[topic]), group.partitions(topic)) for topic in topics}
     examples = {shape: topic for topic, shape in shapes.items()}
     shapes_of = {own: {shapes[topic] for topic in own} for own in dict.fromkeys(subscriptions)}

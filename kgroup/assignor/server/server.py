@@ -1,8 +1,8 @@
-"""What a coordinator knows when it assigns for a consumer or share group, in Java's order.
+"""The input of the coordinator's assignors for consumer and share groups, in Java's order.
 
-Its assignors walk the target assignment that stands, which was read from records: a HashMap by
-topic id of HashSets of partitions. Where they change a member's, they copy it first, which gives
-the tables other sizes.
+The assignors iterate over the current target assignment, which was read from records: a HashMap by
+topic id of HashSets of partitions. Before they change a member's target they copy it, which changes
+the sizes of the tables.
 
 Source: `TargetAssignmentBuilder`, `GroupSpecImpl`, `TopicIds`, `AssignorHelpers` of
 group-coordinator 4.3.1.
@@ -27,21 +27,21 @@ from kgroup.assignor.java.java_hash import (
 
 _PUT, _ADD, _REMOVE = range(3)
 _KIND = 3
-_FEW = 7  # keys that neither let it grow nor crowd one of its buckets
-_BITS = 2  # of a step, below the number of its topic
+_FEW = 7  # this number of keys neither doubles the table nor crowds a bucket
+_BITS = 2  # low bits of a step, below the topic number
 
 
 def capacity_for(size: int) -> int:
-    """Return the capacity of a HashSet made of a collection (`new HashSet<>(collection)`)."""
+    """Return the capacity of a HashSet copied from a collection (`new HashSet<>(collection)`)."""
     return max(int(size / 0.75) + 1, TABLE)
 
 
 class IntSet:
-    """A HashSet of numbers from 0 on, of partitions for instance.
+    """A HashSet of non-negative integers, such as partitions.
 
     Args:
-        numbers: put in this order.
-        capacity: that it is made with; None: the default.
+        numbers: initial numbers, in the order of insertion.
+        capacity: initial capacity; None for the default.
     """
 
     __slots__ = ("_capacity", "_numbers", "_peak", "_steps")
@@ -50,7 +50,7 @@ class IntSet:
         self._capacity = capacity
         self._numbers = dict.fromkeys(numbers)
         self._peak = len(self._numbers)
-        self._steps: list[int] | None = None  # once one was removed: all, removals as ~number
+        self._steps: list[int] | None = None  # after a removal: all steps, removals as ~number
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -73,23 +73,23 @@ class IntSet:
         return iter(sorted(self._numbers, key=lambda n: (n ^ n >> 16) & (size - 1)))
 
     def add(self, numbers: Iterable[int]) -> None:
-        """Put numbers."""
+        """Insert numbers."""
         if self._steps is not None:
             self._steps += [number for number in numbers if number not in self._numbers]
         self._numbers.update(dict.fromkeys(numbers))
         self._peak = max(self._peak, len(self._numbers))
 
     def remove(self, number: int) -> None:
-        """Take away a number that is there."""
+        """Remove a number that is present."""
         if self._steps is None:
             self._steps = list(self._numbers)
         self._steps.append(~number)
         del self._numbers[number]
 
 
-@lru_cache(maxsize=1 << 12)  # many sets are alike: those of every 64th partition of a topic, say
+@lru_cache(maxsize=1 << 12)  # many sets are equal, such as those of every 64th partition
 def _replayed(steps: tuple[int, ...], capacity: int | None) -> list[int]:
-    """Return the order of one set; a step is a number that is put, or removed: ~number."""
+    """Return the order of one set; a step is an inserted number, or ~number for a removed one."""
     table = JavaHashMap[int](capacity)
     for step in steps:
         if step < 0:
@@ -100,14 +100,14 @@ def _replayed(steps: tuple[int, ...], capacity: int | None) -> list[int]:
 
 
 Partitions = IntSet | range
-"""Partitions of a topic; the coordinator's range assignor makes ranges.
+"""Partitions of a topic; the coordinator's range assignor creates ranges.
 
-A set that holds one number, and never held more, is a range too: there may be a million of them.
+A set of one number that never had more is also a range, because there may be a million of them.
 """
 
 
 def int_set(numbers: Collection[int], capacity: int | None) -> Partitions:
-    """Make a HashSet of numbers, or of what is one already."""
+    """Return a HashSet of numbers; a range stays a range."""
     if isinstance(numbers, range):
         return numbers
     if len(numbers) == 1 and (capacity is None or capacity == TABLE):
@@ -117,21 +117,21 @@ def int_set(numbers: Collection[int], capacity: int | None) -> Partitions:
 
 
 def copied_set(numbers: Collection[int]) -> Partitions:
-    """Copy numbers into a HashSet (`new HashSet<>(collection)`)."""
+    """Return a copy as a HashSet (`new HashSet<>(collection)`)."""
     return int_set(numbers, capacity_for(len(numbers)) if len(numbers) > _FEW else None)
 
 
 def writable(numbers: Partitions) -> IntSet:
-    """Return a HashSet that can be changed in the place of what `int_set` made."""
+    """Return a HashSet that can be changed, for a result of `int_set`."""
     return numbers if isinstance(numbers, IntSet) else IntSet(numbers)
 
 
 class Target:
-    """The partitions of one member: a HashMap of IntSets by the number of the topic.
+    """The target assignment of a member: a HashMap of IntSets by topic number.
 
     Args:
-        group: that the member is in.
-        capacity: that it is made with; None: the default.
+        group: the member's group.
+        capacity: initial capacity; None for the default.
     """
 
     __slots__ = ("_capacity", "_group", "_partitions", "_steps")
@@ -140,11 +140,11 @@ class Target:
         self._group = group
         self._capacity = capacity
         self._partitions: dict[int, Partitions] = {}
-        self._steps: list[int] = []  # what was done to which topic, from which its order follows
+        self._steps: list[int] = []  # operations on topics, which determine the order
 
     @classmethod
     def from_record(cls, group: ServerGroup, partitions: Iterable[tuple[int, int]]) -> Target:
-        """Make one as the coordinator does of a record."""
+        """Return the target of a record, as the coordinator reads it."""
         by_topic: dict[int, list[int]] = defaultdict(list)
         for topic, partition in partitions:
             by_topic[topic].append(partition)
@@ -157,16 +157,16 @@ class Target:
             yield topic, self._partitions[topic]
 
     def get(self, topic: int) -> Partitions | None:
-        """Return the partitions of a topic; None where there is no such entry."""
+        """Return the partitions of a topic; None if there is no entry."""
         return self._partitions.get(topic)
 
     def put(self, partitions: Mapping[int, Partitions]) -> None:
-        """Put topics that are not there."""
+        """Insert topics that are not present."""
         self._steps += [topic << _BITS | _PUT for topic in partitions]
         self._partitions.update(partitions)
 
     def add(self, partitions: Sequence[tuple[int, int]], capacity: int | None = None) -> None:
-        """Add partitions, one by one; `capacity` is that of sets that have to be made."""
+        """Add partitions, one by one; `capacity` is the capacity of new sets."""
         self._steps += [topic << _BITS | _ADD for topic, _ in partitions]
         by_topic: dict[int, list[int]] = defaultdict(list)
         for topic, partition in partitions:
@@ -180,19 +180,19 @@ class Target:
                 changed.add(numbers)
 
     def discard(self, topic: int, partition: int) -> None:
-        """Take a partition away, if it is there, but not its topic."""
+        """Remove a partition if it is present; keep its topic."""
         partitions = self._partitions.get(topic)
         if partitions and partition in partitions:
             self._partitions[topic] = changed = writable(partitions)
             changed.remove(partition)
 
     def remove(self, topic: int) -> None:
-        """Take a topic away, if it is there."""
+        """Remove a topic if it is present."""
         if self._partitions.pop(topic, None) is not None:
             self._steps.append(topic << _BITS | _REMOVE)
 
     def copy(self) -> Target:
-        """Copy as `AssignorHelpers.deepCopyAssignment` does."""
+        """Return a copy, as `AssignorHelpers.deepCopyAssignment` does."""
         copied = Target(self._group, len(self._partitions))
         copied.put({topic: copied_set(partitions) for topic, partitions in self})
         return copied
@@ -202,15 +202,15 @@ class ServerGroup:
     """A group as an assignor of the coordinator sees it; topics are numbered.
 
     Args:
-        spec: of a consumer or share group, with ids of all its topics.
+        spec: a consumer or share group, with the ids of all its topics.
 
     Attributes:
-        member_ids: in hash order.
-        subscriptions: by member, its topics that exist, in Java's order.
-        sizes: by member, how many topics it names, existing or not.
-        names: of the topics, by number.
-        hashes: of their ids.
-        is_homogeneous: whether every topic that anybody subscribes to is subscribed by all.
+        member_ids: member ids in hash order.
+        subscriptions: existing topics of each member, in Java's order.
+        sizes: number of topics in each member's subscription, existing or not.
+        names: topic names by number.
+        hashes: hash codes of the topic ids.
+        is_homogeneous: all members subscribe to every topic to which any member subscribes.
     """
 
     def __init__(self, spec: GroupSpec) -> None:
@@ -241,7 +241,7 @@ class ServerGroup:
 
     @cached_property
     def targets(self) -> Mapping[str, Target]:
-        """The target assignments that stand, by member."""
+        """Current target assignment of each member."""
         return {
             member_id: Target.from_record(
                 self, [(self._numbers[name], p) for name, p in self._members[member_id].owned or ()]
@@ -251,7 +251,7 @@ class ServerGroup:
 
     @cached_property
     def owned(self) -> Mapping[int, set[int]]:
-        """What is in any target assignment that stands, by topic."""
+        """Partitions in any current target assignment, by topic."""
         owned: dict[int, set[int]] = defaultdict(set)
         for member in self._members.values():
             for name, partition in member.owned or ():
@@ -259,7 +259,7 @@ class ServerGroup:
         return owned
 
     def records(self) -> list[Sequence[TopicPartition]]:
-        """Give the target assignments that stand, member by member, as their records have them."""
+        """Return the current target assignments by member, in the order of their records."""
         return [self._members[member_id].owned or () for member_id in self.member_ids]
 
     def partitions(self, topic: int) -> int:
@@ -267,20 +267,20 @@ class ServerGroup:
         return self._counts[topic]
 
     def by_id(self, topic: int) -> bytes:
-        """Return a sort key: by id, as `Uuid.compareTo` does, by two signed longs."""
+        """Return a sort key of a topic in the order of `Uuid.compareTo`: two signed longs."""
         topic_id = self._ids[topic]
         return bytes(byte ^ 0x80 if at % 8 == 0 else byte for at, byte in enumerate(topic_id))
 
     def put_order(self, topics: Iterable[int], capacity: int | None = None) -> Sequence[int]:
-        """Give topics in the order of a map into which they are put one by one."""
+        """Return topics in the order of a map into which they are inserted one by one."""
         return self.order([topic << _BITS | _PUT for topic in dict.fromkeys(topics)], capacity)
 
     def order(self, steps: Sequence[int], capacity: int | None) -> Sequence[int]:
-        """Return the topics of a map in its order; many members have the same.
+        """Return the topics of a map in its order; cached, since many members have the same steps.
 
         Args:
-            steps: of `Target`.
-            capacity: that the map is made with; None: the default.
+            steps: steps of a `Target`.
+            capacity: initial capacity of the map; None for the default.
         """
         key = capacity, tuple(steps)
         if key not in self._orders:
@@ -297,7 +297,7 @@ class ServerGroup:
                 prepend=kinds == {_ADD},
                 order=self.by_id,
             )
-        position: dict[int, int] = {}  # in its bucket's chain: behind all others, or before
+        position: dict[int, int] = {}  # in its bucket's chain: last, or first
         put: list[int] = []
         peak = 0
         for step in steps:
@@ -327,13 +327,13 @@ class ServerGroup:
         return list(table)
 
     def static_first(self) -> list[str]:
-        """Sort member ids: static ones first, by instance id (`RangeAssignor.sortMemberIds`)."""
+        """Return member ids, static ones first by instance id (`RangeAssignor.sortMemberIds`)."""
         return sorted(
             self.member_ids, key=lambda name: static_first(self._members[name].instance_id, name)
         )
 
     def assignment(self, targets: Mapping[str, Target]) -> Assignment:
-        """Give new target assignments as lists; who has none gets nothing."""
+        """Return new target assignments as lists; members without a target get no partitions."""
         names = self.names
         return {
             member_id: [

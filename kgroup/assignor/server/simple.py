@@ -1,7 +1,7 @@
-"""Simple, the assignor of share groups: partitions are shared by as many members as it takes.
+"""Simple, the assignor of share groups: several members may share a partition.
 
-Source: `SimpleAssignor` of group-coordinator 4.3.1 and its two builders. One deals out all
-partitions at once, where all members subscribe to the same topics; the other topic by topic.
+Source: `SimpleAssignor` of group-coordinator 4.3.1 and its two builders. One assigns all partitions
+at once, if all members have the same subscription; the other assigns topic by topic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kgroup.assignor.server.server import ServerGroup
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Who has what: numbers of members and of topics, and partitions, one row each."""
+    """Assigned partitions: member number, topic number and partition, one row each."""
 
     members: Ints
     topics: Ints
@@ -42,7 +42,7 @@ class _Rows:
 
     @classmethod
     def joined(cls, *parts: _Rows) -> _Rows:
-        """Put rows together."""
+        """Return the concatenated rows."""
         return cls(
             np.concatenate([part.members for part in parts]),
             np.concatenate([part.topics for part in parts]),
@@ -51,15 +51,15 @@ class _Rows:
 
 
 class _TargetRows:
-    """The target assignments that stand, and what becomes of them.
+    """The current target assignments, and their changes.
 
-    Each is a HashMap by topic of HashSets of partitions.
+    Each target is a HashMap by topic of HashSets of partitions.
 
     Args:
-        group: whose they are.
+        group: the group.
 
     Attributes:
-        rows: of all members, in the order of the group, each member's in that of its map.
+        rows: rows of all members in the order of the group, and of each member in map order.
     """
 
     def __init__(self, group: ServerGroup) -> None:
@@ -83,22 +83,22 @@ class _TargetRows:
         self._ranks = ranks[order]
 
     def changed(self, changed: Flags, revoked: Ints, unsubscribed: Flags, given: _Rows) -> _Rows:
-        """Give all rows as they are after a change.
+        """Return all rows after a change.
 
-        The targets of members that change are copied (`AssignorHelpers.deepCopyAssignment`), then
-        topics and partitions are taken out of the copies, then partitions put in.
+        The targets of changed members are copied (`AssignorHelpers.deepCopyAssignment`). Then
+        topics and partitions are removed from the copies, and partitions added.
 
         Args:
-            changed: which members.
-            revoked: when each row goes, in the order of these numbers; negative: not.
-            unsubscribed: which rows go with their topics.
-            given: what changed members get, in that order; nothing that they keep.
+            changed: whether each member is changed.
+            revoked: sequence number of each row's removal; negative for rows that stay.
+            unsubscribed: whether each row is removed with its topic.
+            given: partitions for changed members, in order of addition; none that they keep.
         """
         rows = self.rows
         copied = np.flatnonzero(changed[rows.members])
         is_first = ranks_within(self._ranks[copied]) == 0
         first = copied[is_first]
-        old = rows[first]  # a row for each entry
+        old = rows[first]  # one row per entry
         given = given[stable_order(given.members)]
         numbers, seen = first_seen(self._entries(_Rows.joined(old, given)))
         new = given[seen[len(old) :] - len(old)]
@@ -139,7 +139,7 @@ class _TargetRows:
         return made[stable_order(made.members)]
 
     def assignment(self, rows: _Rows) -> Assignment:
-        """Return rows as lists; who has none gets nothing."""
+        """Return rows as lists; members without rows get no partitions."""
         names = self._group.names
         every = list(
             zip(map(names.__getitem__, rows.topics.tolist()), rows.partitions.tolist(), strict=True)
@@ -151,7 +151,7 @@ class _TargetRows:
         }
 
     def _entries(self, rows: _Rows) -> Ints:
-        """Number the entries of all members' maps that rows are in."""
+        """Return the number of each row's entry in the members' maps."""
         return rows.members * len(self._hashes) + rows.topics
 
     def _entry_order(
@@ -162,7 +162,7 @@ class _TargetRows:
         late: Flags | None = None,
         called_again: Flags | bool = False,
     ) -> Ints:
-        """Order entries by member, and in the order of its map; see `bulk_order`."""
+        """Return entries ordered by member and by the member's map; see `bulk_order`."""
         by_member = stable_order(entries.members)
         topics = entries.topics[by_member]
         return by_member[
@@ -180,25 +180,28 @@ class _TargetRows:
 
 
 def _ranks(order: Ints, count: int | None = None) -> Ints:
-    """Give each key its rank in an order; -1 to those that are not in it."""
+    """Return the rank of each key in an order; -1 for keys that are not in it."""
     ranks = np.full(len(order) if count is None else count, -1, np.int64)
     ranks[order] = np.arange(len(order))
     return ranks
 
 
 def _distinct(maps: Ints, numbers: Ints) -> Ints:
-    """Return the indices where numbers come for the first time in their map."""
+    """Return the indices of the first occurrence of each number in its map."""
     keys = maps << 31 | numbers
     return np.arange(len(keys)) if np.diff(np.sort(keys)).all() else first_seen(keys)[1]
 
 
 def _capacities(counts: Ints) -> Ints:
-    """Return the capacities of HashSets made of so many keys; see `server.capacity_for`."""
+    """Return the capacities of HashSets copied from these numbers of keys.
+
+    See `server.capacity_for`.
+    """
     return np.maximum((counts / 0.75).astype(np.int64) + 1, TABLE)
 
 
 def assign(group: ServerGroup) -> Assignment:
-    """Assign as the coordinator does; all partitions count as ready to be shared.
+    """Return the coordinator's assignment; all partitions are assumed to be initialized.
 
     Raises:
         AssignorError: Kafka's assignor fails.
@@ -240,23 +243,22 @@ def assign(group: ServerGroup) -> Assignment:
 
 
 class _Deal:
-    """Shares the partitions of some topics among some members.
+    """Assigns the partitions of some topics to some members.
 
-    Kafka's two builders differ in what they copy only: the one that deals with all topics at once
+    Kafka's two builders differ only in what they copy: the one that assigns all topics at once
     copies the target of every member that has its share or more.
 
     Args:
-        group: whose members they are.
-        topics: to be dealt out.
-        members: that subscribe to them, by number, ascending.
-        rows: who has what.
+        group: the group.
+        topics: topics to assign.
+        members: numbers of the members that subscribe to them, ascending.
+        rows: current assignment.
         chosen: indices of the rows of these topics.
 
     Attributes:
-        chosen: likewise.
-        revoked: when each of these rows is taken from its member, in the order of these numbers;
-            negative: not.
-        is_full: which members have their share or more.
+        chosen: indices of the rows of these topics.
+        revoked: sequence number of the removal of each of these rows; negative for rows that stay.
+        is_full: whether each member has its share or more.
     """
 
     def __init__(
@@ -279,7 +281,7 @@ class _Deal:
         self._shares = np.zeros(len(group.member_ids), np.int64)
         self._shares[self._members] = np.diff(bounds)
         self.is_full = self._owned() >= self._shares
-        # Partitions are numbered: those that there are, then those that somebody has nonetheless.
+        # Slots number the partitions: existing ones, then missing ones that members still have.
         self._topics = np.repeat(np.array(topics, np.int64), counts)
         self._partitions = ranks_within(np.repeat(np.arange(len(counts)), counts))
         size = np.zeros(len(group.names), np.int64)
@@ -294,19 +296,19 @@ class _Deal:
             self._slots[is_missing] = self._count + numbers
             self._topics = np.concatenate([self._topics, missing >> 31])
             self._partitions = np.concatenate([self._partitions, missing & (1 << 31) - 1])
-        # of `TopicIdPartition`; the builder for one topic has the partition alone
+        # hash of `TopicIdPartition`; the builder for one topic hashes the partition
         self._hashes = self._partitions
         if group.is_homogeneous:
             self._hashes = 31 * np.array(group.hashes, np.int64)[self._topics] + self._partitions
 
     def make(self) -> _Rows:
-        """Take the steps of Kafka's builders in their order; give what members get."""
+        """Run the steps of Kafka's builders in their order; return the rows to add."""
         self._relieve_members()
         self._relieve_slots()
         return self._fill_up()
 
     def _relieve_members(self) -> None:
-        """Take from members what they have beyond their shares."""
+        """Revoke partitions of members above their shares."""
         beyond = self._owned() - self._shares
         rows = np.flatnonzero(beyond[self._held.members] > 0)
         rows = rows[bulk_order(self._held.members[rows], self._hashes[self._slots[rows]])]
@@ -314,7 +316,7 @@ class _Deal:
         self._revoke(rows[ranks_within(members) < beyond[members]])
 
     def _relieve_slots(self) -> None:
-        """Take partitions from members that share them with too many."""
+        """Revoke partitions that too many members share."""
         beyond = self._sharers() - self._sharing
         if not (beyond > 0).any():
             return
@@ -329,11 +331,11 @@ class _Deal:
         self._revoke(rows[ranks_within(maps[order]) < beyond[self._slots[rows]]])
 
     def _revoke(self, rows: Ints) -> None:
-        """Take away rows, one after the other."""
+        """Revoke rows, one after another."""
         self.revoked[rows] = np.arange(len(rows)) + self.revoked.max(initial=-1) + 1
 
     def _fill_up(self) -> _Rows:
-        """Go once over the partitions, and round and round the members that have too few."""
+        """Assign the partitions in one pass, in turn to the members below their shares."""
         missing = (self._shares - self._owned())[self._members]
         unfilled, missing = self._members[missing > 0], missing[missing > 0]
         wanted = self._sharing - self._sharers()
@@ -341,7 +343,7 @@ class _Deal:
             return self._held[:0]
         slots = self._slot_order(np.concatenate([self._slots, np.arange(self._count)]))
         slots = slots[wanted[slots] > 0]
-        if self._sharing == 1:  # nobody is asked in vain
+        if self._sharing == 1:  # every member of a round takes a partition
             rounds = ranks_within(np.repeat(np.arange(len(unfilled)), missing))
             members = np.repeat(unfilled, missing)[stable_order(rounds)]
             slots, members = slots[: len(members)], members[: len(slots)]
@@ -352,10 +354,10 @@ class _Deal:
     def _shared(
         self, slots: Ints, wanted: Ints, unfilled: Ints, missing: Ints
     ) -> tuple[Ints, Ints]:
-        """Give slots, each to so many members as it wants, and tell to whom.
+        """Assign slots to as many members as each wants; return slots and members.
 
-        Kafka does not note whom it has given a partition here, and stops for good where a whole
-        round has found nobody.
+        Kafka does not record here to whom it has assigned a partition, and stops for good when a
+        whole round has assigned nothing.
         """
         sharers: dict[int, set[int]] = {slot: set() for slot in slots.tolist()}
         rows = self.revoked < 0
@@ -394,15 +396,15 @@ class _Deal:
         return made[:, 0], made[:, 1]
 
     def _owned(self) -> Ints:
-        """Tell how many of the partitions each member has."""
+        """Return the number of these partitions that each member has."""
         return np.bincount(self._held.members[self.revoked < 0], minlength=len(self._shares))
 
     def _sharers(self) -> Ints:
-        """Tell how many members have each partition."""
+        """Return the number of members that have each partition."""
         return np.bincount(self._slots[self.revoked < 0], minlength=len(self._topics))
 
     def _slot_order(self, calls: Ints) -> Ints:
-        """Order partitions as the map does into which they are put by `computeIfAbsent`."""
+        """Return partitions in the order of a map into which `computeIfAbsent` inserts them."""
         _, first = first_seen(calls)
         order = bulk_order(
             np.zeros(len(first), np.int64),

@@ -1,11 +1,11 @@
-"""Uniform, the default of consumer groups: as even as possible, then as few moves as possible.
+"""Uniform, the default assignor of consumer groups: balanced first, then with the fewest moves.
 
-Where members subscribe to different topics they keep what they may keep; what is left goes to the
-subscribers with the fewest partitions; then, topic by topic, the subscribers with the most give to
-those with the fewest, in at most 16 rounds over all topics.
+If members have different subscriptions, they keep their partitions where possible. Free partitions
+go to the subscribers with the fewest partitions. Then, topic by topic, partitions move from the
+subscribers with the most to those with the fewest, in at most 16 rounds over all topics.
 
 Source: `UniformAssignor` of group-coordinator 4.3.1 with `UniformHomogeneousAssignmentBuilder`
-(all members subscribe to the same topics) and `UniformHeterogeneousAssignmentBuilder`.
+(all members have the same subscription) and `UniformHeterogeneousAssignmentBuilder`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOBODY = -1
 
 
 def _assign_mixed(group: ServerGroup) -> dict[str, Target]:
-    """Return the new target assignments.
+    """Return the new target assignments for different subscriptions.
 
     Raises:
         AssignorError: Kafka's assignor fails.
@@ -35,11 +35,11 @@ def _assign_mixed(group: ServerGroup) -> dict[str, Target]:
 
 
 class _Builder:
-    """Members are numbered in hash order.
+    """Builds an assignment; members are numbered in hash order.
 
     Attributes:
-        owners: by topic, the member that has each partition.
-        targets: of each member.
+        owners: owner of each partition, by topic.
+        targets: target of each member.
     """
 
     def __init__(self, group: ServerGroup) -> None:
@@ -54,7 +54,7 @@ class _Builder:
         self._loads = [0] * len(group.member_ids)
 
     def keep(self) -> None:
-        """Keep of each member's target what it subscribes to."""
+        """Keep the partitions of each member's target to whose topics it subscribes."""
         for at, member_id in enumerate(self._group.member_ids):
             target = self._group.targets[member_id]
             self.targets.append(target)
@@ -74,7 +74,7 @@ class _Builder:
                     owners[partition] = at
 
     def assign_free(self) -> None:
-        """Give what nobody owns to the subscribers with the fewest partitions."""
+        """Assign free partitions to the subscribers with the fewest partitions."""
         free = {
             topic: [partition for partition, at in enumerate(owners) if at == _NOBODY]
             for topic, owners in self.owners.items()
@@ -85,11 +85,11 @@ class _Builder:
                 self._assign(topic, partition, balancer.next_least())
 
     def balance(self) -> None:
-        """Go round the topics until a whole round has moved nothing."""
+        """Balance topic by topic until a whole round has moved nothing."""
         shared = self._sorted(
             topic for topic, members in self._subscribers.items() if len(members) > 1
         )
-        last: int | None = None  # the topic where something was moved last
+        last: int | None = None  # the last topic with a move
         for _ in range(_MOST_ROUNDS):
             for index, topic in enumerate(shared):
                 if index == last:
@@ -98,7 +98,7 @@ class _Builder:
                     last = index
 
     def _sorted(self, topics: Iterable[int]) -> list[int]:
-        """Sort topics by partitions a subscriber, the most first, then by subscribers and id."""
+        """Sort topics by partitions per subscriber (descending), subscribers, and topic id."""
 
         def key(topic: int) -> tuple[float, int, bytes]:
             count = len(self._subscribers[topic])
@@ -107,7 +107,7 @@ class _Builder:
         return sorted(topics, key=key)
 
     def _balance(self, topic: int) -> bool:
-        """Move partitions of a topic from those with the most to those with the fewest."""
+        """Move partitions from most to least loaded subscribers; return whether any moved."""
         balancer = _Balancer(self._subscribers[topic], self._loads)
         if balancer.imbalance <= 1:
             return False
@@ -151,15 +151,16 @@ class _Builder:
 
 
 class _Balancer:
-    """Deals out to the members with the fewest, and takes from those with the most.
+    """Selects the least loaded members for additions, and the most loaded ones for removals.
 
-    The members are sorted by their loads. At either end is a range of members with one load; when
-    each of it has got a partition, or has given one, it takes in those that are level with it.
+    Members are sorted by load. Each end has a range of members with the same load. When every
+    member of a range has got (or given) a partition, the range grows by the members with the new
+    load.
 
     Source: `UniformHeterogeneousAssignmentBuilder.MemberAssignmentBalancer`.
 
     Attributes:
-        imbalance: what the highest load exceeds the lowest by, at first.
+        imbalance: initial difference between the highest and the lowest load.
     """
 
     def __init__(self, members: Sequence[int], loads: Sequence[int]) -> None:
@@ -176,7 +177,7 @@ class _Balancer:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether the loads at both ends differ by one at most."""
+        """Whether the loads at the two ends differ by at most one."""
         return self._most_load - self._least_load <= 1
 
     def next_least(self) -> int:
@@ -193,10 +194,10 @@ class _Balancer:
         return self._members[self._next_least - 1]
 
     def next_most(self) -> int | None:
-        """Return the member that loses the next partition; None if nobody can."""
+        """Return the member that gives the next partition; None if there is none."""
         if self._next_most < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
-                # all of the range were excluded: begin anew with the next load
+                # the whole range was excluded: continue with the next load
                 self._most_load = self._loads[self._members[self._most_start - 1]]
             else:
                 self._most_load -= 1
@@ -212,14 +213,14 @@ class _Balancer:
         return self._members[self._next_most + 1]
 
     def exclude_most(self) -> None:
-        """Take the member that `next_most` gave out of the range."""
+        """Exclude the last member of `next_most` from the range."""
         at, last = self._next_most + 1, self._most_end - 1
         self._members[at], self._members[last] = self._members[last], self._members[at]
         self._most_end -= 1
 
 
 def assign(group: ServerGroup) -> Assignment:
-    """Assign as the coordinator does.
+    """Return the coordinator's assignment.
 
     Raises:
         AssignorError: Kafka's assignor fails.
@@ -229,7 +230,10 @@ def assign(group: ServerGroup) -> Assignment:
 
 
 def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
-    """Source: `UniformHomogeneousAssignmentBuilder`."""
+    """Return the new target assignments for equal subscriptions.
+
+    Source: `UniformHomogeneousAssignmentBuilder`.
+    """
     first = group.member_ids[0]
     subscribed = group.put_order(group.subscriptions[first], capacity_for(group.sizes[first]))
     if not subscribed:
@@ -264,7 +268,7 @@ def _assign_evenly(group: ServerGroup) -> dict[str, Target]:
                 if not changed.get(topic):
                     changed.remove(topic)
         if quota > 0 and has_extra and len(group.member_ids) - index > extras:
-            quota -= 1  # left to another, unless all that follow must take one
+            quota -= 1  # left to a later member, unless all of them must take an extra one
             has_extra = False
         if quota > 0:
             room.append((member_id, quota))

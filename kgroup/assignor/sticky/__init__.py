@@ -1,1 +1,1 @@
-"""The sticky assignors of every version."""
+"""The sticky assignors of all versions of kafka-clients."""

@@ -1,4 +1,4 @@
-"""What the members of a sticky group claim to have owned, and who is believed.
+"""Claims of members of a sticky group to earlier partitions, and their verification.
 
 Source: `AbstractStickyAssignor.allSubscriptionsEqual` and `RackInfo` of kafka-clients 4.3.1.
 """
@@ -16,13 +16,13 @@ NO_GENERATION = -1
 
 
 def or_no_generation(generation: int | None) -> int:
-    """Return the number that stands for a generation that is not named."""
+    """Return the generation, or -1 if it is None."""
     return NO_GENERATION if generation is None else generation
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What one member says: partitions, and the generation in which it owned them."""
+    """Partitions that a member claims, and the generation in which it owned them."""
 
     partitions: Sequence[TopicPartition]
     generation: int
@@ -32,15 +32,15 @@ class Claims:
     """The claims of all members.
 
     Args:
-        members: in hash order.
-        claims: theirs.
-        topics: those that exist and are subscribed.
+        members: members in hash order.
+        claims: claims of the members.
+        topics: existing subscribed topics.
 
     Attributes:
-        owned: what each member is believed to have owned, of `topics`.
-        disputed: partitions that two members claim in one generation.
-        earlier: by partition, the member that owned it in the latest generation before the highest,
-            and that generation.
+        owned: accepted claims of each member, within `topics`.
+        disputed: partitions that two members claim in the same generation.
+        earlier: by partition, the member that owned it in the latest generation before the highest
+            one, and that generation.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class Claims:
     def _believed(
         self, members: Sequence[Subscriber], claims: Sequence[Claim], topics: Collection[str]
     ) -> dict[str, list[TopicPartition]]:
-        """Return what each member is believed to have owned where some is claimed twice."""
+        """Return the accepted claims of each member when a partition is claimed twice."""
         by_member: dict[str, list[TopicPartition]] = {}
-        # the generations that subscriptions name, not user data
+        # generations of the subscriptions, not of the user data
         generations = {
             subscriber.member_id: or_no_generation(subscriber.generation) for subscriber in members
         }
@@ -93,7 +93,10 @@ class Claims:
 def _earlier(
     members: Sequence[Subscriber], claims: Sequence[Claim]
 ) -> dict[TopicPartition, tuple[str, int]]:
-    """Source: `GeneralAssignmentBuilder.prepopulateCurrentAssignments`."""
+    """Return earlier owners of partitions.
+
+    Source: `GeneralAssignmentBuilder.prepopulateCurrentAssignments`.
+    """
     highest = max([NO_GENERATION, *(claim.generation for claim in claims)])
     earlier: dict[TopicPartition, tuple[str, int]] = {}
     for member, claim in zip(members, claims, strict=True):
@@ -106,10 +109,10 @@ def _earlier(
 
 
 class Racks:
-    """Where members and replicas are (KIP-881).
+    """Racks of members and replicas (KIP-881).
 
     Attributes:
-        matter: whether partitions go to members in the racks of their replicas, if they can.
+        matter: whether the assignor prefers members in the racks of a partition's replicas.
     """
 
     def __init__(self, members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> None:
@@ -122,25 +125,25 @@ class Racks:
         )
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
-        """Return whether a member's rack has no replica of a partition, where racks matter."""
+        """Return whether racks matter and the member's rack has no replica of the partition."""
         rack = self._of_member.get(member_id) if self.matter else None
         return rack is not None and rack not in self.of(partition)
 
     def rack(self, member_id: str) -> str | None:
-        """Return the rack of a member."""
+        """Return the rack of a member; None if it has none."""
         return self._of_member.get(member_id)
 
     def of(self, partition: TopicPartition) -> frozenset[str]:
-        """Return the racks of a partition's replicas; none where it does not exist."""
+        """Return the racks of a partition's replicas; empty if it does not exist."""
         topic = self._topics.get(partition[0])
         if topic is None or partition[1] >= topic.partitions:
             return frozenset()
         return topic.racks_of(partition[1])
 
     def by_members(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Sort partitions by the number of members in their racks, if any member has a rack.
+        """Return partitions sorted by the number of members in their racks, if there are racks.
 
-        That is done also where racks do not matter.
+        The sort takes place even if racks do not matter.
         """
         if not self._of_member:
             return partitions

@@ -1,14 +1,15 @@
-"""Sticky assignment where members subscribe to different topics.
+"""Sticky assignment for members with different subscriptions.
 
-Members keep what they owned; what is left goes, one by one, to the member with the fewest; then
-partitions move to members with at least two less, until nothing gets more even.
+Members keep the partitions that they owned. Free partitions go, one by one, to the member with the
+fewest. Then partitions move to members that have at least two fewer, until no move improves the
+balance.
 
-Source: `AbstractStickyAssignor.GeneralAssignmentBuilder` of kafka-clients 4.3.1. Kafka asks before
-every partition whether all is balanced, looking at every member and partition for it. Here that is
-asked where the answer counts only: a partition that may move to a member with fewer is itself the
-proof that it is not balanced. Members that get what they do not subscribe to, or what does not
-exist, make that reasoning unsound, and Kafka's answer too: then its steps are taken as they are
-(`LiteralBuilder`).
+Source: `AbstractStickyAssignor.GeneralAssignmentBuilder` of kafka-clients 4.3.1. Before every
+partition Kafka checks all members and partitions for balance. This implementation checks only where
+the result matters: a partition that can move to a member with fewer partitions proves by itself
+that the assignment is not balanced. That does not hold if members claim partitions that do not
+exist or to which they do not subscribe; then Kafka's result is not sound either, and its steps are
+executed literally (`LiteralBuilder`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _Members = np.ndarray[Any, np.dtype[np.intp]]
 def assign(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], claims: Claims
 ) -> Assignment:
-    """Assign as the leader does; otherwise like `equal.assign`."""
+    """Return the leader's assignment; the arguments are those of `sticky._assign_equally`."""
     subscribed = {member.member_id: frozenset(member.topics) for member in members}
     is_sound = (
         all(
@@ -55,12 +56,12 @@ def assign(
 
 
 class Builder:
-    """Assigns; members are numbered by their ids, so that of equal ones the first counts.
+    """Builds an assignment; members are numbered in the order of their ids, which breaks ties.
 
     Args:
-        members: in hash order.
-        topics: those that exist and are subscribed, in the order of `partitionsPerTopic`.
-        owned: what members owned, in the order of `currentAssignment`.
+        members: members in hash order.
+        topics: existing subscribed topics, in the order of `partitionsPerTopic`.
+        owned: accepted claims of the members, in the order of `currentAssignment`.
         earlier: see `Claims`.
     """
 
@@ -94,11 +95,11 @@ class Builder:
         }
         self._is_fixed = [False] * len(members)
         self._movements = _Movements()
-        self._counts = np.zeros(len(members), np.int64)  # of `_assigned`, to find the fewest
-        self._fewest: dict[str, int] = {}  # of a topic's consumers, as long as nothing moves
+        self._counts = np.zeros(len(members), np.int64)  # lengths of `_assigned`
+        self._fewest: dict[str, int] = {}  # minimum per topic, valid until a move
 
     def build(self) -> Assignment:
-        """Assign."""
+        """Return the assignment."""
         every = self._every()
         rank = {topic: at for at, topic in enumerate(dict.fromkeys(topic for topic, _ in every))}
         claimed = sum(map(len, self._assigned))
@@ -108,12 +109,12 @@ class Builder:
         return {self._ids[at]: self._assigned[at] for at in self._hash_order}
 
     def _every(self) -> list[TopicPartition]:
-        """Return all partitions, those first that the fewest members subscribe to."""
+        """Return all partitions, starting with topics that have the fewest subscribers."""
         in_order = sorted(self._topics, key=lambda name: (len(self._consumers[name]), utf16(name)))
         return [(name, p) for name in in_order for p in range(self._topics[name].partitions)]
 
     def _keep_owned(self) -> list[TopicPartition]:
-        """Take from members what they may not have; give what they keep."""
+        """Revoke invalid claims; return the partitions that members keep."""
         kept: list[TopicPartition] = []
         for at, claimed in enumerate(self._assigned):
             topics = frozenset(self._subscribed[at])
@@ -145,7 +146,7 @@ class Builder:
             self._assigned = before
 
     def _assign_by_rack(self, free: Iterable[TopicPartition]) -> Sequence[TopicPartition]:
-        """Give partitions to members whose racks match; give back those for which there is none."""
+        """Assign partitions to members in matching racks; return the others."""
         left: list[TopicPartition] = []
         found: dict[tuple[str, frozenset[str]], _Members] = {}
         for partition in free:
@@ -164,7 +165,7 @@ class Builder:
         return left
 
     def _give(self, partition: TopicPartition, candidates: _Members) -> None:
-        """Assign a partition to the candidate that has the fewest."""
+        """Assign a partition to the candidate with the fewest partitions."""
         at = self._with_fewest(candidates)
         self._assigned[at].append(partition)
         self._owner[partition] = at
@@ -174,16 +175,16 @@ class Builder:
         return int(candidates[self._counts[candidates].argmin()])
 
     def _takes_part(self, at: int, shared: set[str]) -> bool:
-        """Return whether a member could get a partition or lose one."""
+        """Return whether a member could get or give partitions."""
         assigned = self._assigned[at]
         return len(assigned) < self._most(at) or any(topic in shared for topic, _ in assigned)
 
     def _most(self, at: int) -> int:
-        """Return how many partitions a member could have."""
+        """Return the largest number of partitions that a member could have."""
         return sum(self._topics[topic].partitions for topic in self._subscribed[at])
 
     def _reassign(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions to members with fewer until there is none; tell whether any was moved.
+        """Move partitions to members with fewer until none moves; return whether any was moved.
 
         Source: `GeneralAssignmentBuilder.performReassignments`.
         """
@@ -218,7 +219,7 @@ class Builder:
         return self._fewest[topic]
 
     def _is_balanced(self) -> bool:
-        """Return whether no partition can go to a member with at least two less than its owner."""
+        """Return whether no partition can move to a member with at least two fewer."""
         return all(
             len(self._assigned[self._owner[topic, number]]) <= self._fewest_of(topic) + 1
             for topic, consumers in self._consumers.items()
@@ -227,7 +228,7 @@ class Builder:
         )
 
     def _move(self, partition: TopicPartition, to: int) -> None:
-        """Move a partition to a member, or one of the topic that came from there instead."""
+        """Move a partition to a member, or instead one of its topic that came from that member."""
         moved = self._movements.instead(partition, self._owner[partition], to)
         owner = self._owner[moved]
         if self._is_fixed[owner]:
@@ -242,7 +243,7 @@ class Builder:
         self._fewest.clear()
 
     def _score(self, assigned: Sequence[Sequence[TopicPartition]]) -> int:
-        """Sum up the differences of all pairs of members, as a Java int; 0 is balanced.
+        """Return the sum of the differences of all pairs of members, as a Java int; 0 is balanced.
 
         Source: `GeneralAssignmentBuilder.getBalanceScore`.
         """
@@ -253,17 +254,17 @@ class Builder:
 
 
 class LiteralBuilder(Builder):
-    """Kafka's steps one by one, where members claim what is not there or not theirs.
+    """Executes Kafka's steps literally, for members with invalid claims.
 
-    What is not there stays assigned for ever, and other partitions may be assigned twice; what a
-    member had before it may get again, though it does not subscribe to it.
+    Partitions that do not exist stay assigned for ever, and others may be assigned twice. A member
+    may get back a partition that it owned earlier, even without a subscription to its topic.
     """
 
-    _slack = 1  # by which a member may have less than another without having to get more
+    _slack = 1  # tolerated difference between two members
 
     def _reassign_once(self, partitions: Sequence[TopicPartition]) -> bool:
         has_moved = False
-        balanced: bool | None = None  # the same until something moves
+        balanced: bool | None = None  # valid until a move
         for partition in partitions:
             balanced = self._is_balanced() if balanced is None else balanced
             if balanced:
@@ -282,7 +283,7 @@ class LiteralBuilder(Builder):
         return has_moved
 
     def _size(self, at: int) -> int:
-        if self._is_fixed[at]:  # Kafka has taken its list away
+        if self._is_fixed[at]:  # Kafka has removed its list
             raise AssignorError("NullPointerException", _NO_LIST)
         return len(self._assigned[at])
 
@@ -317,7 +318,7 @@ class LiteralBuilder(Builder):
 
 
 class _Movements:
-    """The moves so far, so that of one topic no two partitions change places.
+    """Moves so far, to avoid that two partitions of a topic swap their owners.
 
     Source: `AbstractStickyAssignor.PartitionMovements`.
     """
@@ -327,7 +328,7 @@ class _Movements:
         self._pair: dict[TopicPartition, tuple[int, int]] = {}
 
     def instead(self, partition: TopicPartition, owner: int, to: int) -> TopicPartition:
-        """Give the partition that is to be moved: one that came the other way, if there is any."""
+        """Return the partition to move: one that moved in the other direction, if there is any."""
         pairs = self._by_pair.get(partition[0])
         if not pairs:
             return partition
@@ -336,7 +337,7 @@ class _Movements:
         return next(iter(back)) if back else partition
 
     def add(self, partition: TopicPartition, owner: int, to: int) -> None:
-        """Note a move; several of one partition are one, from its first owner."""
+        """Record a move; several moves of a partition count as one from its first owner."""
         pairs = self._by_pair.setdefault(partition[0], {})
         origin = owner
         if partition in self._pair:
@@ -355,9 +356,9 @@ class _Movements:
 def _without(
     partitions: Iterable[TopicPartition], kept: Iterable[TopicPartition]
 ) -> Iterator[TopicPartition]:
-    """Give partitions but those that are kept.
+    """Yield the partitions that are not kept.
 
-    Kafka walks both lists once: behind a kept one that does not exist any more, all are given.
+    Kafka merges two sorted lists: all partitions after a kept one that does not exist are yielded.
     """
     ahead = iter(kept)
     taken = next(ahead, None)

@@ -1,12 +1,13 @@
-"""Sticky and cooperative-sticky: as even as possible, then as few moves as possible.
+"""Sticky and cooperative-sticky: balanced first, then with the fewest moves.
 
-Every member names what it owned and in which generation. Where all members subscribe to the same
-topics, every member keeps what it owned up to its share, and one pass deals the rest to those that
-have less; else partitions are moved until nothing gets more even (`general`).
+Every member reports the partitions that it owned, and their generation. If all members have the
+same subscription, each keeps its partitions up to its share, and one pass assigns the rest to
+members below their shares. Otherwise partitions move until no move improves the balance
+(`general`).
 
 Source: `AbstractStickyAssignor` (`ConstrainedAssignmentBuilder`), `StickyAssignor` and
-`CooperativeStickyAssignor` of kafka-clients 4.3.1, as of an assignor that has not assigned before:
-a leader's own remembers the highest generation that it has seen, which a later one is not below.
+`CooperativeStickyAssignor` of kafka-clients 4.3.1, for an assignor that has not assigned before: a
+real leader remembers the highest generation seen so far as a lower bound.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from kgroup.assignor.sticky.claim import Claim, Claims, Racks, or_no_generation
 def _assign_equally(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata], claims: Claims
 ) -> tuple[Assignment, dict[TopicPartition, str]]:
-    """Assign; give also the partitions that change hands, with their new owners.
+    """Return the assignment, and the new owners of partitions that change their owner.
 
     Args:
-        members: in hash order.
-        topics: those that exist and are subscribed, in the order of `partitionsPerTopic`.
-        claims: of the members.
+        members: members in hash order.
+        topics: existing subscribed topics, in the order of `partitionsPerTopic`.
+        claims: claims of the members.
 
     Raises:
         AssignorError: Kafka's assignor fails.
@@ -103,10 +104,10 @@ class _Builder:
         return kept
 
     def _free(self, kept: list[TopicPartition]) -> list[TopicPartition]:
-        """Return what nobody keeps, by topic and partition.
+        """Return the partitions that no member keeps, by topic and partition.
 
-        Kafka walks both sorted lists once: behind a kept partition that does not exist any more,
-        everything counts as free.
+        Kafka merges two sorted lists: after a kept partition that no longer exists, all partitions
+        count as free.
         """
         is_free = {
             name: bytearray(b"\1") * metadata.partitions for name, metadata in self._topics.items()
@@ -127,7 +128,7 @@ class _Builder:
         return free
 
     def _assign_by_rack(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions to members in their racks, in turn; give those that find none."""
+        """Assign partitions in turn to members in their racks; return those without a match."""
         left: list[TopicPartition] = []
         turn = 0
         for partition in free:
@@ -158,7 +159,7 @@ class _Builder:
         return left
 
     def _next_in(self, racks: frozenset[str], members: Sequence[str], first: int) -> int | None:
-        """Return the index of the next member in one of the racks, from `first` on and around."""
+        """Return the index of the next member in one of the racks, cyclically from `first` on."""
         if not racks:
             return None
         for step in range(len(members)):
@@ -168,9 +169,9 @@ class _Builder:
         return None
 
     def _assign_in_turn(self, free: Sequence[TopicPartition]) -> None:
-        """Deal partitions to members below their share, in turn, then one to each that may have it.
+        """Assign partitions in turn to members below their share, then one more where allowed.
 
-        As many whole rounds are dealt at once as all members stay below for.
+        Whole rounds are assigned at once as long as all members stay below their share.
         """
         start = 0
         while self._below and start < len(free):
@@ -195,7 +196,7 @@ class _Builder:
         return len(self._assignment[member_id])
 
     def _give(self, partitions: Sequence[TopicPartition], member_id: str) -> None:
-        """Assign free partitions."""
+        """Assign free partitions to a member, and record those that change their owner."""
         self._assignment[member_id] += partitions
         if self._revoked or self._claims.disputed:
             for partition in partitions:
@@ -207,7 +208,7 @@ class _Builder:
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign by what the members' user data remembers, see `ClassicAssignor`."""
+    """Return the assignment for the members' user data; see `ClassicAssignor`."""
     assignment, _ = _assign(members, topics, _remembered)
     return assignment
 
@@ -215,10 +216,10 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -
 def assign_cooperative(
     members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]
 ) -> Assignment:
-    """Assign as the leader of a cooperative group does, see `ClassicAssignor`.
+    """Return the assignment of a cooperative group's leader; see `ClassicAssignor`.
 
-    A partition that changes hands is in nobody's list: its owner gives it up, and the rebalance
-    that follows gives it to its new one.
+    A partition that changes its owner is in no list: its old owner revokes it, and the following
+    rebalance assigns it to the new owner.
     """
     assignment, transfers = _assign(members, topics, _owned)
     if transfers is None:
@@ -234,7 +235,7 @@ def assign_cooperative(
 def _without_once(
     assigned: Sequence[TopicPartition], given_up: set[TopicPartition]
 ) -> list[TopicPartition]:
-    """Take each partition out of a list once; in an unsound one it may stand twice."""
+    """Return a list without one occurrence of each partition; invalid lists may repeat some."""
     kept = []
     for partition in assigned:
         if partition in given_up:
@@ -258,19 +259,19 @@ def _assign(
     topics: Mapping[str, TopicMetadata],
     claim: Callable[[Subscriber], Claim],
 ) -> tuple[Assignment, dict[TopicPartition, str] | None]:
-    """Assign; give also what changes hands, if that is known."""
+    """Return the assignment, and the partitions that change their owner (None if unknown)."""
     members = in_hash_order(members)
     known = {name: topics[name] for name in with_metadata(members, topics)}
     claims = Claims(members, [claim(member) for member in members], known)
     if _subscribe_equally(members):
         return _assign_equally(members, known, claims)
-    from kgroup.assignor.sticky import general  # which needs numpy
+    from kgroup.assignor.sticky import general  # imported here: it needs numpy
 
     return general.assign(members, known, claims), None
 
 
 def _subscribe_equally(members: Sequence[Subscriber]) -> bool:
-    """Compare every subscription with the first that is not empty, the empty ones before it aside.
+    """Return whether all subscriptions equal the first non-empty one; skip earlier empty ones.
 
     Source: `AbstractStickyAssignor.allSubscriptionsEqual`.
     """
@@ -281,7 +282,7 @@ def _subscribe_equally(members: Sequence[Subscriber]) -> bool:
 
 
 def _transfers(members: Sequence[Subscriber], assignment: Assignment) -> dict[TopicPartition, str]:
-    """Give what was assigned to one member and revoked from another.
+    """Return partitions that are assigned to one member and revoked from another.
 
     Source: `CooperativeStickyAssignor.computePartitionsTransferringOwnership`.
     """

@@ -1,6 +1,6 @@
-"""Sticky as in kafka-clients 1.1.1: one algorithm for all groups, without generations and racks.
+"""Sticky of kafka-clients 1.1.1: one algorithm for all groups, without generations and racks.
 
-What two members claim both keep.
+A partition that two members claim stays assigned to both.
 
 Source: `StickyAssignor` of kafka-clients 1.1.1.
 """
@@ -25,7 +25,7 @@ from kgroup.model.offsets_partition import string_hash
 
 
 def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -> Assignment:
-    """Assign as the leader does, see `ClassicAssignor`."""
+    """Return the leader's assignment; see `ClassicAssignor`."""
     members = in_hash_order(members)
     failure = next((member.failure for member in members if member.failure is not None), None)
     if failure is not None:
@@ -57,10 +57,10 @@ def assign(members: Sequence[Subscriber], topics: Mapping[str, TopicMetadata]) -
 
 class _Builder(Builder):
     def build_anew(self, *, is_fresh: bool) -> Assignment:
-        """Assign.
+        """Return the assignment.
 
         Args:
-            is_fresh: whether no member has any user data.
+            is_fresh: no member has user data.
         """
         every = (
             self._every() if is_fresh or not self._subscribe_alike() else self._from_the_fullest()
@@ -72,7 +72,7 @@ class _Builder(Builder):
                 kept[partition] -= 1
             else:
                 free.append(partition)
-        self._balance(every, free, revokes=True)  # Kafka moves in one step only
+        self._balance(every, free, revokes=True)  # Kafka moves in one pass only
         return {self._ids[at]: self._assigned[at] for at in self._hash_order}
 
     def _keep_owned(self) -> list[TopicPartition]:
@@ -85,7 +85,10 @@ class _Builder(Builder):
         return super()._keep_owned()
 
     def _subscribe_alike(self) -> bool:
-        """Source: `StickyAssignor.areSubscriptionsIdentical`."""
+        """Return whether all members have the same subscription.
+
+        Source: `StickyAssignor.areSubscriptionsIdentical`.
+        """
         if not self._topics:
             raise AssignorError("NoSuchElementException")
         return (
@@ -94,13 +97,13 @@ class _Builder(Builder):
         )
 
     def _from_the_fullest(self) -> list[TopicPartition]:
-        """Take partitions from the member with the most, again and again, then the other ones."""
+        """Return partitions taken repeatedly from the largest claim, then all others."""
         left = [
             [p for p in claimed if p[0] in self._topics and p[1] < self._topics[p[0]].partitions]
             for claimed in self._assigned
         ]
         every: list[TopicPartition] = []
-        # by size, and by id among equals: the last of the highest gives one and goes to the next
+        # members by size: the last id of the largest size gives one and moves down one size
         sizes: dict[int, list[int]] = {}
         for at, own in enumerate(left):
             sizes.setdefault(len(own), []).append(at)

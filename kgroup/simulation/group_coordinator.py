@@ -197,7 +197,7 @@ class MixedCoordinator(ClassicMembers):
         self._runtime.answer(request, CommitAnswer(refused or offsets.commit(request)))
 
     def _commit_empty(self, group: ConsumerGroup, request: OffsetCommit) -> None:
-        """Commit without an epoch."""
+        """Accept commits without an epoch."""
         self._commit(group, request)
 
     def _fetch(self, group: ConsumerGroup, request: OffsetFetch) -> None:
@@ -366,8 +366,7 @@ TABLE: Mapping[type, Mapping[GroupState, Handler]] = {
     },
 }
 """The handler of each request to a consumer group in each state; requests for other groups go to
-the
-classic coordinator. ConsumerGroupHeartbeat is handled by its epoch, in `consumer.coordinator`.
+the classic coordinator. ConsumerGroupHeartbeat is handled by its epoch, in `consumer.coordinator`.
 """
 
 
@@ -414,9 +413,8 @@ class GroupCoordinatorShard:
         """Start the expiration of offsets, when the broker starts.
 
         Before 4.0 a broker looks for expired offsets at its start and at every interval, whatever
-        it
-        leads (`GroupMetadataManager.startup`); later versions do so for each partition, first one
-        interval after loading it.
+        it leads (`GroupMetadataManager.startup`); later versions do so for each partition, first
+        one interval after loading it.
         """
         if self._settings.version < rules.JAVA:
             self._expire_after(0)

@@ -95,8 +95,7 @@ class PartitionLogs:
             partition: the partition to read.
             offset: committed offset; None if there is none.
             reset: "latest" or "earliest": where to start without a committed offset, or if it is
-                out
-                of range.
+                out of range.
             position: returns the reader's position in a partition.
 
         Returns:

@@ -7,8 +7,7 @@ steps of a rebalance are in `rebalance`.
 
 Source: `GroupCoordinator` and `GroupMetadataManager` of Kafka 1.1.1, 2.8.2 and 3.9.2;
 `GroupCoordinatorShard` and the methods `classicGroup...` of `GroupMetadataManager` of 4.3.1.
-`rules`
-has the version in which each difference appeared.
+`rules` has the version in which each difference appeared.
 """
 
 from __future__ import annotations

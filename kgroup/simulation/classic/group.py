@@ -413,7 +413,7 @@ class ClassicGroup:
         return winner((member.vote(common) for member in self.members), self._version)
 
     def elect_joined_leader(self) -> bool:
-        """Make a member that has joined the leader; return whether there is one."""
+        """Keep the leader if it has joined, or elect one that has; return whether there is one."""
         if self.leader_id is None:
             return False
         if self._members[self.leader_id].awaiting_join is None:

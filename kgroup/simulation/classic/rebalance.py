@@ -110,8 +110,7 @@ class ClassicRebalance:
         """Start the next generation without members that have not joined (Kafka: `onCompleteJoin`).
 
         Static members stay. If the leader has not joined, another member becomes leader; if no
-        member
-        has joined, wait for all of them once more.
+        member has joined, wait for all of them once more.
         """
         if group.join is not None:
             group.join.cancel()

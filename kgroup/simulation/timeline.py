@@ -61,7 +61,7 @@ class GapTotal:
         self._longest_ms: dict[TopicPartition, int] = {}
 
     def note(self, partition: TopicPartition, *, is_without: bool) -> None:
-        """Record whether a partition lacks it from now on."""
+        """Start or end a gap of a partition, if that is a change."""
         if is_without is (partition in self._since_ms):
             return
         if is_without:
@@ -72,11 +72,11 @@ class GapTotal:
             del self._since_ms[partition]
 
     def total_ms(self, partition: TopicPartition) -> int:
-        """Return the total time without it, in ms."""
+        """Return the total length of a partition's gaps, in ms."""
         return self._total_ms.get(partition, 0) + self._lasts_ms(partition)
 
     def longest_ms(self, partition: TopicPartition) -> int | None:
-        """Return the longest gap, in ms, since the partition first had it; None if never."""
+        """Return the longest gap, in ms, since the first gap ended; None if none has."""
         longest_ms = self._longest_ms.get(partition)
         return None if longest_ms is None else max(longest_ms, self._lasts_ms(partition))
 

@@ -132,7 +132,7 @@ class Consumer(Process):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it reads all its partitions, is stable, and knows its coordinator."""
+        """Whether the consumer reads all its partitions, is stable, and knows its coordinator."""
         is_reading = len(self._begins) == len(self.client.owned) and not self._is_late
         knows = self.client.coordinator == self._cluster.coordinator
         is_asking = self._is_stopping or self._commits

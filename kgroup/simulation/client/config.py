@@ -131,7 +131,7 @@ class ConsumerConfig:
 
     @property
     def is_cooperative(self) -> bool:
-        """Whether it keeps its partitions while it rejoins: all its strategies are cooperative."""
+        """Whether the consumer keeps its partitions while it rejoins: all strategies allow it."""
         return set(self.strategies) == {COOPERATIVE_STICKY}
 
 

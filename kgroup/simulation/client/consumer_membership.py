@@ -64,7 +64,7 @@ class Sender(Protocol):
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is in no group."""
+        """Whether the consumer is in no group."""
         ...
 
     @property
@@ -351,7 +351,7 @@ class ConsumerClient:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it owns its target assignment and has acknowledged it."""
+        """Whether the consumer owns its target assignment and has acknowledged it."""
         return self.state is ConsumerClientState.STABLE
 
     @property
@@ -361,7 +361,7 @@ class ConsumerClient:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is in no group."""
+        """Whether the consumer is in no group."""
         return self.state in _ABSENT
 
     @property

@@ -105,11 +105,11 @@ class ClassicClient(GroupMember):
         self._events: list[Callable[[], None]] = []
         """Actions that wait for the next poll()."""
         self._is_preparing = False
-        """Whether it waits for an answer before it revokes partitions."""
+        """Whether the consumer waits for an answer before it revokes partitions."""
         self._is_asking = False
         """Whether that answer is the metadata of all topics."""
         self._is_joining = False
-        """Whether it waits for a generation or its assignment (`joinFuture`)."""
+        """Whether the consumer waits for a generation or its assignment (`joinFuture`)."""
         self._prepared_by_ms: int | None = None
         """Deadline of the commit before joining, in ms; None if there is no such commit."""
         self._polled_ms = self._clock.now_ms
@@ -121,7 +121,7 @@ class ClassicClient(GroupMember):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it has its assignment and does not need to rejoin."""
+        """Whether the consumer has its assignment and does not need to rejoin."""
         is_stable = self.state is ClientState.STABLE and not self._is_joining
         return is_stable and not self._rejoin_needed
 

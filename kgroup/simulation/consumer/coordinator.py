@@ -52,7 +52,7 @@ class TimerKind(Enum):
 
 
 class MemberTimers:
-    """Timers of members, one per kind and member id; they outlive replaced members."""
+    """Timers of members, one per kind and member id; a timer may outlive its member."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

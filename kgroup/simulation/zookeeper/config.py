@@ -30,7 +30,7 @@ class Registration:
 
     @property
     def is_static(self) -> bool:
-        """Whether it has topics instead of a filter."""
+        """Whether the subscription has topics instead of a filter."""
         return self.pattern is SubscriptionPattern.STATIC
 
     def streams(self, topics: Iterable[str]) -> Mapping[str, int]:

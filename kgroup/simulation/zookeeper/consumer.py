@@ -325,7 +325,7 @@ class ZookeeperConsumer(Process):
             self._cluster.note(self.name, "committed", partitions=tuple(self.registry))
 
     def is_settled(self, consumers: Consumers) -> bool:
-        """Return whether it fetches its whole assignment among these consumers."""
+        """Return whether the consumer fetches its whole assignment among these consumers."""
         topics = {topic: TopicMetadata(count) for topic, count in self._cluster.topics.items()}
         own = self._part_of(consumers, topics)
         is_late = any(stream.is_late for stream in self._streams.values())

@@ -51,10 +51,8 @@ def as_sent(members: Sequence[MemberSpec], strategy: str, version: str) -> list[
     Args:
         members: members that join.
         strategy: name of the assignor. Only members with cooperative-sticky report the partitions
-            they
-            own. Other members revoke and forget all partitions before they rejoin, so the user data
-            of
-            sticky has no partitions.
+            they own. Other members revoke and forget all partitions before they rejoin, so the user
+            data of sticky has no partitions.
         version: version of franz-go.
     """
     return [_member_as_sent(member, strategy, version) for member in members]

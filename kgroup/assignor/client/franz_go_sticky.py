@@ -654,8 +654,7 @@ class _Table:
         """Return cycles of negative cost that share no node; an empty list if there are none.
 
         Uses the Bellman-Ford algorithm from all nodes at once. The order of cells and members
-        decides
-        which cycles are found first.
+        decides which cycles are found first.
         """
         levels: dict[int, int] = {}
         first_level = self._classes + len(self._loads)
@@ -838,9 +837,8 @@ class Sticky:
         """Return the different possible assignments, the most likely first.
 
         Go iterates over a map of up to eight keys in insertion order, from a random start; over
-        larger
-        maps in any order, of which some are tried. The insertion order may differ if the leader
-        fetches metadata of topics that it does not read.
+        larger maps in any order, of which some are tried. The insertion order may differ if the
+        leader fetches metadata of topics that it does not read.
 
         Raises:
             AssignorError: the assignor fails with one of the orders.

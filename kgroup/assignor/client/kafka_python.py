@@ -89,8 +89,7 @@ def assign_round_robin(
 
     Raises:
         AssignorError: it is the turn of a member that does not subscribe to the partition's topic.
-            The
-            library intends to skip the member, but looks up the next one by a wrong key.
+            The library intends to skip the member, but looks up the next one by a wrong key.
     """
     assignment: Assignment = {member.member_id: [] for member in members}
     turns = cycle(static_first(members))

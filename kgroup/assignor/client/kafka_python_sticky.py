@@ -36,8 +36,7 @@ class _Balance:
     Args:
         members: in the order of the JoinGroup response.
         topics: topics of the cluster. The leader is assumed to know those that members subscribe
-            to;
-            see docs/assign.md.
+            to; see docs/assign.md.
         claims: claim of each member, by member id.
         choose: see `_Choose`.
         undoes_moves: if a partition cannot move because another one must move back first, its owner
@@ -308,8 +307,7 @@ class StickyAssignor:
 
     Attributes:
         is_cooperative: owned partitions are in the subscription, not in the user data; partitions
-            that
-            change hands are revoked first.
+            that change hands are revoked first.
         reads_version: user data begins with a version (since 3.0); user data of the other form is
             ignored.
         undoes_moves: see `_Balance`.
@@ -331,8 +329,7 @@ class StickyAssignor:
         """Return whether the library gives the same result in every process.
 
         It takes an arbitrary element of a set in two places, and the order of a set depends on
-        string
-        hashes, which Python randomizes for each process.
+        string hashes, which Python randomizes for each process.
         """
         ways = self._ways(members, topics)
         first = next(ways)

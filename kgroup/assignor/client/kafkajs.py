@@ -58,8 +58,7 @@ def _topics_of_leader(
 
     Raises:
         AssignorError: a topic does not exist. The leader refreshes its metadata, and a broker that
-            does
-            not create topics automatically returns an error.
+            does not create topics automatically returns an error.
     """
     leader = next((member for member in members if member.leads), members[0])
     if not topics.keys() >= set(leader.topics):

@@ -119,8 +119,7 @@ class _Claims:
     """The initial state of the assignor.
 
     If members claim a partition in several generations, the attributes contradict each other, and
-    some
-    moves go wrong: a partition may get two owners.
+    some moves go wrong: a partition may get two owners.
 
     Attributes:
         assigned: accepted claims, by member id.
@@ -181,8 +180,7 @@ class _Movements:
     """The moves so far; avoids that two partitions of a topic change places.
 
     librdkafka reads freed memory here. If the result depends on its content, the process crashes:
-    with
-    glibc since 2.32, the content is no valid address.
+    with glibc since 2.32, the content is no valid address.
     """
 
     def __init__(self) -> None:
@@ -202,8 +200,7 @@ class _Movements:
         """Record a move; several moves of a partition become one, from its first owner.
 
         Returns the partition that moves: if several were moved between two members and one moves
-        back,
-        it is the next of these.
+        back, it is the next of these.
         """
         pairs = self._moved.setdefault(partition[0], {})
         if partition not in self._pair:

@@ -413,8 +413,7 @@ class _Plan:
         """Move partitions until none can move; return whether any did.
 
         The library tests before every partition whether the group is balanced. That matters only if
-        the
-        partition would move.
+        the partition would move.
         """
         moved = False
         while True:

@@ -1,1 +1,1 @@
-"""Plain functions on a source; each returns a report."""
+"""Operations: plain functions on a group source that return a report."""

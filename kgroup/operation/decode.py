@@ -1,6 +1,6 @@
-"""Decode `__consumer_offsets`: all records, the selected ones, a compacted view, or counts.
+"""Decode `__consumer_offsets`: all records, selected records, a compacted view, or counts.
 
-Arrow's functions are imported where there is something to filter: that takes a while.
+Arrow's functions are imported only when rows are filtered, because the import is slow.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from kgroup.operation.report import Report
 from kgroup.protocol.record.coordinator_record import CONTROL_TYPES, is_control_key
 
 NOT_COMMITTED = frozenset({TransactionStatus.ABORTED, TransactionStatus.OPEN})
-"""Statuses of transactional records that count for nothing, or not yet."""
+"""Statuses of transactional records that are not committed (yet)."""
 MOST_SEEN = 10_000
-"""About how many names of a log are kept, to tell one that may have been meant."""
+"""Approximate maximum number of names that are kept to suggest a similar name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to keep of batches of `DECODED`; an empty set, or None, keeps everything.
+    """Filter for batches of `DECODED`; an empty set, or None, keeps all rows.
 
     Attributes:
-        groups: ids of groups, as they are.
-        group_pattern: which the whole id of a group must match; a group is kept that is in
+        groups: group ids.
+        group_pattern: pattern that matches a whole group id; a row is kept if its group is in
             `groups` or matches.
-        topics: names of users' topics.
-        topic_partitions: partitions of users' topics.
+        topics: names of user topics.
+        topic_partitions: partition numbers of user topics.
         types: record types.
         from_offset: smallest offset.
-        since_ms: smallest time, see `row_time_ms`; a row without any is left out.
-        until_ms: first time that is too late.
-        without_statuses: those of transactional records that are left out; markers are too, if
-            any is.
+        since_ms: earliest time (inclusive), see `row_time_ms`; rows without a time are dropped.
+        until_ms: latest time (exclusive).
+        without_statuses: transaction statuses of rows to drop; if not empty, transaction markers
+            are dropped too.
     """
 
     groups: frozenset[str] = frozenset()
@@ -59,10 +59,10 @@ class Selection:
     without_statuses: frozenset[str] = frozenset()
 
     def by_key(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep rows by what their keys say: group, topic, partition and type.
+        """Return the rows selected by their keys: group, topic, partition and type.
 
-        All records of one key are kept, or none, so this may come before a view that looks for
-        the last record of each key.
+        Records with the same key are either all kept or all dropped. Therefore this filter may run
+        before a view that looks for the last record of each key.
         """
         masks = []
         if self.groups or self.group_pattern is not None:
@@ -79,7 +79,7 @@ class Selection:
         return _filter(batch, masks)
 
     def by_transaction_status(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep rows by their offset and by what became of their transaction."""
+        """Return the rows selected by offset and transaction status."""
         masks = []
         if self.from_offset is not None:
             import pyarrow.compute as pc
@@ -92,7 +92,7 @@ class Selection:
         return _filter(batch, masks)
 
     def by_time(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Keep rows by their time; after a view, since it is the times of the result that count."""
+        """Return the rows selected by time; apply it after a view, whose times count."""
         if self.since_ms is None and self.until_ms is None:
             return batch
         import pyarrow.compute as pc
@@ -111,11 +111,11 @@ class Selection:
 
 
 class Names:
-    """Which of the names that were asked for the log has at all.
+    """The names in a selection, and which of them occur in the log.
 
     Attributes:
-        wanted: names, in the order they were given.
-        found: those that were seen.
+        wanted: selected names, in the given order.
+        found: the names that occur in the log.
     """
 
     def __init__(self, column: str, wanted: Iterable[str]) -> None:
@@ -126,19 +126,19 @@ class Names:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Names not seen yet."""
+        """The names that have not been found so far."""
         return tuple(name for name in self.wanted if name not in self.found)
 
     def meant(self, name: str) -> str:
-        """Ask, as the end of a sentence, whether names that were seen are what a missing one is."""
+        """Return the end of a sentence that suggests similar names from the log."""
         return near_names(name, sorted(self._seen)) or "."
 
     def look(self, batch: pa.RecordBatch) -> None:
-        """Take note of the names in a batch of `DECODED`; from several threads, if need be."""
+        """Record the names in a batch of `DECODED`; thread-safe."""
         if missing := self.missing:
             import pyarrow.compute as pc
 
-            # As bytes: a command line that is no UTF-8 gives names that are no text to Arrow.
+            # Compare bytes: Arrow rejects names from a command line that is not UTF-8.
             names = pa.array([name.encode(errors="surrogatepass") for name in missing])
             texts = batch[self._column].dictionary
             there = texts.cast(pa.binary())
@@ -149,7 +149,7 @@ class Names:
 
 
 def row_time_ms(batch: pa.RecordBatch) -> pa.Array:
-    """Say when each record was written: its timestamp, else (format v0) that of the commit."""
+    """Return the time of each record: its timestamp, or in format v0 that of the commit."""
     import pyarrow.compute as pc
 
     commit_time_ms = batch["commit_timestamp_ms"]
@@ -158,7 +158,7 @@ def row_time_ms(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _text_mask(column: pa.Array, wants: Callable[[str], bool], *, null: bool = False) -> pa.Array:
-    """Ask once for each text of a dictionary column; `null` is the answer for rows without one."""
+    """Evaluate `wants` once for each distinct text; `null` is the result for rows without text."""
     import pyarrow.compute as pc
 
     answers = pa.array([wants(text) for text in column.dictionary.to_pylist()], pa.bool_())
@@ -177,10 +177,10 @@ T = TypeVar("T")
 
 
 class Decoding:
-    """Decoded records: what a run over segments gives.
+    """Decoded records of segments or logs.
 
     Attributes:
-        log: what was read, and what went wrong.
+        log: reader of the log, with counts and problems.
     """
 
     def __init__(self, log: LogReader, selection: Selection, *, without_tombstones: bool) -> None:
@@ -192,10 +192,10 @@ class Decoding:
         self._has_rows = False
 
     def map(self, function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
-        """Yield what a function makes of each batch of the rows that are wanted.
+        """Yield the result of a function for each batch of selected rows.
 
-        The batches come in the order of each partition's log, and are read as they are asked for.
-        The function may run in several threads at once, some batches ahead.
+        Batches are read on demand, in log order for each partition. The function may run in several
+        threads at once, some batches ahead.
         """
         by_time = self._selection.by_time
         return self.log.map(lambda batch: function(by_time(self._wanted(batch))))
@@ -214,7 +214,7 @@ class Decoding:
 
     @property
     def nothing_named_exists(self) -> bool:
-        """Whether groups or topics were asked for, by name or pattern, and the log has none."""
+        """Whether the selection names groups or topics, and none of them occurs in the log."""
         if self.log.is_sought:
             return False
         are_missing = not (self._groups.found or self._topics.found)
@@ -224,12 +224,12 @@ class Decoding:
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """Groups and topics that were not met where only a part of the log was looked at."""
+        """Groups and topics that were not found, if only a part of the log was read."""
         return (*self._groups.missing, *self._topics.missing) if self.log.is_sought else ()
 
     @property
     def exit_status(self) -> ExitStatus:
-        """What the run comes to, when it is over."""
+        """The exit status, valid after the log was read."""
         if self.log.file_count == self.log.rejected_count > 0:
             return ExitStatus.FAILED
         if not self.log.problems and self.nothing_named_exists:
@@ -237,7 +237,7 @@ class Decoding:
         return ExitStatus.PARTLY if self.problems() else ExitStatus.DONE
 
     def problems(self) -> tuple[Problem, ...]:
-        """Say what could not be read, and which names the log does not have."""
+        """Return the problems of the log, and the selected names that it does not contain."""
         if self.log.is_sought:
             return self.log.problems
         pattern = self._selection.group_pattern
@@ -269,29 +269,29 @@ def decode(
     on_progress: Callable[[LogReader], None] = lambda log: None,
     on_problem: Callable[[Problem], None] = lambda problem: None,
 ) -> Decoding:
-    """Decode segments, or logs from elsewhere.
+    """Decode segments or other logs.
 
-    What keys, offsets and transactions say is looked at first, then comes the view, then what
-    times say: "the latest records, of these those before June".
+    The selection by key, offset and transaction applies before the view, the selection by time
+    after it: "the latest record of each key, if written before June".
 
     Args:
-        source: segments, sorted, see `find_segments`; or logs.
-        selection: which rows are wanted.
-        last_only: whether only the last record of each key is wanted, tombstones too: what
-            compaction keeps, see `last_record.last_records`.
-        as_of: the records that were current then are wanted: the last of each key of those up to
-            it, tombstones left out. A transaction counts as open whose marker comes later, and its
-            records were not current yet.
-        strict: whether to stop at the first problem.
-        with_batches: whether to count batches, see `LogReader.batch_counts`.
-        problems: what could not be found out about the segments.
-        name: what to call a file in problems.
+        source: sorted segments, see `find_segments`; or logs.
+        selection: the rows to keep.
+        last_only: keep only the last record of each key, including tombstones, as compaction does;
+            see `last_record.last_records`.
+        as_of: keep only the records that were current at this offset or time: the last one of each
+            key up to it, without tombstones. A transaction whose marker is later counts as open,
+            and its records as not yet current.
+        strict: stop at the first problem.
+        with_batches: count batches, see `LogReader.batch_counts`.
+        problems: problems found while listing the segments.
+        name: returns the name of a file for problems.
         on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
-        on_progress: called after each batch of rows that was read.
-        on_problem: called with each problem of the log when it is met.
+        on_progress: called after each batch of rows is read.
+        on_problem: called with each problem of the log when it is found.
 
     Raises:
-        UsageError: an offset in `as_of`, and segments of several partitions.
+        UsageError: `as_of` is an offset, and the segments belong to several partitions.
     """
     if isinstance(source, Sequence):
         source = FileLogs(logs_of(source, selection.from_offset or 0), problems)
@@ -315,7 +315,7 @@ def decode(
 
 
 def decode_message(key: bytes, value: bytes | None) -> Report[pa.RecordBatch]:
-    """Decode one record whose place in a log is not known; give its row, and what is wrong."""
+    """Decode a single record of unknown log position; return its row and its problems."""
     builder = ColumnBuilder()
     builder.add(key, value, is_control=is_control_key(key))
     row = builder.finish()
@@ -331,17 +331,16 @@ def decode_message(key: bytes, value: bytes | None) -> Report[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How much there is of one thing.
+    """Number and size of records, batches or damaged places of one kind.
 
     Attributes:
-        by: what is counted: "type" (records by type and version of their values), "transaction"
-            (records in transactions, by their fate), "group" (records by group), "batch" (batches
-            by compression and message format) or "damage" (by kind).
-        name: the type, fate, group id, compression or kind of damage.
-        version: of the value, None where there is none (tombstones); or the message format.
-        count: records, batches or damaged places.
-        bytes: of the records' keys and values, or of the batches as they lie in the log; None for
-            damage.
+        by: what is counted: "type" (records by type and value version), "transaction"
+            (transactional records by transaction status), "group" (records by group), "batch"
+            (batches by compression and message format) or "damage" (damaged places by kind).
+        name: the record type, transaction status, group id, compression or kind of damage.
+        version: value version, None for tombstones; or the message format.
+        count: number of records, batches or damaged places.
+        bytes: size of the records' keys and values, or of the batches in the log; None for damage.
     """
 
     by: str
@@ -352,11 +351,11 @@ class Count:
 
 
 def count_records(decoding: Decoding) -> Report[Count]:
-    """Count the records that are wanted, and, at their end, the batches and the damage.
+    """Count the selected records, and all batches and damaged places.
 
     Returns:
-        Counts in the order of `Count.by`, the most first; batches and damage are of the whole run,
-        whatever rows were passed on.
+        Counts in the order of `Count.by`, largest first. Batches and damage are counted for the
+        whole log, regardless of the selection.
     """
     totals: dict[tuple[str, str, int | None], list[int]] = defaultdict(lambda: [0, 0])
     for batch in decoding.map(lambda batch: batch):
@@ -381,7 +380,7 @@ def count_records(decoding: Decoding) -> Report[Count]:
 def _count(
     names: pa.Array, versions: pa.Array | None, sizes: pa.Array
 ) -> Iterator[tuple[tuple[str, int | None], int, int]]:
-    """Yield name, version, rows and sum of sizes, of the rows that have a name."""
+    """Yield name and version, number of rows and sum of sizes; skip rows without a name."""
     columns = {"name": names, "size": sizes}
     keys = ["name"]
     if versions is not None:

@@ -2,7 +2,7 @@
 
 Lag computed from a committed offset and the log end offset is an upper bound: offsets between them
 may belong to transaction markers, or to records that compaction removed. Only reading the log shows
-whether a record waits.
+whether a record is waiting.
 """
 
 from __future__ import annotations
@@ -151,13 +151,13 @@ class GroupDescription:
 
     @property
     def waiting(self) -> int:
-        """Largest possible number of waiting records, in partitions where it is known."""
+        """The largest possible number of waiting records, in partitions where it is known."""
         shared = self.share_offsets or ()
         return sum(map(records_waiting, self.offsets)) + sum(map(records_waiting, shared))
 
 
 _MOST_OFFSETS = 1000
-"""A transaction, or a few, of which nothing but markers is left; a look costs a fetch."""
+"""Most waiting offsets for which the log is read: a few transactions' markers; costs a fetch."""
 
 Row = TypeVar("Row", OffsetDescription, ShareOffsetDescription)
 
@@ -169,16 +169,16 @@ def with_time_lags(
     committed: bool = False,
     now_ms: int | None = None,
 ) -> Report[GroupDescription]:
-    """Add to descriptions how long ago the next record to read was made.
+    """Add time lags to descriptions: the age of the next record to read.
 
-    That is 0 where nothing is left to read, and unknown where the next record is not: nothing is
-    committed, the commit lies outside the log, the topic may not be read, the record has no time.
+    The time lag is 0 if nothing is left to read. It is unknown if nothing is committed, the commit
+    is outside the log, reading the topic is not authorized, or the record has no time.
 
     Args:
-        report: of `describe`.
-        source: tells the times of records.
-        committed: as it was for `describe`.
-        now_ms: epoch milliseconds that are now; None for this machine's clock.
+        report: report of `describe`.
+        source: source of record timestamps.
+        committed: same value as for `describe`.
+        now_ms: current time in epoch milliseconds; None for the local clock.
 
     Raises:
         BrokerError: no broker answers.
@@ -203,15 +203,15 @@ def with_records_seen(
     source: GroupSource,
     is_asked: Callable[[GroupDescription, OffsetDescription], bool],
 ) -> Report[GroupDescription]:
-    """Set `waiting` to 0 where the offsets before a reader hold no record.
+    """Set `waiting` to 0 if the log has no records between committed and log end offset.
 
-    Partitions with more than 1,000 such offsets are taken to hold one. Where the records cannot be
-    read, `waiting` stays the upper limit that it is.
+    Partitions with more than 1,000 waiting offsets are not checked. If records cannot be read,
+    `waiting` remains the upper bound.
 
     Args:
-        report: of `describe`, with log ends for readers of all records.
-        source: where records are read.
-        is_asked: tells for which partitions it matters.
+        report: report of `describe`, with log end offsets for isolation level read_uncommitted.
+        source: source of records.
+        is_asked: whether a partition is to be checked.
 
     Raises:
         BrokerError: no broker answers.
@@ -258,7 +258,7 @@ def _rows(group: GroupDescription) -> Iterator[OffsetDescription | ShareOffsetDe
 
 
 def _position(row: OffsetDescription | ShareOffsetDescription) -> Position | None:
-    """Return from where the next record is to be looked for; None where that makes no sense."""
+    """Return the position of the next record to read; None if unknown or outside the log."""
     if isinstance(row, ShareOffsetDescription):
         offset, start = row.start_offset, None
     else:
@@ -292,13 +292,13 @@ def _timed_row(row: Row, reading: NextReading, now_ms: int) -> Row:
         row = replace(row, time_lag_ms=0)
         return replace(row, waiting=0) if isinstance(row, OffsetDescription) else row
     time_ms = record.timestamp_ms
-    # A record from a clock that is ahead of this machine's is not read before it was written.
+    # The record's clock may be ahead of the local one; a time lag is never negative.
     lag_ms = None if time_ms is None else max(now_ms - time_ms, 0)
     return replace(row, next_timestamp_ms=time_ms, time_lag_ms=lag_ms)
 
 
 _ASSIGNED = (GroupState.STABLE, GroupState.RECONCILING)
-"""States in which what nobody owns shall have no owner, or has none yet."""
+"""Group states in which a partition without an owner is not, or not yet, assigned."""
 _At = tuple[str, int]
 _Ranges = Mapping[_At, LogRange]
 _Stores = Mapping[tuple[str, str, int], CommitStore]
@@ -306,7 +306,7 @@ _UNKNOWN = LogRange()
 
 
 class _Owner(NamedTuple):
-    """Who has a partition, by which assignment, and whether it is no member."""
+    """Owner of a partition, with its assignment, and whether the owner is not a member."""
 
     member_id: str | None
     by: AssignedPartition
@@ -326,22 +326,21 @@ def describe(
     times: GroupSource | None = None,
     meant: dict[str, str] | None = None,
 ) -> Report[GroupDescription]:
-    """Describe the groups of these ids, those whose whole id matches, or all.
+    """Describe the groups with these ids, those whose whole id matches, or all groups.
 
     Args:
-        source: where groups come from.
-        group_ids: names.
-        regex: matches whole group ids.
-        committed: let partitions end before the first record of an open transaction, as they do
-            for consumers of isolation level read_committed.
+        source: source of groups.
+        group_ids: group ids.
+        regex: pattern that matches the whole group id.
+        committed: use the last stable offset as the end of a partition, as consumers with isolation
+            level read_committed do.
         log_budget: see `Question`.
-        times: tells when the records were made that are read next; None where the lag in time does
-            not matter.
+        times: source of record timestamps; None to skip time lags.
         meant: see `select_groups`.
 
     Returns:
-        Groups sorted by id. A group that was named and does not exist is an error in the report,
-        and so is a pattern where no group at all was found; problems of other groups are left out.
+        Groups sorted by id. Named groups that do not exist, and a pattern that matches no group,
+        are errors; problems of other groups are dropped.
 
     Raises:
         InputError: the source has nothing to read.
@@ -377,7 +376,7 @@ def describe(
 
 
 def _forgotten(source: GroupSource, groups: Iterable[Group]) -> Mapping[str, Iterable[_At]]:
-    """Find partitions of subscribed topics that nobody owns and nobody committed, by group id."""
+    """Return partitions of subscribed topics with neither owner nor commit, by group id."""
     if not source.can(GroupSource.view):
         return {}
     subscribed = {
@@ -432,7 +431,7 @@ def _describe(
 
 
 def _with_sorted_topics(member: Member) -> Member:
-    """Sort the topics of a subscription; in which order they were sent some leaders alone mind."""
+    """Return the member with sorted topics; only some leaders depend on their order."""
     subscription = member.subscription
     if subscription is None or subscription.topics is None:
         return member
@@ -525,7 +524,7 @@ def _share_offset(offset: ShareOffset, ranges: _Ranges) -> ShareOffsetDescriptio
 
 
 def _owners(group: Group) -> dict[AssignedPartition, _Owner]:
-    """Return who owns each partition; of a share group nobody does, its members share them."""
+    """Return the owner of each partition; none for share groups, whose members share partitions."""
     if group.type is GroupType.SHARE:
         return {}
     return {
@@ -539,9 +538,9 @@ def _owners(group: Group) -> dict[AssignedPartition, _Owner]:
 
 
 def _tells_owners(group: Group) -> bool:
-    """Return whether a partition is nobody's where no owner of it is seen."""
+    """Return whether a partition without a visible owner has no owner."""
     if group.type is GroupType.ZOOKEEPER:
-        return bool(group.members)  # the nodes of owners are all there is
+        return bool(group.members)  # the owner nodes are complete
     if not group.members or group.state not in _ASSIGNED:
         return False
     if group.topology is not None:
@@ -552,8 +551,8 @@ def _tells_owners(group: Group) -> bool:
 def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
     """Return the streams member that reads each partition, as far as topic names are known.
 
-    A task reads the partition of its number of each source topic of its subtopology. Whether there
-    is such a partition in each of them is known only of those that were committed.
+    A task reads the partition with its number of each source topic of its subtopology. Whether each
+    topic has such a partition is known only for committed partitions.
     """
     topics = {
         subtopology.subtopology_id: subtopology.source_topics
@@ -572,5 +571,5 @@ def _task_owners(group: Group) -> dict[tuple[str, int], _Owner]:
 
 
 def _order(offset: OffsetDescription) -> tuple[bool, str, int]:
-    """Sort key of a row, as `AssignedPartition.sort_key`."""
+    """Return the sort key of a row, as `AssignedPartition.sort_key`."""
     return (offset.topic is None, offset.topic or offset.topic_id or "", offset.partition)

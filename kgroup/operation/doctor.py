@@ -1,4 +1,4 @@
-"""What is installed, what is missing for what, and whether a service answers."""
+"""Check installed packages and programs, and whether a cluster or ZooKeeper is reachable."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kgroup.word import Word
 
 
 class Package(NamedTuple):
-    """A package that kgroup uses.
+    """A package that kgroup depends on.
 
     Attributes:
         name: name of the distribution.
-        needed_for: what does not work without it.
-        extra: extra of kgroup that installs it; None: kgroup always installs it.
+        needed_for: functions that require it.
+        extra: extra of kgroup that installs it; None if kgroup always installs it.
     """
 
     name: str
@@ -56,7 +56,7 @@ PACKAGES = (
 
 
 def installed_version(name: str) -> str | None:
-    """Return the installed version of a distribution, None without one; nothing is imported."""
+    """Return a distribution's version without importing it; None if not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -75,7 +75,7 @@ def versions() -> Iterator[tuple[str, str]]:
 
 
 class Availability(Word):
-    """How something is; promised to scripts."""
+    """Condition of a component; part of the JSON output."""
 
     OK = ("ok", "It is installed, or it answers.")
     MISSING = ("missing", "It is not installed; all that does not need it works.")
@@ -87,16 +87,16 @@ class Availability(Word):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """How one thing is that kgroup needs, or was asked to look at.
+    """Condition of a component of kgroup, or of a source and its brokers.
 
     Attributes:
-        kind: "part" (kgroup, Python, or a package), "program", "source" (a cluster, or ZooKeeper)
-            or "broker" (of that source).
-        name: what it is called.
-        condition: how it is.
-        version: that is installed.
-        needed_for: what cannot be done without it.
-        reason: why it cannot be used; None where it can, or is only not installed.
+        kind: "part" (kgroup, Python, or a package), "program", "source" (a cluster or ZooKeeper) or
+            "broker" (of that source).
+        name: name of the component.
+        condition: its condition.
+        version: installed version.
+        needed_for: functions that require the component.
+        reason: why it cannot be used; None if it can, or is only not installed.
         advice: what to do.
     """
 
@@ -110,14 +110,14 @@ class Diagnosis:
 
 
 def examine(source: GroupSource | None, java_trouble: str | None) -> Report[Diagnosis]:
-    """Look at what is installed, and ask a source and all its brokers.
+    """Check the installed components, and connect to a source and all its brokers.
 
     Args:
-        source: to reach; None: nothing is asked.
-        java_trouble: why Spark finds no Java; None where it does.
+        source: source to connect to; None to connect to none.
+        java_trouble: why Spark finds no Java; None if it does.
 
     Raises:
-        InputError: there is nothing of Kafka in ZooKeeper.
+        InputError: ZooKeeper has no nodes of Kafka.
     """
     rows = [*_installed(java_trouble), *(() if source is None else _reached(source))]
     is_bad = any(row.condition is Availability.UNREACHABLE for row in rows)
@@ -150,7 +150,7 @@ def _package(package: Package) -> Diagnosis:
 
 
 def _reached(source: GroupSource) -> Iterator[Diagnosis]:
-    assert source.store_name is not None  # what can be reached has one
+    assert source.store_name is not None  # every source that can be reached has one
     name = source.store_name.where
     try:
         brokers = source.view(()).brokers

@@ -1,4 +1,4 @@
-"""Make a scenario of an existing group, from which a simulation continues."""
+"""Create a scenario that starts from the current state of an existing group."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ from kgroup.simulation.zookeeper.config import Registration, ZookeeperConfig
 from kgroup.source.base import GroupSource, Reading
 
 _WATCHED_MS = 120_000
-"""How long a group is watched at least to which nothing happens, or one thing at the begin."""
+"""Minimum duration of a simulation with no step, or with steps at its start only."""
 _LARGEST_GENERATION = 1 << 30
-"""From which on a group is not played: the numbers that follow have to be 32 bits wide."""
+"""Largest generation that is simulated; later generations must fit in 32 bits."""
 _SOON_MS = 1_000
 _SIMULATED = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.ZOOKEEPER)
 _ADVICE = NO_ADVICE._replace(partitions="; a step of a file may add_partitions")
-"""What may be done about what is not known where a scenario of a file is played."""
+"""Advice on unknown values if the scenario comes from a file."""
 
 
 def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
-    """Make a scenario in which a group is as a source knows it, and nothing happens.
+    """Return a scenario that starts from the current state of a group and has no steps.
 
     Returns:
-        The scenario; notes are what was assumed.
+        The scenario; notes list the assumptions.
 
     Raises:
-        NotFoundError: there is no such group.
-        InputError: it is none that can be simulated, or nobody knows what its members read.
+        NotFoundError: the group does not exist.
+        InputError: the group cannot be simulated, or its members' subscriptions are unknown.
     """
     return scenario_of(source, *find_group(source, group_id), advice=_ADVICE)
 
@@ -64,7 +64,7 @@ def group_as_it_is(source: GroupSource, group_id: str) -> Report[Scenario]:
 def scenario_of(
     source: GroupSource, reading: Reading, found: Group, *, advice: Advice = NO_ADVICE
 ) -> Report[Scenario]:
-    """Make it of a group that was read; otherwise like `group_as_it_is`."""
+    """Return a scenario of a group that was read before; otherwise like `group_as_it_is`."""
     group_id = found.group_id
     if found.type not in _SIMULATED:
         raise UnfitError(
@@ -120,7 +120,7 @@ def scenario_of(
 
 
 def _watched(scenario: Scenario) -> Scenario:
-    """Let it go on until whatever happens at its begin has had its effect."""
+    """Return the scenario with a duration that covers the effects of steps at its start."""
     watched_ms = max(_WATCHED_MS, _SOON_MS + scenario.settles_ms)
     return replace(scenario, duration_ms=watched_ms)
 
@@ -128,9 +128,9 @@ def _watched(scenario: Scenario) -> Scenario:
 def _on_zookeeper(
     group: Group, spec: GroupSpec, stores: Set[CommitStore], notes: list[str]
 ) -> Scenario:
-    """Make a scenario of consumers that are registered in ZooKeeper, and own partitions there.
+    """Return a scenario of consumers that are registered and own partitions in ZooKeeper.
 
-    Where a commit was found tells where they commit, which no node does.
+    No node holds `offsets.storage`; it is derived from the store where commits were found.
     """
     topics = {name: topic.partitions for name, topic in spec.topics.items()}
     is_in_kafka = bool({CommitStore.KAFKA, CommitStore.BOTH} & stores)
@@ -138,7 +138,7 @@ def _on_zookeeper(
     connectors, started = {}, {}
     for member in group.members:
         subscription = member.subscription
-        assert subscription is not None  # its group would have been refused
+        assert subscription is not None  # otherwise, the group was rejected before
         registration = Registration(
             dict(subscription.streams or {}), subscription.pattern or SubscriptionPattern.STATIC
         )
@@ -175,7 +175,7 @@ def _on_zookeeper(
 def _start(
     group: Group, spec: GroupSpec, members: Mapping[str, StartMember], notes: list[str]
 ) -> InitialGroup:
-    """Say where the group stands."""
+    """Return the initial state of a classic or consumer group."""
     is_consumer_group = spec.protocol == "consumer"
     generation_id = group.group_epoch if is_consumer_group else group.generation_id
     counted = "epoch" if is_consumer_group else "generation"
@@ -210,7 +210,7 @@ def _start(
 def _offsets_and_ends(
     group: Group, spec: GroupSpec
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
-    """Tell where the group is in partitions that exist, and where these end."""
+    """Return the committed offsets of existing partitions, and their log end offsets."""
     topics = spec.topics
     offsets = {
         (offset.topic, offset.partition): offset.committed_offset
@@ -223,11 +223,11 @@ def _offsets_and_ends(
 
 
 def member_names(members: Sequence[Member]) -> Mapping[str, str]:
-    """Name members, by ids, by what outlives a restart, as their ids do not.
+    """Return names of members by member id; unlike ids, names survive a restart.
 
-    These are instances, or clients, or clients with hosts, whichever tells them apart first, and
-    else clients with hosts and numbers, in the group's order. Where members have no client ids, as
-    on ZooKeeper, their ids are their names.
+    The first of these that is unique is used: instance id, client id, client id with host, client
+    id with host and a number in the group's order. Members without client ids, as on ZooKeeper, are
+    named by their ids.
     """
     ids = [member.member_id for member in members]
     clients = [member.client_id for member in members if member.client_id]
@@ -249,7 +249,7 @@ def member_names(members: Sequence[Member]) -> Mapping[str, str]:
 
 
 def _started(group: Group, member: Member) -> StartMember:
-    """Say where a member of a consumer group stands, which may be on its way to another epoch."""
+    """Return the state of a consumer group member, which may be reconciling to another epoch."""
     owned = _partitions(member.assignment)
     target = owned if member.target_assignment is None else _partitions(member.target_assignment)
     epoch = group.group_epoch or 1 if member.member_epoch is None else member.member_epoch
@@ -279,7 +279,7 @@ def _partitions(found: Iterable[AssignedPartition] | None) -> tuple[TopicPartiti
 def _on_known_partitions(
     members: Mapping[str, StartMember], topics: Mapping[str, int], notes: list[str]
 ) -> Mapping[str, StartMember]:
-    """Leave out partitions that the source does not know."""
+    """Return the members without partitions that the source does not know."""
     gone: set[TopicPartition] = set()
 
     def there(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
@@ -307,7 +307,7 @@ def _on_known_partitions(
 
 
 def _config(group_id: str, name: str, spec: MemberSpec, member: Member) -> ConsumerConfig:
-    """Configure a consumer as far as its coordinator knows how, and else by default."""
+    """Return a consumer's configuration: values that the coordinator knows, otherwise defaults."""
     config = ConsumerConfig(
         group_id, spec.client_id or name, spec.topics, instance_id=spec.instance_id, rack=spec.rack
     )
@@ -329,7 +329,7 @@ def _of_classic_group(
 
 def _of_consumer_group(config: ConsumerConfig, member: Member) -> ConsumerConfig:
     subscription = member.subscription
-    assert subscription is not None  # its group would have been refused
+    assert subscription is not None  # otherwise, the group was rejected before
     return replace(
         config,
         topics=tuple(subscription.topics or ()),
@@ -340,11 +340,11 @@ def _of_consumer_group(config: ConsumerConfig, member: Member) -> ConsumerConfig
 
 
 def assumptions(scenario: Scenario, *, advice: str = "") -> tuple[str, ...]:
-    """Say what of a group that is there, and of its programs, no source knows.
+    """Return what the simulation assumes about a group and its applications.
 
     Args:
-        scenario: that was made of the group.
-        advice: what can be done about the version of Kafka.
+        scenario: scenario of an existing group.
+        advice: how to choose the version of Kafka.
     """
     if scenario.connectors:
         consumer = next(iter(scenario.connectors.values())).config
@@ -370,7 +370,7 @@ def assumptions(scenario: Scenario, *, advice: str = "") -> tuple[str, ...]:
 
 
 def with_steps(scenario: Scenario, steps: Sequence[tuple[Action, str]]) -> Scenario:
-    """Let something happen to members of a group that is there, a second from its begin.
+    """Return the scenario with steps that act on existing members one second after its start.
 
     Raises:
         NotFoundError: the group has no such member.
@@ -380,7 +380,7 @@ def with_steps(scenario: Scenario, steps: Sequence[tuple[Action, str]]) -> Scena
 
 
 def _member_named(scenario: Scenario, text: str) -> str:
-    """Find the one member whose name, id or client id is a text, or begins with it."""
+    """Return the one member whose name, member id or client id is, or begins with, a text."""
     members = {} if scenario.start is None else scenario.start.members
     texts = {}
     for name, member in members.items():

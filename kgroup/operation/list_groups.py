@@ -43,16 +43,16 @@ def list_groups(
     members: bool = True,
     with_topics: bool = True,
 ) -> Report[ListedGroup]:
-    """List the groups that pass every filter given, sorted by id.
+    """Return the groups that pass all given filters, sorted by group id.
 
     Args:
-        source: where groups come from.
-        states: any of them; a group whose state is unknown passes no such filter.
-        types: any of them.
-        regex: matches the whole group id.
-        topics: the group has to do with any of them (`ListedGroup.topics`).
-        members: whether to ask for assignors and members, and
-        with_topics: for topics as well, which is always done to filter by them.
+        source: source of groups.
+        states: states of which a group has one; a group of unknown state does not pass.
+        types: types of which a group has one.
+        regex: pattern that matches the whole group id.
+        topics: topics of which a group uses at least one (`ListedGroup.topics`).
+        members: read assignors and members.
+        with_topics: read topics too; implied by the filter `topics`.
 
     Raises:
         InputError: the source has nothing to read.

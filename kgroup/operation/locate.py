@@ -19,27 +19,27 @@ from kgroup.protocol.message.primitives import no_string
 from kgroup.source.base import GroupSource
 
 DEFAULT_PARTITION_COUNT = 50
-"""Kafka's default for `offsets.topic.num.partitions`, and for that of transactions."""
+"""Default of `offsets.topic.num.partitions` and `transaction.state.log.num.partitions`."""
 
 _NOWHERE = Placement(None, None, None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLocation:
-    """Where a group is coordinated.
+    """Partition of `__consumer_offsets` and coordinator of a group.
 
     Attributes:
-        group_id: its name; the group need not exist.
-        offsets_partition: partition of `__consumer_offsets`, computed from the name.
-        partition_count: number of partitions it was computed with.
-        found_in: partition of `__consumer_offsets` in which the source holds records of the group;
-            None where it holds none, or there is no source.
-        agrees: whether `found_in` is `offsets_partition`, or, with a live cluster, whether the
-            coordinator is the partition's leader; None where nothing was found.
-        coordinator: the broker that answers for the group; None without a live cluster.
-        leader: leader of the partition; likewise.
-        replicas: broker ids; likewise.
-        isr: broker ids of the in-sync replicas; likewise.
+        group_id: group id; the group need not exist.
+        offsets_partition: partition of `__consumer_offsets`, computed from the group id.
+        partition_count: number of partitions used in this computation.
+        found_in: partition of `__consumer_offsets` in which the source has records of the group;
+            None if it has none, or there is no source.
+        agrees: whether `found_in` equals `offsets_partition` or, with a live cluster, whether the
+            coordinator is the partition's leader; None if unknown.
+        coordinator: coordinator that the cluster reports; None without a live cluster.
+        leader: leader of the partition; None without a live cluster.
+        replicas: broker ids of the replicas; None without a live cluster.
+        isr: broker ids of the in-sync replicas; None without a live cluster.
     """
 
     group_id: str
@@ -55,12 +55,12 @@ class GroupLocation:
 
 @dataclass(frozen=True, slots=True)
 class TransactionLocation:
-    """Where the transactions of a producer are coordinated; more attributes as in `GroupLocation`.
+    """Partition of `__transaction_state` and coordinator; more attributes as in `GroupLocation`.
 
     Attributes:
-        transactional_id: as the producer is configured with; it need not be in use.
+        transactional_id: the producer's `transactional.id`; it need not be in use.
         transaction_partition: partition of `__transaction_state`, computed from the id.
-        agrees: whether the coordinator is the partition's leader; None where either is not known.
+        agrees: whether the coordinator is the partition's leader; None if either is unknown.
     """
 
     transactional_id: str
@@ -79,17 +79,17 @@ def locate(
     *,
     partition_count: int | None = None,
 ) -> Report[GroupLocation]:
-    """Locate groups, which need not exist, in the order given.
+    """Return the locations of groups, which need not exist, in the given order.
 
     Args:
-        group_ids: names.
-        source: a cluster to ask; what else has groups tells where it found them; None to compute
-            only.
-        partition_count: partitions of `__consumer_offsets`, with which no cluster is asked; None
-            for what the source knows, or else Kafka's default.
+        group_ids: group ids.
+        source: a cluster, or another source, which reports the partition of the group's records;
+            None to compute only.
+        partition_count: number of partitions of `__consumer_offsets`; if given, no cluster is
+            contacted. None: the source's number, or else Kafka's default.
 
     Raises:
-        UsageError: a name that none can be.
+        UsageError: a string cannot be a group id.
         InputError: the source has nothing to read.
         BrokerError: no broker answers.
     """
@@ -153,16 +153,16 @@ def locate_transactions(
     *,
     partition_count: int | None = None,
 ) -> Report[TransactionLocation]:
-    """Find the coordinators of transactional ids, which need not exist, in the order given.
+    """Return the coordinators of transactional ids, which need not exist, in the given order.
 
     Args:
-        transactional_ids: as producers are configured with.
-        source: a cluster to ask; None to compute only.
-        partition_count: partitions of `__transaction_state`; None for what the cluster says, or
-            else Kafka's default.
+        transactional_ids: transactional ids, as configured in producers.
+        source: a cluster; None to compute only.
+        partition_count: number of partitions of `__transaction_state`; None: the cluster's number,
+            or else Kafka's default.
 
     Raises:
-        UsageError: an id that none can be.
+        UsageError: a string cannot be a transactional id.
         BrokerError: no broker answers.
     """
     _check(transactional_ids)
@@ -190,14 +190,14 @@ def locate_transactions(
 
 
 def _check(names: Iterable[str]) -> None:
-    """See that the protocol can carry names; where they lie would be computed for any text."""
+    """Check that the protocol can encode the names; a partition can be computed for any text."""
     for name in names:
         if (reason := no_string(name)) is not None:
             raise UsageError(f"{name[:80]!r}: {reason}")
 
 
 def _found(at: Placement) -> dict[str, Any]:
-    """Make the fields of a location that the cluster tells."""
+    """Return the fields of a location that the cluster reports."""
     agrees = at.coordinator.id == at.leader.id if at.coordinator and at.leader else None
     where = {"leader": at.leader, "replicas": at.replicas, "isr": at.isr}
     return {"agrees": agrees, "coordinator": at.coordinator, **where}
@@ -206,7 +206,7 @@ def _found(at: Placement) -> dict[str, Any]:
 def _notes(
     keys: Collection[str], placements: Mapping[str, Placement], topic: str
 ) -> tuple[str, ...]:
-    """Say what the cluster does not know."""
+    """Return notes on partition counts that the cluster does not report."""
     note = _default_count(topic)
     if not placements:
         absent = f"The cluster has no topic {topic} yet: nothing coordinates anything there."

@@ -1,6 +1,6 @@
-"""Commands that reports print, whole: they can be pasted into a shell as they stand.
+"""Complete commands in reports, ready to paste into a shell.
 
-The command line opens a source and names its options here; what is printed meanwhile carries them.
+The command line registers the connection options that it uses; printed commands include them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from shlex import join
 from typing import Any
 
 UNKNOWN_ADDRESS = "HOST:PORT"
-"""Stands in commands where no source tells where brokers, or ZooKeeper, are."""
+"""Placeholder in commands if the address of brokers or ZooKeeper is unknown."""
 
 
 class Reach(Enum):
-    """What a command reads."""
+    """The source that a printed command reads."""
 
     SOURCE = "the same source: a cluster, ZooKeeper, a log directory or a snapshot"
     LIVE = "the cluster, or ZooKeeper: it looks again, or changes something"
@@ -27,15 +27,15 @@ class Reach(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionWords:
-    """Words of a command line, without secrets.
+    """Command-line options of the connection, without secrets.
 
     Attributes:
-        words: options of a connection.
-        servers: brokers, as `-b` has them; None where something else names them.
-        config: file of settings, as `--command-config` has it; None without.
-        source: options that choose a source which is no cluster.
-        is_live: whether that source changes by itself, as ZooKeeper does.
-        warehouse: options that choose a warehouse.
+        words: connection options.
+        servers: value of `-b`; None if the brokers are given otherwise.
+        config: value of `--command-config`; None without.
+        source: options that select a source other than a cluster.
+        is_live: whether that source is a live one, such as ZooKeeper.
+        warehouse: options that select a warehouse.
     """
 
     words: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ _IN_USE: ContextVar[ConnectionWords] = ContextVar("connection words", default=_N
 
 @contextmanager
 def connected_by(**options: Any) -> Iterator[None]:
-    """Let commands that are printed meanwhile carry these options: attributes of the words."""
+    """Include options (attributes of `ConnectionWords`) in commands printed in this context."""
     before = _IN_USE.set(replace(_IN_USE.get(), **options))
     try:
         yield
@@ -61,12 +61,12 @@ def connected_by(**options: Any) -> Iterator[None]:
 
 
 def kgroup_command(command: str, names: Sequence[str] = (), options: Sequence[str] = ()) -> str:
-    """Write a command of kgroup.
+    """Return a kgroup command line, quoted for the shell.
 
     Args:
-        command: its words, such as ``offsets reset``.
-        names: arguments; behind two dashes where one begins with a dash.
-        options: those in use included.
+        command: words of the command, such as ``offsets reset``.
+        names: arguments; they follow ``--`` if one begins with a dash.
+        options: all options, including those of the connection.
     """
     is_option = any(name.startswith("-") for name in names)
     words = (*options, "--", *names) if is_option else (*names, *options)
@@ -74,17 +74,17 @@ def kgroup_command(command: str, names: Sequence[str] = (), options: Sequence[st
 
 
 def connection_words(servers: str | None) -> Sequence[str]:
-    """Give the options in use; those of a source that is no cluster name these brokers, if any."""
+    """Return the connection options in use, or else ``-b`` with the given brokers."""
     words = _IN_USE.get().words
     return words or (() if servers is None else ("-b", servers))
 
 
 def reaching(reach: Reach, servers: str | None = None) -> Sequence[str]:
-    """Return the options of a command that reads what the one that prints it reads.
+    """Return the options with which a printed command reads the same source as this one.
 
     Args:
-        reach: what it reads.
-        servers: brokers of the cluster, where a file knows them.
+        reach: the source that the printed command reads.
+        servers: brokers of the cluster, if a file names them.
     """
     used = _IN_USE.get()
     if reach is Reach.WAREHOUSE:
@@ -97,11 +97,11 @@ def reaching(reach: Reach, servers: str | None = None) -> Sequence[str]:
 
 
 _WAREHOUSE = "warehouse"
-"""The folder of a warehouse that is not there yet."""
+"""Folder name for a warehouse that does not exist yet."""
 
 
 def build_command() -> str | None:
-    """Write the command that makes a warehouse of the source; None: there is one, or it cannot."""
+    """Return the command that builds a warehouse from the source; None if impossible or in use."""
     used = _IN_USE.get()
     if used.warehouse or used.is_live or "--snapshot" in used.source:
         return None
@@ -111,7 +111,7 @@ def build_command() -> str | None:
 
 
 def kafka_words(servers: str) -> Sequence[str]:
-    """Return the options by which Kafka's own tools reach the same cluster, or these brokers."""
+    """Return the options with which Kafka's own tools reach the same cluster, or these brokers."""
     used = _IN_USE.get()
     config = () if used.config is None else ("--command-config", used.config)
     return ("--bootstrap-server", used.servers or servers, *config)

@@ -1,4 +1,4 @@
-"""Remove members from a group: those that are gone and keep their partitions, or all."""
+"""Remove members from a group: dead members that still own partitions, or all members."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, Question
 
 _REMOVABLE = (GroupType.CLASSIC, GroupType.CONSUMER)
-"""Types of groups for which coordinators take LeaveGroup (`classicGroupLeave`)."""
+"""Types of groups for which coordinators accept LeaveGroup (`classicGroupLeave`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemovedMember:
-    """A member that is removed; attributes as in `Member`.
+    """A member to remove; attributes as in `Member`.
 
     Attributes:
-        partition_count: how many partitions it has; None where its assignment is not known.
+        partition_count: number of assigned partitions; None if the assignment is unknown.
     """
 
     group_id: str
@@ -42,14 +42,14 @@ def plan_removal(
     *,
     every: bool = False,
 ) -> Report[RemovedMember]:
-    """Find the members that are named, or all, of a group.
+    """Return the members of a group to remove: the named ones, or all.
 
     Returns:
-        Members sorted by id; those that were named and do not exist are errors.
+        Members sorted by id; named members that do not exist are errors.
 
     Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     reading, missing = select_groups(source, [group_id], Question(offsets=False, log_budget=0))
     group = reading.image.groups.get(group_id)
@@ -75,12 +75,12 @@ def plan_removal(
 def carry_out_removal(
     cluster: GroupSource, plan: Report[RemovedMember], reason: str | None
 ) -> Report[RemovedMember]:
-    """Remove the members of a plan and no others, and look who is there then.
+    """Remove the members of a plan, then read the members of the group again.
 
     Returns:
-        The rows with what became of them: what the coordinator answered, and, of members that it
-        has removed, whether they are there again: who runs on joins again, by the consumer protocol
-        under the same id. Where nobody answers the report says so, and that the command has failed.
+        The rows with their results: the coordinator's response and, for a removed member, whether
+        it is in the group again. A running member rejoins; with the consumer protocol it keeps its
+        member id. If no broker answers, the report has the error and the status FAILED.
     """
     if not any(row.result is Result.PLANNED for row in plan.data):
         return plan
@@ -96,7 +96,7 @@ def carry_out_removal(
     there, why_not = _look(cluster, group_id)
 
     def end(row: RemovedMember) -> Problem | None:
-        """Say what is wrong with how the removal of a member ended."""
+        """Return the problem with the removal of a member, if any."""
         problem = problems.get(row.member_id)
         if problem is None and there is not None and row.member_id in there:
             text = f"{row.member_id}: Still a member, or again: one that runs joins again."
@@ -115,7 +115,7 @@ def carry_out_removal(
 
 
 def _look(cluster: GroupSource, group_id: str) -> tuple[frozenset[str] | None, tuple[str, ...]]:
-    """Return the ids of a group's members; None, and why, where they cannot be learnt."""
+    """Return the member ids of a group; or None and the reason, if they cannot be read."""
     try:
         reading = cluster.read([group_id], Question(offsets=False, log_budget=0))
     except BrokerError as error:

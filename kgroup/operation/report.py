@@ -1,4 +1,4 @@
-"""What every operation returns: rows, the errors beside them, and remarks."""
+"""The result of every operation: rows, errors and notes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Report(Generic[Row]):
 
     Attributes:
         data: the rows, in the order that the operation documents.
-        errors: what is missing from them or may be wrong with them.
-        notes: remarks for people (assumptions made, what the source cannot know), to be shown on
-            standard error; they do not change the exit status.
-        verdict: exit status, where there is more to it than rows and errors tell.
+        errors: what is missing from the rows or may be wrong in them.
+        notes: assumptions and limits of the source, for people, shown on standard error; they do
+            not change the exit status.
+        verdict: exit status, if it does not follow from rows and errors.
     """
 
     data: tuple[Row, ...]
@@ -32,14 +32,14 @@ class Report(Generic[Row]):
 
     @property
     def exit_status(self) -> ExitStatus:
-        """What the operation comes to."""
+        """The exit status of the operation."""
         return outcome(self.data, self.errors) if self.verdict is None else self.verdict
 
 
 def joined(reports: Sequence[Report[T]]) -> Report[T]:
-    """Make one report of those of several sources; only one alone keeps its verdict.
+    """Return one report of several sources; the verdict is kept only if there is one report.
 
-    What is planned is for groups of one kind: of two sources one has nothing but errors.
+    Plans apply to groups of one kind; with two sources, one of them reports only errors.
     """
     if len(reports) == 1:
         return reports[0]
@@ -51,17 +51,17 @@ def joined(reports: Sequence[Report[T]]) -> Report[T]:
 
 
 def first_names(things: Sequence[T], name: Callable[[T], str] = str) -> str:
-    """Name the first ten, and say how many more there are."""
+    """Return the first ten names, and the number of the others."""
     more = f" and {len(things) - 10} more" if len(things) > 10 else ""
     return ", ".join(name(thing) or "''" for thing in things[:10]) + more
 
 
 def outcome(rows: Sequence[object], errors: Sequence[Problem]) -> ExitStatus:
-    """Return what rows and the errors beside them come to.
+    """Return the exit status for rows and errors.
 
     Returns:
-        DONE; PARTLY where there are errors; NOT_FOUND where they say that none of what was named
-        exists, FAILED where nothing could be learnt of any of it.
+        DONE without errors; NOT_FOUND if there are no rows and all errors are missing names; FAILED
+        if there are no rows because nothing could be read; otherwise PARTLY.
     """
     if not errors:
         return ExitStatus.DONE

@@ -1,4 +1,4 @@
-"""Read groups that are chosen by name or pattern, and tell which of them were not found."""
+"""Read groups selected by name or pattern, and report those that were not found."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def select_groups(
     absence: str = "The group does not exist",
     meant: dict[str, str] | None = None,
 ) -> tuple[Reading, tuple[Problem, ...]]:
-    """Read the groups of these ids, those that the question's regex chooses, or all.
+    """Read the groups with these ids, those that match the question's regex, or all groups.
 
     Args:
-        source: to ask.
-        group_ids: names.
-        question: what to find out.
-        absence: what to say of one that is not there, a sentence without its end.
-        meant: these ends, by id, as the last time has left them: who is still not there is not
-            looked for among all names again.
+        source: source of groups.
+        group_ids: group ids.
+        question: what to read.
+        absence: message about a missing group, without the end of the sentence.
+        meant: ends of these sentences by group id, updated by each call. While the same groups are
+            missing, the next call does not list all groups again to find similar names.
 
     Returns:
-        What the source said, without problems of other groups; and what was not found: each group
-        that was named and does not exist, a pattern where there is no group at all.
+        The reading without problems of other groups; and problems: each named group that does not
+        exist, or a pattern that matches no group.
 
     Raises:
         InputError: the source has nothing to read.
@@ -47,7 +47,7 @@ def select_groups(
     )
     groups = reading.image.groups
     unanswered = {problem.group_id for problem in problems}
-    is_known = None not in unanswered  # else the groups may be in what could not be read
+    is_known = None not in unanswered  # otherwise, what could not be read may contain the groups
     absent = [
         group_id
         for group_id in dict.fromkeys(group_ids)
@@ -71,7 +71,7 @@ def select_groups(
 
 
 def _ids(source: GroupSource) -> Collection[str]:
-    """Ask for the ids of all groups; none where the source cannot tell, or not in time."""
+    """Return the ids of all groups; empty if the source cannot list them in time."""
     with suppress(KgroupError):
         question = Question(state=False, members=False, offsets=False, log_budget=0)
         return source.read(question=question).image.groups

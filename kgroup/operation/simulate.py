@@ -1,4 +1,4 @@
-"""Play scenarios of consumer groups."""
+"""Simulate scenarios of consumer groups."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FOLDER = files("kgroup.simulation.scenario") / "shipped"
 
 @dataclass(frozen=True, slots=True)
 class ShippedScenario:
-    """A scenario that comes with kgroup.
+    """A scenario that is shipped with kgroup.
 
     Attributes:
-        name: by which it is played.
-        title: what happens in it.
-        about: what there is to see.
+        name: name of the scenario on the command line.
+        title: summary of its events.
+        about: what the output shows.
     """
 
     name: str
@@ -53,10 +53,10 @@ def shipped_scenarios() -> Report[ShippedScenario]:
 def simulate(
     scenario: Scenario, *, seed: int = 0, runs: int = 1, until_stable: bool = False
 ) -> Report[Simulation]:
-    """Play a scenario, once or with several seeds, of which this is the first.
+    """Simulate a scenario, once or with several consecutive seeds.
 
     Returns:
-        What happened in each run; notes say what was not over at the end.
+        One simulation for each run; notes name what was unfinished at the end.
     """
     limits = _limits(scenario)
     simulations = tuple(
@@ -85,7 +85,7 @@ def simulate(
 
 
 def _limits(scenario: Scenario) -> tuple[str, ...]:
-    """Say how what a cluster does when a broker crashes differs from this simulation."""
+    """Return notes on how a broker crash differs between this simulation and a cluster."""
     if scenario.connectors or all(step.action is not Action.STOP_BROKER for step in scenario.steps):
         return ()
     return (

@@ -1,4 +1,4 @@
-"""Ask a source everything, to keep it in a file."""
+"""Read everything that a source knows, to save it in a snapshot file."""
 
 from __future__ import annotations
 
@@ -43,21 +43,21 @@ def take_snapshot(
     log_budget: int = DEFAULT_LOG_BUDGET,
     taken_ms: int,
 ) -> Report[Snapshot]:
-    """Learn what a source says about the groups of these ids, those whose whole id matches, or all.
+    """Read the groups with these ids, those whose whole id matches, or all groups.
 
     Args:
-        source: where groups come from.
-        origin: what the source is.
-        group_ids: names.
-        regex: matches whole group ids.
-        log_budget: see `Question`; a cluster that was asked for nothing of its log lacks the
-            capabilities that rest on it.
-        taken_ms: now.
+        source: source of groups.
+        origin: description of the source.
+        group_ids: group ids.
+        regex: pattern that matches the whole group id.
+        log_budget: see `Question`; with 0, a snapshot of a cluster lacks the capabilities that
+            require its log.
+        taken_ms: current time, in epoch milliseconds.
 
     Returns:
-        One snapshot, of all that could be learnt; what could not is among its own problems. The
-        errors are these, and groups that were named and do not exist; what it comes to depends on
-        whether there is any group.
+        One snapshot; it contains the problems of reading it. The report's errors are these problems
+        and the named groups that do not exist; its exit status depends on whether there is any
+        group.
 
     Raises:
         InputError: the source has nothing to read.
@@ -66,7 +66,7 @@ def take_snapshot(
     question = Question(regex=regex, log_budget=log_budget, nodes=True)
     reading, missing = select_groups(source, group_ids, question)
     image, tree = reading.image, reading.zookeeper
-    # What nodes say is found again, with what is wrong about it, whenever they are read.
+    # Problems of node data are not kept: they are found again when the snapshot is read.
     problems = list(reading.problems if tree is None else tree.problems)
     kafka = kafka_offsets(
         source,
@@ -115,7 +115,7 @@ def take_snapshot(
 def _ranges_of(
     source: GroupSource, partitions: Collection[tuple[str, int]]
 ) -> tuple[tuple[SnapshotRange, ...], tuple[Problem, ...]]:
-    """Ask where partitions begin and end, and where for consumers that read what is committed."""
+    """Return log start, log end and last stable offsets of partitions."""
     problems: list[Problem] = []
 
     def ranges(*, committed: bool) -> Mapping[tuple[str, int], LogRange]:
@@ -138,7 +138,7 @@ def _ranges_of(
 def _cluster_of(
     source: GroupSource, image: Image, group_ids: Collection[str], problems: list[Problem]
 ) -> tuple[ClusterView | None, tuple[PlacedGroup, ...] | None]:
-    """Ask for brokers and topics, and for the coordinators of groups."""
+    """Return brokers and topics, and the coordinators of groups."""
     topics = {topic for group in image.groups.values() for topic in _topics_of(group)}
     view = _attempt(lambda: source.view({*topics, OFFSETS_TOPIC}), "brokers and topics", problems)
     placements = _attempt(
@@ -154,7 +154,7 @@ def _cluster_of(
 
 
 def _topics_of(group: Group) -> set[str]:
-    """Return what a group has, shall have, or had before the rebalance that is in flight."""
+    """Return the topics of a group, including those in targets and before a current rebalance."""
     topics = set(group.topics)
     for member in (*group.members, *(group.last_stable.members if group.last_stable else ())):
         partitions = (*(member.assignment or ()), *(member.target_assignment or ()))
@@ -164,7 +164,7 @@ def _topics_of(group: Group) -> set[str]:
 
 
 def _attempt(ask: Callable[[], T], what: str, problems: list[Problem]) -> T | None:
-    """Ask; where no broker answers any more, keep that as a problem."""
+    """Call `ask`; if no broker answers, add a problem and return None."""
     try:
         return ask()
     except BrokerError as error:

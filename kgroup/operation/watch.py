@@ -1,8 +1,9 @@
-"""Describe groups again and again, and list what has changed between two descriptions.
+"""Describe groups repeatedly, and list the changes between two descriptions.
 
-A change is a value that was known before and is known to differ now. A value that is unknown for a
-while is no change: the owners of a classic group are unknown while it rebalances, and only owners
-that differ afterwards are changes. Values of a broker that did not answer are taken as unchanged.
+A change is a value that was known before and is known to be different now. A value that is unknown
+for some time is not a change: the owners in a classic group are unknown during a rebalance, and
+only owners that differ afterwards are changes. Values of a broker that did not answer count as
+unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kgroup.word import Word
 
 
 class ChangeKind(Word):
-    """What has changed; promised to scripts."""
+    """What changed; part of the JSON output."""
 
     GROUP_FOUND = ("group-found", "A group is there; `after` is its whole description.")
     GROUP_GONE = ("group-gone", "The group does not exist any more.")
@@ -52,19 +53,19 @@ _REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE)
 _UNANSWERED = (ProblemKind.DENIED, ProblemKind.NO_COORDINATOR)
 
 _Row = OffsetDescription | ShareOffsetDescription
-_At = tuple[str | None, str | None, int | None]  # topic or else its id, partition
+_At = tuple[str | None, str | None, int | None]  # topic name (or topic id if unknown), partition
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that has changed.
+    """A change between two descriptions.
 
     Attributes:
-        time_ms: when it was noticed, by this machine's clock.
-        topic: user's topic concerned; None too where only its id is known.
-        topic_id: its id, where the source tells it.
-        before: what it was, as in the description; None: nothing, or not known.
-        after: what it is; likewise.
+        time_ms: time of detection by the local clock, in epoch milliseconds.
+        topic: user topic; None also if only its id is known.
+        topic_id: topic id, if the source has it.
+        before: value in the previous description; None if absent or unknown.
+        after: current value; None if absent or unknown.
     """
 
     time_ms: int
@@ -81,15 +82,15 @@ class Change:
 def compare(
     known: Mapping[str, GroupDescription], report: Report[GroupDescription], time_ms: int
 ) -> tuple[tuple[Change, ...], dict[str, GroupDescription]]:
-    """Compare a report with what was known before it.
+    """Compare a report with the previous descriptions.
 
     Args:
-        known: descriptions by group id; empty at first, so that every group is found then.
-        report: of `describe`.
-        time_ms: epoch milliseconds of the report.
+        known: previous descriptions by group id; empty at first, which reports all groups as found.
+        report: report of `describe`.
+        time_ms: time of the report, in epoch milliseconds.
 
     Returns:
-        Changes, group by group, and what is known now.
+        Changes by group, and the current descriptions.
     """
     found: list[Change] = []
     now: dict[str, GroupDescription] = {}
@@ -110,7 +111,7 @@ def compare(
 
 
 def changes(before: GroupDescription, after: GroupDescription, time_ms: int) -> Iterator[Change]:
-    """Yield what differs between two descriptions of one group: group, members, partitions."""
+    """Yield the differences between two descriptions of a group: group, members, partitions."""
     group_id = before.group_id
     for kind, old, new in _differing(before, after, _GROUP_FIELDS):
         yield Change(time_ms, group_id, kind, before=old, after=new)
@@ -179,7 +180,7 @@ def _member_changes(
 
 
 def _subscribed(member: Member) -> dict[str, Any] | None:
-    """Return what a member subscribes to, without what it says about the past."""
+    """Return the topics and the regex that a member subscribes to, without ownership or history."""
     subscription = member.subscription
     return (
         None
@@ -201,7 +202,7 @@ def _order(at: _At) -> tuple[bool, str, str, int]:
     return (topic is None, topic or "", topic_id or "", -1 if partition is None else partition)
 
 
-# --- what is not known now ---
+# --- unknown values ---
 
 
 def _is_unanswered(
@@ -210,7 +211,7 @@ def _is_unanswered(
     after: GroupDescription | None,
     problems: Collection[Problem],
 ) -> bool:
-    """Return whether a group may be otherwise than, or there though it is not, in the report."""
+    """Return whether the report may be wrong about a group, because of unanswered requests."""
     brokers = {
         description.coordinator.id
         for description in (before, after)
@@ -230,7 +231,7 @@ def _is_unanswered(
 
 
 def _with_what_was_known(before: GroupDescription, after: GroupDescription) -> GroupDescription:
-    """Put what was known in the place of what is not known now."""
+    """Return the current description, with previous values in place of unknown ones."""
     lasting = _LASTING + _LASTING_WITH_MEMBERS if after.members else _LASTING
     known = {
         name: getattr(before, name)
@@ -254,7 +255,7 @@ _LASTING_WITH_MEMBERS = ("assignor", "leader_id")
 def _with_owners(
     before: tuple[OffsetDescription, ...], after: tuple[OffsetDescription, ...]
 ) -> tuple[OffsetDescription, ...]:
-    """Keep who owned what, and rows that are there for no other reason."""
+    """Keep the previous owners, and rows that exist only because of their owner."""
     rows = {(row.topic, row.partition): row for row in after}
     for row in before:
         at = (row.topic, row.partition)
@@ -269,12 +270,12 @@ def _with_owners(
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One of the descriptions of a watch.
+    """One iteration of a watch.
 
     Attributes:
-        groups: as they are known now, by id.
-        changes: since the round before; in the first one every group is found.
-        time_ms: epoch milliseconds, when that was.
+        groups: current descriptions.
+        changes: changes since the previous round; in the first one, all groups are found.
+        time_ms: time of the round, in epoch milliseconds.
         has_failed: whether nothing could be read.
     """
 
@@ -286,13 +287,13 @@ class Round:
 
 
 def watch(read: Callable[[], Report[GroupDescription]]) -> Iterator[Round]:
-    """Yield rounds without end, each when it is asked for.
+    """Yield rounds endlessly, one on each request.
 
     Args:
         read: describes the groups once.
 
     Raises:
-        KgroupError: the first round fails; what later ones meet is an error in their reports.
+        KgroupError: the first round fails; failures of later rounds are errors in their reports.
     """
     known: dict[str, GroupDescription] = {}
     for number in count():

@@ -1,1 +1,1 @@
-"""What only the ZooKeeper consumer has: its nodes, its fetchers."""
+"""Operations for ZooKeeper consumers only: nodes and fetchers."""

@@ -1,8 +1,8 @@
 """Commits of ZooKeeper consumers: to ZooKeeper, to Kafka, or to both.
 
-A consumer of 0.8.2 with `offsets.storage=kafka` commits to Kafka, with `dual.commit.enabled` to
-both, and then starts at the larger offset. No node holds these settings, so kgroup shows of every
-group the only commit, or the larger one of two, and where it was found.
+A consumer of 0.8.2 commits to Kafka with `offsets.storage=kafka`, and to both with
+`dual.commit.enabled`; it then starts at the larger offset. No node holds these settings. Therefore
+kgroup shows the only commit, or the larger of two, and where it was found.
 
 Source: kafka.consumer.ZookeeperConsumerConnector (fetchOffsets) of Kafka 0.8.2.2.
 """
@@ -26,11 +26,11 @@ _MOST_NAMES = 5
 
 @dataclass(frozen=True, slots=True)
 class CommittedGroups:
-    """Groups with all their commits.
+    """Groups with their commits to ZooKeeper and Kafka.
 
     Attributes:
-        groups: the groups; those of ZooKeeper consumers also with their commits to Kafka.
-        stores: where each commit of these was found, by group, topic and partition.
+        groups: the groups; those of ZooKeeper consumers include their commits to Kafka.
+        stores: store of each commit of ZooKeeper consumers, by group, topic and partition.
     """
 
     groups: tuple[Group, ...]

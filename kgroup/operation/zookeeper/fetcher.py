@@ -1,12 +1,12 @@
-"""What the fetchers of a ZooKeeper consumer do: which thread reads what, from which broker, where.
+"""Fetchers of a ZooKeeper consumer: threads, their partitions, brokers and offsets.
 
-A consumer has one fetcher thread for each broker and fetcher id that it needs, whatever number of
-streams it has. A partition that it owns belongs to the fetcher of its leader and of the id
-``abs(31 * topic.hashCode + partition) % num.consumer.fetchers`` (in Java's 32 bits, where the least
-number counts as 0; 0.8.1 drops the sign bit instead, and 0.8.0 has one fetcher for each broker).
-Partitions without a live leader wait for one, and are asked for again and again. A fetcher starts
-at the committed offset (`operation/zookeeper/commit`); without one, or if it is out of range, at
-the end of the log that `auto.offset.reset` names.
+A consumer has one fetcher thread for each broker and fetcher id that it needs, independent of its
+number of streams. The fetcher of a partition is that of its leader with the id ``abs(31 *
+topic.hashCode + partition) % num.consumer.fetchers`` (32-bit arithmetic of Java, where abs of the
+smallest number is 0; 0.8.1 clears the sign bit instead, and 0.8.0 has one fetcher for each broker).
+Partitions without a live leader wait, and the consumer looks up their leader repeatedly. A fetcher
+starts at the committed offset (`operation/zookeeper/commit`); if there is none, or it is out of
+range, at the end of the log that `auto.offset.reset` names.
 
 Source: kafka.consumer.ConsumerFetcherManager, kafka.consumer.ConsumerFetcherThread and
 kafka.server.AbstractFetcherManager of Kafka 0.8.0, 0.8.1.1 and 0.8.2.2.
@@ -37,16 +37,16 @@ _NOTHING: Mapping[tuple[str, int], int] = {}
 
 
 class OffsetReset(StrEnum):
-    """Where a consumer goes that has no usable offset: its `auto.offset.reset`."""
+    """Start position without a usable committed offset (`auto.offset.reset`)."""
 
     LARGEST = "largest"
-    """To the end of the log."""
+    """Log end offset."""
     SMALLEST = "smallest"
-    """To its start."""
+    """Log start offset."""
 
 
 class FetchState(Word):
-    """Whether anything can be fetched."""
+    """Whether a partition can be fetched."""
 
     FETCHING = ("fetching", "A fetcher of the owner asks the leader for records.")
     NO_LEADER = ("no-leader", "The owner waits: the partition has no leader.")
@@ -66,7 +66,7 @@ class FetchState(Word):
 
 
 class ResetCause(Word):
-    """Why a fetcher cannot begin at the committed offset."""
+    """Why a fetcher cannot start at the committed offset."""
 
     NO_COMMIT = ("no-commit", "Nothing is committed for the partition.")
     BEFORE_START = (
@@ -78,24 +78,25 @@ class ResetCause(Word):
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """One partition, and who fetches it.
+    """A partition and its fetcher.
 
     Attributes:
-        group_id: the group.
-        consumer_id: the consumer that owns the partition.
-        thread: number of the stream that gets its records; None where the owner node has none.
-        fetcher: name of the Java thread that fetches; None while nobody does.
+        group_id: group id.
+        consumer_id: consumer that owns the partition.
+        thread: number of the stream that receives the records; None if the owner node has none.
+        fetcher: name of the Java thread that fetches; None while the partition is not fetched.
         fetcher_id: number of the fetcher among those of one broker, from 0.
-        broker: the leader, that is asked; None while nobody is.
-        topic: name.
-        partition: number.
-        state: whether anything can be fetched, and why not.
-        committed_offset: in ZooKeeper or Kafka, the larger one; None where there is none.
-        log_start_offset: offset of the first record; None where it is not known.
-        log_end_offset: offset that the next record gets; likewise.
-        fetch_offset: where a fetcher begins that is started now; None where it is not known.
-        reset: why that is not the committed offset; None where it is, or the log is not known.
-        committed_in: where the commit was found; None where there is none.
+        broker: leader, from which the fetcher reads; None while the partition is not fetched.
+        topic: topic name.
+        partition: partition number.
+        state: whether the partition can be fetched, and why not.
+        committed_offset: committed offset in ZooKeeper or Kafka, whichever is larger; None without
+            a commit.
+        log_start_offset: offset of the first record; None if unknown.
+        log_end_offset: offset of the next record to be written; None if unknown.
+        fetch_offset: offset at which a fetcher that is started now begins; None if unknown.
+        reset: why `fetch_offset` is not the committed offset; None if it is, or the log is unknown.
+        committed_in: store in which the commit was found; None without a commit.
     """
 
     group_id: str
@@ -123,18 +124,18 @@ def list_fetches(
     reset: OffsetReset,
     kafka_version: str = FETCHER_VERSIONS[0],
 ) -> Report[Fetch]:
-    """Tell what the fetchers of a group do, by consumer and fetcher, as `fetches_of`.
+    """Return the fetches of a group, by consumer and fetcher; see `fetches_of`.
 
     Args:
         source: ZooKeeper, or a snapshot of it.
-        group_id: the group.
+        group_id: group id.
         count: the consumers' `num.consumer.fetchers`.
-        reset: their `auto.offset.reset`.
-        kafka_version: theirs, one of `FETCHER_VERSIONS`.
+        reset: the consumers' `auto.offset.reset`.
+        kafka_version: the consumers' version, one of `FETCHER_VERSIONS`.
 
     Raises:
         InputError: the source has no nodes of ZooKeeper.
-        BrokerError: ZooKeeper cannot be asked.
+        BrokerError: ZooKeeper does not answer.
     """
     groups = read_groups(source, [group_id], _EVERYTHING)
     group = groups.view.groups.get(group_id)
@@ -172,19 +173,19 @@ def fetches_of(
     reset: OffsetReset,
     kafka_version: str = FETCHER_VERSIONS[0],
 ) -> tuple[Fetch, ...]:
-    """Compute what the fetchers of a group do, a row for each partition that is owned.
+    """Return the fetches of a group, one for each owned partition.
 
     Args:
-        view: brokers, and who leads.
+        view: brokers and partition leaders.
         group: owners, consumers and offsets.
-        ranges: where partitions begin and end, as far as that is known.
-        kafka: what the group has committed to Kafka.
+        ranges: log start and end offsets, as far as known.
+        kafka: the group's commits to Kafka.
         count: the consumers' `num.consumer.fetchers`.
-        reset: their `auto.offset.reset`.
-        kafka_version: theirs, one of `FETCHER_VERSIONS`.
+        reset: the consumers' `auto.offset.reset`.
+        kafka_version: the consumers' version, one of `FETCHER_VERSIONS`.
 
     Returns:
-        Rows sorted by consumer, fetcher, topic and partition; those that wait come last.
+        Rows sorted by consumer, fetcher, topic and partition; waiting partitions are last.
     """
     commits = larger(_in_zookeeper(group), kafka)
     consumers = {registration.consumer_id for registration in group.registrations}
@@ -282,7 +283,7 @@ def _left_out(group: GroupNodes) -> tuple[Problem, ...]:
 
 
 def _notes(group: GroupNodes) -> tuple[str, ...]:
-    """Name the consumers that fetch nothing."""
+    """Return notes that name the consumers that fetch nothing."""
     owning = {owner.consumer_id for owner in group.owners}
     idle = [
         registration.consumer_id

@@ -1,4 +1,4 @@
-"""What only ZooKeeper has: registrations of consumers, owner nodes, and the tree itself."""
+"""Operations on ZooKeeper nodes: consumer registrations, owner nodes, and the tree itself."""
 
 from __future__ import annotations
 
@@ -28,22 +28,21 @@ _ABSENCE = "No such group is in ZooKeeper ('kgroup describe' has those in Kafka)
 
 @dataclass(frozen=True, slots=True)
 class RegisteredConsumer:
-    """A consumer that is there: ``/consumers/<group>/ids/<consumer>``.
+    """A registered consumer: ``/consumers/<group>/ids/<consumer>``.
 
     Attributes:
-        group_id: its group.
-        consumer_id: its name.
-        host: of its machine, as far as its name has it; None where it has another form.
-        pattern: whether it names topics (static), or has a white or black list.
-        streams: how many streams read each topic, or all of its list, under the topic or the
-            expression as the consumer wrote it.
-        topics: names of the topics that it reads, sorted: of a list those that exist and are
-            allowed, else those that it names; None where its list cannot be evaluated.
-        owned_count: partitions that it owns.
-        version: of the node's data; None before Kafka 0.8.
-        registered_ms: when the node was created, by ZooKeeper's clock.
-        timestamp_ms: when the consumer wrote it, by its own clock; None before Kafka 0.8.0.
-        session_id: the session with which the node goes.
+        group_id: group id.
+        consumer_id: consumer id.
+        host: host name, if the consumer id contains it; None otherwise.
+        pattern: whether the consumer lists topics (static), or has a whitelist or blacklist.
+        streams: number of streams by topic, or by the list's expression as the consumer wrote it.
+        topics: sorted names of the topics that it reads: listed topics, or existing topics that its
+            whitelist or blacklist allows; None if the expression cannot be evaluated.
+        owned_count: number of owned partitions.
+        version: version of the node's data; None before Kafka 0.8.
+        registered_ms: creation time of the node, by ZooKeeper's clock.
+        timestamp_ms: time of the registration by the consumer's clock; None before Kafka 0.8.0.
+        session_id: ZooKeeper session that owns the node.
     """
 
     group_id: str
@@ -61,19 +60,20 @@ class RegisteredConsumer:
 
 @dataclass(frozen=True, slots=True)
 class OwnedPartition:
-    """Who owns a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
+    """The owner of a partition: ``/consumers/<group>/owners/<topic>/<partition>``.
 
     Attributes:
-        group_id: the group.
-        topic: name.
-        broker: Kafka 0.7 numbers partitions broker by broker: that broker; else None.
-        partition: number.
-        thread_id: the text of the node.
-        consumer_id: the consumer in it.
-        thread: number of its stream, from 0; None where the text names the consumer alone.
-        registered: whether that consumer is among the group's.
-        since_ms: when the consumer took the partition.
-        session_id: the session with which the node goes.
+        group_id: group id.
+        topic: topic name.
+        broker: broker of the partition in Kafka 0.7, which numbers partitions per broker; else
+            None.
+        partition: partition number.
+        thread_id: text of the node.
+        consumer_id: consumer id in this text.
+        thread: number of the consumer's stream, from 0; None if the text has only the consumer id.
+        registered: whether the consumer is registered in the group.
+        since_ms: when the consumer claimed the partition.
+        session_id: ZooKeeper session that owns the node.
     """
 
     group_id: str
@@ -90,23 +90,23 @@ class OwnedPartition:
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """One node, and what its bytes say.
+    """A ZooKeeper node and its decoded data.
 
     Attributes:
-        path: of the node, below the chroot.
-        kind: what Kafka keeps there: "registration", "owner", "offset", "broker", "topic",
+        path: path below the chroot.
+        kind: what Kafka stores in the node: "registration", "owner", "offset", "broker", "topic",
             "legacy-topic", "partition-state", "controller", "controller-epoch", "cluster-id",
-            "config", "reassignment" or "election"; None of a node that only has others below it,
-            is not Kafka's, or could not be decoded.
-        value: what is decoded: an object, or a number, a text or a list; None likewise.
-        text: the data, where they are UTF-8; None where there are none.
-        raw: the data in base64, where they are not.
-        error: why they could not be decoded.
-        ctime_ms: when the node was created.
-        mtime_ms: when its data were written last.
-        version: how often they were written after that.
-        children: how many nodes lie right below it.
-        session_id: the session with which the node goes; None of one that stays.
+            "config", "reassignment" or "election"; None if the node only has children, is not
+            Kafka's, or could not be decoded.
+        value: decoded data: an object, number, text or list; None if `kind` is None.
+        text: data, if UTF-8; None otherwise.
+        raw: data in base64, if not UTF-8.
+        error: why the data could not be decoded.
+        ctime_ms: creation time of the node.
+        mtime_ms: time of the last write.
+        version: number of writes after the creation.
+        children: number of child nodes.
+        session_id: ZooKeeper session that owns an ephemeral node; None for a persistent node.
     """
 
     path: str
@@ -124,13 +124,13 @@ class TreeNode:
 
 @dataclass(frozen=True, slots=True)
 class FoundGroups:
-    """Groups that were asked for, as nodes.
+    """Selected groups, as nodes.
 
     Attributes:
-        view: everything that was read.
-        groups: those that were asked for and exist, sorted by id.
-        problems: what could not be read, and which groups do not exist.
-        notes: for people.
+        view: all nodes that were read.
+        groups: selected groups that exist, sorted by id.
+        problems: what could not be read, and selected groups that do not exist.
+        notes: assumptions and limits, for people.
     """
 
     view: ZookeeperView
@@ -142,12 +142,12 @@ class FoundGroups:
 def read_groups(
     source: GroupSource, group_ids: Collection[str], question: Question = _WHO_IS_THERE
 ) -> FoundGroups:
-    """Read the nodes of these groups, or of all where none is named, as far as a question goes.
+    """Read the nodes of these groups, or of all if none is given, as far as the question requires.
 
     Raises:
         UsageError: the source has no nodes of ZooKeeper.
-        InputError: it has nothing to read.
-        BrokerError: ZooKeeper cannot be asked.
+        InputError: the source has nothing to read.
+        BrokerError: ZooKeeper does not answer.
     """
     reading, missing = select_groups(source, group_ids, question, _ABSENCE)
     view = reading.view
@@ -169,7 +169,7 @@ def _no_nodes() -> UsageError:
 def list_consumers(
     source: GroupSource, group_ids: Collection[str] = ()
 ) -> Report[RegisteredConsumer]:
-    """List the consumers that are registered, by group and id; raises as `read_groups`."""
+    """Return the registered consumers, by group and consumer id; raises as `read_groups`."""
     groups = read_groups(source, group_ids)
     rows = []
     for group in groups.groups:
@@ -197,7 +197,7 @@ def list_consumers(
 
 
 def list_owners(source: GroupSource, group_ids: Collection[str] = ()) -> Report[OwnedPartition]:
-    """List owner nodes, by group, topic and partition; raises as `read_groups`."""
+    """Return the owner nodes, by group, topic and partition; raises as `read_groups`."""
     groups = read_groups(source, group_ids)
     rows = []
     for group in groups.groups:
@@ -221,16 +221,16 @@ def list_owners(source: GroupSource, group_ids: Collection[str] = ()) -> Report[
 
 
 def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -> Report[TreeNode]:
-    """List a node and those below it, each before its children.
+    """Return a node and its descendants, parents first.
 
     Args:
         source: ZooKeeper, or a snapshot of it.
-        path: of the first node.
-        depth: how many levels below it; None for all.
+        path: path of the top node.
+        depth: number of levels below it; None for all.
 
     Raises:
         UsageError: the source has no nodes of ZooKeeper.
-        BrokerError: ZooKeeper cannot be asked.
+        BrokerError: ZooKeeper does not answer.
     """
     if not source.can(GroupSource.subtree):
         raise _no_nodes()
@@ -254,7 +254,7 @@ def list_nodes(source: GroupSource, path: str = "/", depth: int | None = None) -
 
 
 def _near_nodes(source: GroupSource, top: Sequence[str]) -> str:
-    """Ask whether a node like the first of a path that is not there was meant."""
+    """Return a suggestion of nodes with names similar to the first missing one of a path."""
     for at, name in enumerate(top):
         above = tuple(top[:at])
         found = map(path_parts, source.subtree("/" + "/".join(above), 1).nodes)
@@ -292,7 +292,7 @@ def _tree_node(node: Node, decoded: tuple[str, Any] | None, error: str | None) -
 
 
 def _decoded(view: ZookeeperView) -> dict[str, tuple[str, Any]]:
-    """Return what the nodes of Kafka say: kind and value by path."""
+    """Return kind and value of the decoded nodes, by path."""
     found: dict[str, tuple[str, Any]] = {}
 
     def put(kind: str, nodes: Collection[Any]) -> None:
@@ -329,7 +329,7 @@ def _decoded(view: ZookeeperView) -> dict[str, tuple[str, Any]]:
 
 
 def _value(node: Any) -> dict[str, Any]:
-    """Return the fields of a decoded node but its path and stat; keys are texts, as in JSON."""
+    """Return a decoded node's fields except path and stat, with string keys as in JSON."""
     values = {field.name: getattr(node, field.name) for field in fields(node)}
     return {
         name: {str(key): each for key, each in value.items()}

@@ -1,1 +1,1 @@
-"""What is wrong with groups: rules, what they find, and the looks at groups that they judge."""
+"""Check groups for problems: rules, findings, and the observations that rules evaluate."""

@@ -1,4 +1,4 @@
-"""Look at groups, once or twice, and judge them by every rule."""
+"""Read groups once or twice, and apply all rules."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _PLACE = re.compile(r"\b(?:GROUP|TOPIC|PARTITION|INSTANCE)\b")
 
 
 def with_commands(finding: Finding, group: GroupDescription | None) -> Finding:
-    """Add the next commands to a finding that has none.
+    """Return a finding with the next commands, if it has none yet.
 
     Args:
-        finding: what was found.
-        group: the group that it is about, as it is now; None of the cluster.
+        finding: the finding.
+        group: current state of its group; None for a finding about the cluster.
     """
     if finding.commands:
         return finding
@@ -61,7 +61,7 @@ def _values(finding: Finding, group: GroupDescription | None) -> dict[str, str]:
     instances = {member.member_id: member.instance_id for member in group.members} if group else {}
     topic, partition = finding.topic, finding.partition
     if finding.code is Rule.OPEN_TRANSACTION and finding.basis is Basis.LOG:
-        # the commits of the transaction are what hangs
+        # It is the pending commits whose transaction is open.
         topic, partition = OFFSETS_TOPIC, group.offsets_partition if group else None
     values = {
         "GROUP": finding.group_id,
@@ -84,11 +84,11 @@ def _written(command: NextCommand, values: dict[str, str], group: GroupDescripti
 
 
 _FEW_GROUPS = 20
-"""Fewer groups than this need not be spread evenly over coordinators."""
+"""Smallest number of groups for which the distribution over coordinators is checked."""
 
 
 def check_cluster(evidence: Evidence) -> Iterator[Finding]:
-    """Yield findings about the cluster, after a look at all its groups."""
+    """Yield findings about the cluster, after all its groups were read."""
     yield from _coordinators(evidence)
     yield from _offsets_topic(evidence)
 
@@ -152,12 +152,12 @@ _OUTAGES = (
     ProblemKind.THROTTLED,
     ProblemKind.REFUSED,
 )
-"""Kinds of errors that are not the same in every check."""
+"""Transient errors, which may differ between two checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The groups to check, and the rules.
+    """The groups and rules to check.
 
     Attributes:
         group_ids: names; empty, and without a regex: all groups, and the cluster.
@@ -186,7 +186,7 @@ class Request:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all groups are checked, and their cluster."""
+        """Whether all groups and the cluster are checked."""
         return not self.group_ids and self.regex is None
 
     @property
@@ -200,7 +200,7 @@ class Request:
 
     @property
     def shortest_ms(self) -> float:
-        """The age from which on a commit can be a finding, of any group."""
+        """The smallest age at which a commit of any group can be a finding."""
         limits = self.limits.old_commit_ms, self.limits.stuck_ms
         own = (
             limit.changes[name]
@@ -233,16 +233,17 @@ def check(
     pause: Callable[[], object] | None = None,
     look_back: Callable[[Evidence], Report[Finding]] | None = None,
 ) -> Audit:
-    """Find what is wrong with groups.
+    """Check groups, and the cluster if all groups are checked.
 
     Args:
-        source: of groups.
-        request: what is asked.
-        instant_ms: tells of which time the source speaks, in epoch milliseconds; None of logs,
-            which may be a copy of long ago: then it is the newest time that they have.
-        pause: waits before a second look; None: one look is taken. Where a static member was
-            replaced meanwhile, a third look is taken after another pause.
-        look_back: judges the past of what was seen; None: nobody does. What is seen counts more.
+        source: source of groups.
+        request: groups and rules to check.
+        instant_ms: returns the time of the source's data in epoch milliseconds; None for logs,
+            which may be an old copy: then their newest timestamp is used.
+        pause: waits before a second look; None for one look only. If a static member was replaced
+            in between, a third look follows after another pause.
+        look_back: evaluates the history of the groups; None to skip it. A finding of the last look
+            replaces the same finding in the past.
 
     Raises:
         InputError: the source has nothing to read.
@@ -253,7 +254,7 @@ def check(
     if pause is not None:
         before = look
         report, look = _look_again(source, request, instant_ms, pause)
-        if replaced_members(before, look):  # a restart, or is it replaced again and again?
+        if replaced_members(before, look):  # one restart, or repeated replacement?
             between = look
             report, look = _look_again(source, request, instant_ms, pause)
     evidence, gaps = _evidence(source, request, look, before, between)
@@ -273,7 +274,7 @@ def check(
         problems += past.errors
         notes += past.notes
     if Rule.CONSUMER_PROTOCOL in request.rules:
-        from kgroup.operation.check.readiness import check_readiness  # the simulator comes with it
+        from kgroup.operation.check.readiness import check_readiness  # imports the simulator
 
         of_groups, unread_groups = check_readiness(source, report.data)
         findings += of_groups
@@ -301,14 +302,14 @@ def check(
     unread = (error for error in report.errors if error.path not in paths)
     errors = tuple(dict.fromkeys((*unread, *problems)))
     is_bad = any(finding.severity.rank <= request.fail_on.rank for finding in new)
-    # that groups have no findings does not mean that there are none
+    # Base the exit status on the groups that were read, not on the findings.
     verdict = ExitStatus.PROBLEM if is_bad else outcome(report.data, errors)
     found = Report(tuple(new), errors, tuple(dict.fromkeys(notes)), verdict)
     return Audit(found, report.data, look.time_ms)
 
 
 def _place(finding: Finding) -> tuple[Rule, str | None, str | None, int | None]:
-    """What was found where; owners of the past were others."""
+    """Return rule and place of a finding, without owner, which may have changed since."""
     return finding.code, finding.group_id, finding.topic, finding.partition
 
 
@@ -364,7 +365,7 @@ def _look(
 
 
 def _unread(report: Report[GroupDescription]) -> Iterator[str]:
-    """Name the groups that a problem may be about: its own, or a broker's, or all."""
+    """Yield the groups that a problem may affect: one group, those of a broker, or all."""
     for problem in report.errors:
         for group in report.data:
             if problem.group_id is not None:
@@ -385,7 +386,7 @@ def _times(group: GroupDescription) -> Iterator[int]:
 
 
 def _stable_ends(source: GroupSource, groups: Iterable[GroupDescription]) -> dict[At, int]:
-    """Tell where partitions end for read_committed, where that is before their end."""
+    """Return last stable offsets of partitions where they are before the log end offset."""
     if Capability.LAST_STABLE_OFFSETS not in source.capabilities:
         return {}
     ends = {
@@ -426,7 +427,7 @@ def _with_looks(finding: Finding, evidence: Evidence) -> Finding:
 def _evidence(
     source: GroupSource, request: Request, look: Look, before: Look | None, between: Look | None
 ) -> tuple[Evidence, _Gaps]:
-    """Ask the cluster what rules need beside groups; what it does not tell is not judged."""
+    """Read what rules need besides groups; rules skip what the cluster does not report."""
     cluster = retention_ms = policy = None
     gaps = _Gaps(request.rules)
     if source.can(GroupSource.view) and not _is_of_zookeeper(look):
@@ -445,10 +446,10 @@ def _evidence(
 
 @dataclass(slots=True)
 class _Gaps:
-    """What brokers do not tell, so that a rule judges less.
+    """Data that brokers do not report, so that a rule is skipped in whole or in part.
 
-    It is a note where brokers cannot tell or may not, as every check would say the same; a problem
-    where the rule was asked for, or a broker cannot be reached.
+    A gap is a note if the brokers do not support the request or deny it, because every check would
+    repeat it. It is a problem if the rule was selected explicitly, or a broker cannot be reached.
     """
 
     rules: frozenset[Rule]
@@ -456,7 +457,7 @@ class _Gaps:
     problems: list[Problem] = field(default_factory=list)
 
     def add(self, rule: Rule, kind: ProblemKind, reason: str, broker: int | None = None) -> None:
-        """Tell of a rule that is not judged, or in part, and why."""
+        """Add a rule that is skipped in whole or in part, and the reason."""
         text = f"{rule} is not fully checked: {reason}"
         if rule in self.rules or kind in _OUTAGES:
             self.problems.append(Problem(kind, text, broker=broker))
@@ -465,7 +466,7 @@ class _Gaps:
 
 
 def _retention_ms(source: GroupSource, gaps: _Gaps) -> int | None:
-    """Return how long brokers keep the commits of groups without members."""
+    """Return how long brokers keep committed offsets of groups without members."""
     try:
         reading = source.broker_settings([_RETENTION])
     except BrokerError as error:

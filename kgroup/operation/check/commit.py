@@ -1,4 +1,4 @@
-"""What is wrong with what a group has committed."""
+"""Rules for committed offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXPIRING = (GroupType.CLASSIC, GroupType.CONSUMER, GroupType.STREAMS)
 
 
 def check_commits(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Judge the commits of one group, partition by partition."""
+    """Yield findings about the committed offsets of a group, partition by partition."""
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
     before = (
         {(description.topic, description.partition): description for description in earlier.offsets}
@@ -62,7 +62,7 @@ def _gone(group: GroupDescription, offset: OffsetDescription) -> Finding:
 
 
 def _range(group: GroupDescription, offset: OffsetDescription) -> Iterator[Finding]:
-    """Say where `auto.offset.reset` would throw a consumer that starts at a bad offset."""
+    """Yield a finding about a commit outside the log, with the effect of `auto.offset.reset`."""
     committed = offset.committed_offset
     start, end = offset.log_start_offset, offset.log_end_offset
     code = _OUT_OF_RANGE.get(offset.mark)
@@ -75,15 +75,15 @@ def _range(group: GroupDescription, offset: OffsetDescription) -> Iterator[Findi
 def out_of_range(
     code: Rule, place: str, committed: int, start: int | None, end: int, resets: tuple[str, str]
 ) -> str:
-    """Say what a commit beside the log means for a consumer that starts there.
+    """Return the effect of a commit outside the log on a consumer that starts there.
 
     Args:
         code: `Rule.PAST_END` or `Rule.BEFORE_START`.
         place: the partition.
-        committed: the offset.
-        start: where the log begins; None where that is not known, as of a copied partition folder.
-        end: where it ends.
-        resets: what `auto.offset.reset` calls start and end.
+        committed: committed offset.
+        start: log start offset; None if unknown, as for a copied partition folder.
+        end: log end offset.
+        resets: the values of `auto.offset.reset` for log start and log end.
     """
     if code is Rule.PAST_END:
         what = f"the log of {place} ends at {end}"
@@ -126,11 +126,12 @@ def _backward(
 
 
 def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Find partitions that have an owner and records, and no commit.
+    """Yield findings about partitions with an owner and records, but without a commit.
 
-    That may be sound: a consumer that has begun at the log end commits once there is something to
-    read, so one look tells of all of them as an info, where they have been owned for a while.
-    Where the log has grown between two looks that are far enough apart, it is not.
+    This can be normal: a consumer that started at the log end offset commits only after it has read
+    something. Therefore one look yields a single info for all such partitions, if they have been
+    owned for some time. It is a finding for each partition whose log has grown between two looks
+    that are far enough apart.
     """
     if group.group_id in evidence.now.unread:
         return
@@ -160,7 +161,7 @@ def _never_committed(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
 
 
 def _growth(group: GroupDescription, offset: OffsetDescription, evidence: Evidence) -> int | None:
-    """Count what came since the first look; None where that was too little, or too short ago."""
+    """Return the records written since the first look; None if none, unknown, or too early."""
     earlier = evidence.before and evidence.before.groups.get(group.group_id)
     if not earlier or _between_ms(evidence) < evidence.limits.stuck_ms:
         return None
@@ -173,7 +174,7 @@ def _growth(group: GroupDescription, offset: OffsetDescription, evidence: Eviden
 
 
 def check_lag(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Compare with the limits what waits, and for how long."""
+    """Yield findings about lag and time lag above their thresholds."""
     most, most_ms = evidence.limits.lag, evidence.limits.time_lag_ms
     rows: list[OffsetDescription | ShareOffsetDescription] = [
         *group.offsets,
@@ -195,7 +196,7 @@ def check_lag(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
 
 
 def _place(row: OffsetDescription | ShareOffsetDescription) -> str:
-    """Name a partition, with its owner."""
+    """Return the name of a partition with its owner."""
     owner = (
         f", owned by {row.member_id}"
         if isinstance(row, OffsetDescription) and row.member_id is not None
@@ -210,7 +211,7 @@ def _still(
     before: OffsetDescription,
     evidence: Evidence,
 ) -> Iterator[Finding]:
-    """Find what did not move between two looks that lie far enough apart."""
+    """Yield findings about offsets that did not change between two looks far enough apart."""
     if _between_ms(evidence) < evidence.limits.stuck_ms:
         return
     place, since = f"{offset.topic}-{offset.partition}", _between(evidence)
@@ -260,7 +261,7 @@ def _old(
 
 
 def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Find commits of this group in a transaction that does not come to an end."""
+    """Yield findings about this group's pending commits in long open transactions."""
     now_ms = evidence.now.time_ms
     for pending in group.pending_offsets:
         then_ms = pending.commit_timestamp_ms
@@ -281,7 +282,7 @@ def _pending(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
 
 
 def needs_retention(groups: Iterable[GroupDescription]) -> bool:
-    """Return whether brokers' `offsets.retention.minutes` decides when commits are forgotten."""
+    """Return whether the expiration of commits depends on `offsets.retention.minutes`."""
     return any(
         offset.committed_offset is not None and offset.expire_timestamp_ms is None
         for group in groups
@@ -295,10 +296,11 @@ def _may_expire(group: GroupDescription) -> bool:
 
 
 def _expiry(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Tell when commits of a group without members are forgotten.
+    """Yield a finding if commits of a group without members expire soon.
 
-    Source: `OffsetExpirationConditionImpl`, `ClassicGroup.offsetExpirationCondition` of 4.3.1:
-    by the time at which the group became empty, or where that is not known by each commit's.
+    The retention starts when the group became empty or, if that is unknown, at each commit.
+
+    Source: `OffsetExpirationConditionImpl`, `ClassicGroup.offsetExpirationCondition` of 4.3.1.
     """
     if not _may_expire(group):
         return
@@ -328,7 +330,7 @@ def _expiry(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
 
 
 def _outside(group: GroupDescription) -> Iterator[Finding]:
-    """Find commits made since the last rebalance for topics that no member subscribes to."""
+    """Yield findings about commits after the last rebalance for topics without subscribers."""
     if group.state is not GroupState.STABLE or group.state_timestamp_ms is None:
         return
     if any(

@@ -1,4 +1,4 @@
-"""What rules judge: groups as they are described, once or twice, and the thresholds of findings."""
+"""Input of the rules: descriptions of groups from one or two looks, and thresholds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1000, "
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Beyond what something is a finding; durations in milliseconds.
+    """Thresholds of findings; durations in milliseconds.
 
     Attributes:
         old_commit_ms: age of a commit while there are records to read.
@@ -55,7 +55,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class GroupThresholds:
-    """Limits of some groups.
+    """Thresholds of some groups.
 
     Attributes:
         name: an id, or a regular expression that matches whole ids.
@@ -68,7 +68,7 @@ class GroupThresholds:
     changes: Mapping[str, float]
 
     def are_of(self, group_id: str) -> bool:
-        """Return whether they are of this group."""
+        """Return whether the thresholds apply to this group."""
         return group_id == self.name or (
             self.pattern is not None and self.pattern.fullmatch(group_id) is not None
         )
@@ -76,7 +76,7 @@ class GroupThresholds:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Groups at one time.
+    """State of the groups at one time.
 
     Attributes:
         time_ms: when, in epoch milliseconds.
@@ -96,7 +96,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that rules may judge.
+    """Everything that rules evaluate.
 
     Attributes:
         now: the last look.
@@ -120,7 +120,7 @@ class Evidence:
     offsets_policy: str | None = None
 
     def limits_of(self, group_id: str) -> Thresholds:
-        """Return the limits of a group: later ones win, and those of its name over a pattern's."""
+        """Return a group's thresholds: later ones win, and those of its id win over patterns."""
         changes: dict[str, Any] = {}
         for limit in sorted(self.group_limits, key=lambda limits: limits.name == group_id):
             if limit.are_of(group_id):
@@ -137,7 +137,7 @@ def finding_of(
     severity: Severity | None = None,
     **more: Any,
 ) -> Finding:
-    """Make a finding with what its rule says; some cases are less severe than the rule."""
+    """Return a finding with its rule's texts; some cases are less severe than the rule."""
     return Finding(code, severity or code.severity, basis, group_id, reason, code.advice, **more)
 
 
@@ -148,7 +148,7 @@ def about_offset(
     offset: OffsetDescription,
     basis: Basis = Basis.LOOK,
 ) -> Finding:
-    """Make a finding about a partition, with what is known of it."""
+    """Return a finding about a partition, with its offsets and owner."""
     return finding_of(
         code,
         reason,
@@ -165,12 +165,12 @@ def about_offset(
 
 
 def ago(then_ms: int, now_ms: int) -> str:
-    """Say how long ago something was, in its largest unit."""
+    """Return how long ago a time was, in the largest unit."""
     return f"{length(now_ms - then_ms)} ago"
 
 
 def length(duration_ms: int) -> str:
-    """Say how long something takes, in its largest unit."""
+    """Return a duration in its largest unit."""
     for size, unit in _UNITS:
         if duration_ms >= size:
             count = duration_ms // size
@@ -192,19 +192,19 @@ LIMITS: Mapping[str, str] = {
     "lag": "lag",
     "time-lag": "time_lag_ms",
 }
-"""By name, the attribute of `Thresholds`."""
+"""Attribute of `Thresholds` by name of the threshold."""
 _OF_GROUPS = frozenset(LIMITS) - {"past", "rebalances", "generations", "coordinated"}
-"""What a group can have of its own: the others are of a warehouse, or of the cluster."""
+"""Thresholds that a group may override; the others apply to a warehouse or to the cluster."""
 
 
 def parse_limit(name: str, text: str) -> tuple[str, float]:
-    """Read a limit: a duration, or how many times.
+    """Parse a threshold: a duration, or a factor or count.
 
     Returns:
-        the attribute of `Thresholds`, and its value.
+        Attribute of `Thresholds`, and its value.
 
     Raises:
-        ValueError: there is none of that name, or the value is no such thing.
+        ValueError: the name is unknown, or the value is invalid.
     """
     if name not in LIMITS:
         raise ValueError(
@@ -229,15 +229,15 @@ def parse_limit(name: str, text: str) -> tuple[str, float]:
 def parse_group_limits(
     name: str, texts: Mapping[str, str], strongest: Collection[str] = ()
 ) -> GroupThresholds:
-    """Read limits of some groups.
+    """Parse thresholds of some groups.
 
     Args:
-        name: an id, or a regular expression that matches whole ids.
-        texts: values by the names of limits.
-        strongest: attributes of `Thresholds` that others have set, who count more.
+        name: group id, or regular expression that matches the whole group id.
+        texts: values by name of the threshold.
+        strongest: attributes of `Thresholds` to skip, as a setting with precedence has them.
 
     Raises:
-        ValueError: there is no such limit, a group has none of its own, or a value is none.
+        ValueError: a name is unknown, a group cannot override it, or a value is invalid.
     """
     changes: dict[str, float] = {}
     for key, text in texts.items():
@@ -249,25 +249,25 @@ def parse_group_limits(
     try:
         pattern = parse_regex(name)
     except ValueError:
-        pattern = None  # the name of a group may be none
+        pattern = None  # a group id need not be a regular expression
     return GroupThresholds(name, pattern, changes)
 
 
 def with_limits(limits: Thresholds, changes: Iterable[tuple[str, float]]) -> Thresholds:
-    """Change limits; later ones count."""
+    """Return thresholds with changes; of several changes, the last one wins."""
     named: dict[str, Any] = dict(changes)
     return replace(limits, **named)
 
 
 def read_baseline(text: bytes, path: str) -> frozenset[tuple[str | None, ...]]:
-    """Read the keys of findings that an earlier check wrote as JSON or JSON lines.
+    """Read the keys of findings from the JSON or JSON lines of an earlier check.
 
     Args:
-        text: of the file.
-        path: its name, for errors.
+        text: contents of the file.
+        path: name of the file, for errors.
 
     Raises:
-        InputError: it is none.
+        InputError: the file has no findings.
     """
     keys = set()
     for at, row in enumerate(_rows(text, path), 1):
@@ -298,7 +298,7 @@ def _rows(text: bytes, path: str) -> Iterable[Any]:
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return what `Finding.key` gives of the finding that this was."""
+    """Return the key of a finding in JSON form, as `Finding.key` returns it."""
     code = Rule(row["code"])
     values = [row["group_id"]]
     values += (row.get(name) for name in ("topic", "partition", "member_id", "broker", "path"))

@@ -1,4 +1,4 @@
-"""What is wrong with who is in a group, and with what each member has."""
+"""Rules for group membership and assignments."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _STREAMS = "stream"
 _EAGER = ("range", "roundrobin", "sticky")
 _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _LEFT_FOR_NOW = -2
-"""Epoch of a static member that may come back (KIP-848)."""
+"""Epoch of a static member that left and may come back (KIP-848)."""
 
 
 def check_membership(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Judge one group; what it has committed is judged elsewhere."""
+    """Yield findings about a group, except those about its committed offsets."""
     yield from (*_reader(group, evidence),) or _nobody_reads(group)
     yield from _rebalance(group, evidence)
     yield from _shared_instance_ids(group, evidence)
@@ -46,11 +46,11 @@ def check_membership(group: GroupDescription, evidence: Evidence) -> Iterator[Fi
 
 
 def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Find commits of a reader that is no member: one that calls assign(), not subscribe().
+    """Yield findings about commits of a consumer that uses assign() and is not a member.
 
-    Its commits move from one look to the next. In one look they are fresh: younger than the time
-    at which the last member left, where that is known; else the last member itself may have made
-    one when it was closed, so that only what is a minute old at most counts.
+    With two looks, its commits have moved forward in between. With one look, they are recent: made
+    after the last member left or, if that time is unknown, at most one minute old. Otherwise, the
+    last member may have committed them when it was closed.
     """
     if group.state is not GroupState.EMPTY:
         return
@@ -97,7 +97,7 @@ def _reader(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
             newest,
             Basis.LOG,
         )
-        # If it was a reset, nobody reads the records that are waiting.
+        # After a reset, no consumer reads the waiting records.
         yield replace(finding, severity=Severity.WARNING) if group.waiting else finding
 
 
@@ -130,7 +130,7 @@ def _no_owner(group: GroupDescription) -> Iterator[Finding]:
 
 
 def subscribed(group: GroupDescription) -> frozenset[str]:
-    """Give the topics to which members subscribe by name."""
+    """Return the topics that members subscribe to by name."""
     return frozenset(topic for member in group.members for topic in member.subscribed_topics)
 
 
@@ -147,7 +147,7 @@ def _missing_topics(group: GroupDescription, evidence: Evidence) -> Iterator[Fin
 
 
 def _gone_partitions(group: GroupDescription) -> Iterator[Finding]:
-    """Find members that own partitions which the cluster does not have."""
+    """Yield findings about members that own partitions which do not exist."""
     gone: dict[tuple[str, str], list[OffsetDescription]] = defaultdict(list)
     for offset in group.offsets:
         if offset.member_id is not None and offset.topic is not None and offset.mark in GONE:
@@ -169,13 +169,13 @@ def _gone_partitions(group: GroupDescription) -> Iterator[Finding]:
 
 
 def _named(member_id: str, member: Member | None) -> str:
-    """Name a member with its host, as far as that is known."""
+    """Return the name of a member, with its host if known."""
     host = member.client_host if member else None
     return member_id if not host else f"{member_id} ({host.removeprefix('/')})"
 
 
 def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Compare how many partitions members have, among those that subscribe alike."""
+    """Yield findings about uneven assignments among members with the same subscription."""
     alike: dict[frozenset[str], list[Member]] = defaultdict(list)
     for member in group.members:
         subscription = member.subscription
@@ -216,7 +216,7 @@ def _shares(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
 def _too_many_members(
     group: GroupDescription, count: int, nouns: tuple[str, str], total: int, idle: Sequence[str]
 ) -> Finding:
-    """Tell that members, or threads, are more than the partitions or tasks to share."""
+    """Return a finding that members or threads outnumber the partitions or tasks."""
     who, what = nouns
     return finding_of(
         Rule.TOO_MANY_MEMBERS,
@@ -227,10 +227,10 @@ def _too_many_members(
 
 
 def _streams_shares(group: GroupDescription, members: Sequence[Member]) -> Iterator[Finding]:
-    """Compare threads of Kafka Streams by tasks: standby and warm-up tasks are work too.
+    """Yield findings about Kafka Streams threads without tasks; standby and warm-up tasks count.
 
-    Standby tasks become active on the probing rebalance that the assignor schedules, so active
-    tasks that are spread unevenly are no finding.
+    Standby tasks become active in the probing rebalance that the assignor schedules. Therefore,
+    unevenly distributed active tasks are not a finding.
     """
     tasks = {member.member_id: _streams_tasks(member) for member in members}
     known = {name: counts for name, counts in tasks.items() if counts is not None}
@@ -256,7 +256,7 @@ def _streams_shares(group: GroupDescription, members: Sequence[Member]) -> Itera
 
 
 def _streams_tasks(member: Member) -> tuple[int, int] | None:
-    """Count the active and the standby tasks of a thread, as its assignment tells."""
+    """Return the number of active and standby tasks of a thread, from its assignment."""
     data = member.assignment_user_data
     if not isinstance(data, Mapping) or "activeTasks" not in data:
         return None
@@ -291,7 +291,7 @@ def _protocols(group: GroupDescription) -> Iterator[Finding]:
 
 
 def _clients(group: GroupDescription) -> Iterator[Finding]:
-    """Compare the libraries of classic members, and what tells versions of one library apart."""
+    """Yield findings about different client libraries or versions among classic members."""
     libraries = Counter(member.client_library for member in group.members if member.client_library)
     if len(libraries) > 1:
         named = ", ".join(f"{count} of {name}" for name, count in sorted(libraries.items()))
@@ -299,7 +299,7 @@ def _clients(group: GroupDescription) -> Iterator[Finding]:
         inferred = ", as far as client ids tell" if Certainty.INFERRED in certain else ""
         yield finding_of(Rule.MIXED_CLIENTS, f"Members are {named}{inferred}.", group.group_id)
     elif libraries.total() == len(group.members):
-        # every library writes what is owned from some version on (version 1 of the message)
+        # Since some version, every library sends owned partitions (version 1 of the message).
         subscriptions = {member.member_id: member.subscription for member in group.members}
         old = [
             name
@@ -365,10 +365,10 @@ def _epoch(group: GroupDescription) -> int | None:
 
 
 def replaced_members(before: Look, after: Look) -> Mapping[tuple[str, str], tuple[str, str]]:
-    """Find static members that another one took the place of without a rebalance.
+    """Return the static members that were replaced without a rebalance.
 
     Returns:
-        By group id and `group.instance.id`, the member ids before and after.
+        Member ids before and after, by group id and `group.instance.id`.
     """
     return {
         (group_id, instance_id): (old, new)
@@ -384,7 +384,7 @@ def _static(group: GroupDescription) -> dict[str, str]:
 
 
 def _shared_instance_ids(group: GroupDescription, evidence: Evidence) -> Iterator[Finding]:
-    """Find static members that were replaced in each of two spans, within one generation."""
+    """Yield findings about static members replaced in both intervals, in one generation."""
     before, between, now = evidence.before, evidence.between, evidence.now
     if before is None or between is None:
         return

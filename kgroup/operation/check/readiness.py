@@ -1,4 +1,4 @@
-"""What plans say of groups: whether the consumer protocol is possible, a strategy worth it."""
+"""Findings from migration plans: readiness for the consumer protocol, and better strategies."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kgroup.source.base import GroupSource
 def check_readiness(
     source: GroupSource, groups: Iterable[GroupDescription]
 ) -> tuple[list[Finding], list[Problem]]:
-    """Tell of each classic group with members whether it could change now, and why it could not.
+    """Check whether classic groups with members could change to the consumer protocol now.
 
     Returns:
-        A finding for each of them, and what could not be read.
+        A finding for each group, with the reasons if it could not; and what could not be read.
     """
     findings, problems = [], []
     for group in groups:
@@ -47,9 +47,9 @@ def check_readiness(
 def judge_strategies(
     source: GroupSource, findings: Iterable[Finding]
 ) -> tuple[list[Finding], list[Problem]]:
-    """Add to findings on eager strategies what the plan says of cooperative-sticky.
+    """Add to findings about eager strategies whether cooperative-sticky is worth it.
 
-    It is recommended where `kgroup plan GROUP` says that it makes sense, by the same forecast.
+    It is recommended if `kgroup plan GROUP` recommends it; both use the same forecast.
 
     Returns:
         All findings, and what could not be read.
@@ -102,7 +102,8 @@ def _of_group(source: GroupSource, group: GroupDescription) -> Finding:
         for precondition in preconditions
         if precondition.verdict is Verdict.UNKNOWN
     ]
-    text = f"Ready as far as is known; not known: {', '.join(unknown)}."  # a client's version never
+    # Client versions are always unknown.
+    text = f"Ready as far as is known; not known: {', '.join(unknown)}."
     if refuted:
         reasons = "; ".join(f"{condition.code} ({condition.found})" for condition in refuted)
         text = f"Not ready: {reasons}."

@@ -1,4 +1,4 @@
-"""What `kgroup check` looks for: each rule with what it means and what to do about it."""
+"""Rules of `kgroup check`: what each one means and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REBALANCE = (
 
 
 class Severity(Word):
-    """How bad a finding is, the worst first; promised to scripts."""
+    """Severity of a finding, worst first; part of the JSON output."""
 
     ERROR = ("error", "Records are not read, or will be lost or read again.")
     WARNING = ("warning", "It works, and something is about to go wrong or costs too much.")
@@ -23,12 +23,12 @@ class Severity(Word):
 
     @property
     def rank(self) -> int:
-        """0 of the worst."""
+        """Rank of the severity; 0 is the worst."""
         return list(Severity).index(self)
 
 
 class Basis(Word):
-    """On which evidence a finding rests."""
+    """The evidence for a finding."""
 
     LOOK = ("look", "What one look at the source shows.")
     LOOKS = ("looks", "What several looks show, some time apart.")
@@ -38,7 +38,7 @@ class Basis(Word):
 
 @dataclass(frozen=True, slots=True)
 class NextCommand:
-    """A command that shows more of what was found, or changes it.
+    """A command that shows more about a finding, or fixes it.
 
     Attributes:
         text: the command, without "kgroup" or as a tool of Kafka; GROUP, TOPIC, PARTITION and
@@ -51,7 +51,7 @@ class NextCommand:
 
     @property
     def is_of_kafka(self) -> bool:
-        """Whether it is a tool of Kafka's own."""
+        """Whether the command is one of Kafka's own tools."""
         return self.text.startswith("kafka-")
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ _OFFSETS_TOPIC = NextCommand("kafka-topics.sh --describe --topic __consumer_offs
 
 
 class Rule(Word):
-    """What was found; promised to scripts.
+    """A rule of `kgroup check`; part of the JSON output.
 
     Attributes:
         advice: what to do about it.
@@ -441,7 +441,7 @@ class Rule(Word):
 
 @dataclass(frozen=True, slots=True)
 class RuleDescription:
-    """A rule, for who reads them all; attributes as in `Rule`."""
+    """Description of a rule; attributes as in `Rule`."""
 
     code: Rule
     severity: Severity
@@ -451,7 +451,7 @@ class RuleDescription:
 
 
 def describe_rules() -> list[RuleDescription]:
-    """Describe all rules, in their order."""
+    """Return the descriptions of all rules, in order."""
     return [
         RuleDescription(
             rule, rule.severity, rule.sentence, rule.advice, tuple(map(str, rule.commands))
@@ -462,7 +462,7 @@ def describe_rules() -> list[RuleDescription]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or could be better.
+    """A problem or possible improvement.
 
     Attributes:
         code: what it is.
@@ -508,7 +508,7 @@ class Finding:
 
     @property
     def key(self) -> tuple[str | None, ...]:
-        """What makes it the same finding in the next check, whatever the numbers are then."""
+        """Fields that identify the same finding in the next check, without its numbers."""
         partition = None if self.partition is None else str(self.partition)
         broker = None if self.broker is None else str(self.broker)
         return self.code, self.group_id, self.topic, partition, self.member_id, broker, self.path

@@ -1,8 +1,8 @@
-"""What is wrong with groups of ZooKeeper consumers.
+"""Check groups of ZooKeeper consumers.
 
-Nodes of one moment are compared with each other, with what the assignor gives, with the logs of the
-partitions, and with what the group has committed to Kafka. A rebalance that is going on, or a
-session that has not run out, looks like a fault too: advice says when to look again.
+The nodes, read at one time, are compared with each other, with the result of the assignor, with the
+partitions' logs, and with the group's commits to Kafka. A rebalance in progress, or a session that
+has not expired yet, looks like a fault too; the advice says when to check again.
 """
 
 from __future__ import annotations
@@ -56,27 +56,27 @@ _ADVICE = {
     Rule.BEFORE_START: _OWN_OFFSET,
     Rule.PAST_END: _OWN_OFFSET.partition(". ")[2],
 }
-"""Where members are no clients of a coordinator, other things help."""
+"""Advice for ZooKeeper consumers where the rule's advice is for members of a coordinator."""
 
 
 def check_zookeeper(
     source: GroupSource, group_ids: Collection[str], *, now_ms: int, strategy: str | None
 ) -> Report[Finding]:
-    """Look at groups of ZooKeeper consumers, or at all.
+    """Check groups of ZooKeeper consumers.
 
     Args:
         source: ZooKeeper, or a snapshot of it.
-        group_ids: empty for all.
-        now_ms: when it was read, in epoch milliseconds.
-        strategy: the consumers' `partition.assignment.strategy`; None: the one that fits what
-            they own, or else Kafka's default.
+        group_ids: group ids; empty for all groups.
+        now_ms: when the source was read, in epoch milliseconds.
+        strategy: the consumers' `partition.assignment.strategy`; None: the one that matches the
+            current owners, or else Kafka's default.
 
     Returns:
-        Findings, in no order that counts.
+        Findings, unsorted.
 
     Raises:
-        UsageError: there is no such strategy, or the source has no nodes of ZooKeeper.
-        BrokerError: ZooKeeper cannot be asked.
+        UsageError: the strategy is unknown, or the source has no nodes of ZooKeeper.
+        BrokerError: ZooKeeper does not answer.
     """
     if strategy is not None and strategy not in _STRATEGIES:
         raise UsageError(
@@ -106,7 +106,7 @@ def check_zookeeper(
 
 
 class _Audit:
-    """One group."""
+    """Check of one group."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _Audit:
         self._registered = {*self._consumers, *nodes.unreadable}
 
     def findings(self, ranges: Mapping[_At, LogRange], now_ms: int) -> Iterator[Finding]:
-        """Find all that can be found without Kafka's commits."""
+        """Yield all findings that do not need the commits to Kafka."""
         yield from self._unreadable()
         yield from self._without_session()
         yield from self._two_sessions()
@@ -163,7 +163,7 @@ class _Audit:
         kinds = {"ids": Rule.BAD_REGISTRATION, "owners": Rule.BAD_OWNER, "offsets": Rule.BAD_OFFSET}
         for problem in self._problems:
             path = problem.path
-            if path is None or path in decoded:  # a list that cannot be evaluated here stays one
+            if path is None or path in decoded:  # decoded; only its list cannot be evaluated here
                 continue
             if problem.kind is ProblemKind.FOREIGN_NODE:
                 yield self._finding(Rule.FOREIGN_NODE, path, problem.reason)
@@ -176,7 +176,7 @@ class _Audit:
         nodes: tuple[RegistrationNode | OwnerNode, ...]
         nodes = (*self._nodes.registrations, *self._nodes.owners)
         for node in nodes:
-            # without a time the dump that it comes from has no stat
+            # Without a creation time, the node is from a dump without stat.
             if node.stat.ephemeral_owner is None and node.stat.ctime_ms is not None:
                 yield self._finding(
                     Rule.NO_SESSION,
@@ -372,7 +372,7 @@ def _threads(count: int) -> str:
 
 
 def _when(then_ms: int, now_ms: int) -> str:
-    """Tell when something was; a snapshot's now is long ago, so with the time itself."""
+    """Return a time and its age; the time is included because a snapshot may be old."""
     time = rfc3339(then_ms // 1000 * 1000).replace(".000Z", "Z")
     return f"{ago(then_ms, now_ms)}, at {time}"
 
@@ -380,7 +380,7 @@ def _when(then_ms: int, now_ms: int) -> str:
 def _kafka_offsets(
     source: GroupSource, groups: Sequence[GroupNodes]
 ) -> tuple[list[Finding], tuple[Problem, ...], tuple[str, ...]]:
-    """Compare commits with those in Kafka; a commit that comes between the two is no finding."""
+    """Compare commits in ZooKeeper and Kafka; differences must persist in a second read."""
     committing = [group for group in groups if _commits(group)]
     if not committing:
         return [], (), ()

@@ -1,1 +1,1 @@
-"""Offsets in any store: shown, compared, and changed by a plan that is shown first."""
+"""Committed offsets in any store: show, compare, and change them by a plan."""

@@ -1,4 +1,4 @@
-"""Plan to delete what groups have committed for topics, or the groups as a whole."""
+"""Plan to delete committed offsets of groups for some topics, or whole groups."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def plan_deletion(
     topics: Topics = EVERY,
     hidden: bool = False,
 ) -> OffsetPlan:
-    """Plan to delete what groups have committed for these partitions, or the groups as a whole.
+    """Plan to delete committed offsets of groups for some partitions, or whole groups.
 
-    What its coordinator would refuse is refused, as far as that can be known.
+    The plan refuses what the coordinator would refuse, as far as known.
 
     Args:
-        store: where they are.
-        group_ids: names.
-        regex: also groups whose whole id matches, if they have committed anything.
-        topics: only what is committed for these partitions.
-        hidden: also groups that may have committed offsets for topics which the user may not
-            describe: nothing could bring these back.
+        store: store of the offsets.
+        group_ids: group ids.
+        regex: also groups whose whole id matches, if they have committed offsets.
+        topics: partitions whose offsets are deleted; empty to delete whole groups.
+        hidden: also delete groups that may have committed offsets for topics which the user may not
+            describe; no backup can restore these offsets.
 
     Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     reading = read_stored(store, group_ids, regex)
     chosen = {*group_ids, *reading.offsets}
@@ -76,7 +76,7 @@ def plan_deletion(
         for group_id, offsets in reading.offsets.items()
         if group_id not in unknown
     }
-    groups: dict[str, Group] = {}  # those that have committed nothing, too
+    groups: dict[str, Group] = {}  # includes groups without commits
     if store.can(GroupSource.read):
         found = store.read(chosen, Question(offsets=False, log_budget=0)).image.groups
         groups = {group_id: group for group_id, group in found.items() if group_id not in unknown}
@@ -129,13 +129,15 @@ def _of_groups(
         PlannedOffset.of_group(name, Result.REFUSED if name in refused else Result.PLANNED)
         for name in there - targets.keys()
     )
-    rows = sorted((*planned, *bare), key=lambda row: row.group_id)  # which keeps their order
+    rows = sorted(
+        (*planned, *bare), key=lambda row: row.group_id
+    )  # stable: keeps the order in a group
     deleted = tuple(sorted(there - refused))
     return replace(plan, rows=tuple(rows), changes=changes, deleted=deleted)
 
 
 def _unsaved(reading: OffsetReading) -> Iterator[Problem]:
-    """Tell the groups of which a backup would, or might, not have all that is committed."""
+    """Yield the groups of which a backup lacks, or may lack, some committed offsets."""
     denied = [problem for problem in reading.problems if problem.kind is ProblemKind.NOT_AUTHORIZED]
     certain = {problem.group_id for problem in denied if problem.topic is not None}
     hidden = {problem.group_id for problem in denied} | reading.doubtful
@@ -145,7 +147,7 @@ def _unsaved(reading: OffsetReading) -> Iterator[Problem]:
 
 
 def _read(group: Group, ats: Iterable[At]) -> Iterator[Problem]:
-    """Tell of what members keep from being deleted: what they subscribe to, or all.
+    """Yield the offsets that members protect from deletion: of subscribed topics, or all.
 
     Source: `Group.isSubscribedToTopic` and `validateOffsetDelete` of Kafka's group types.
     """
@@ -169,10 +171,10 @@ def _read(group: Group, ats: Iterable[At]) -> Iterator[Problem]:
 
 
 def _subscribed(group: Group) -> frozenset[str]:
-    """Name topics that members surely subscribe to.
+    """Return the topics that members certainly subscribe to.
 
-    What regular expressions come to only the coordinator knows, and what a classic group
-    subscribes to in the middle of a rebalance.
+    Only the coordinator knows the topics of a regular expression, and the subscriptions of a
+    classic group during a rebalance.
     """
     if group.type is GroupType.STREAMS:
         parts = group.topology.subtopologies if group.topology else ()

@@ -1,4 +1,4 @@
-"""Compare what two stores have of the same groups."""
+"""Compare the committed offsets of the same groups in two stores."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgroup.source.base import GroupSource, OffsetReading
 
 @dataclass(frozen=True, slots=True)
 class OffsetDifference:
-    """A partition for which two stores have not the same.
+    """A partition whose committed offsets differ between two stores.
 
     Attributes:
         first_offset: in the first one; None: nothing.
@@ -48,24 +48,24 @@ def diff_offsets(
     first_log: GroupSource | None = None,
     second_log: GroupSource | None = None,
 ) -> Report[OffsetDifference]:
-    """Compare groups of these ids, those whose whole id matches, or all of both stores.
+    """Compare groups with these ids, those whose whole id matches, or all groups of both stores.
 
     Args:
-        first: a store.
-        second: another one, or the same.
-        group_ids: names.
-        regex: matches whole group ids.
-        second_id: what the only group that is named is called in the second store.
-        first_log: knows the times of the records that the first store's groups read; None where
-            they do not matter.
-        second_log: likewise of the second's: equal offsets of two clusters are other records.
+        first: first store.
+        second: second store; may be the same as the first.
+        group_ids: group ids.
+        regex: pattern that matches the whole group id.
+        second_id: group id in the second store, if only one group is named.
+        first_log: source of record timestamps for the first store; None to skip times.
+        second_log: likewise for the second store: in another cluster, equal offsets are other
+            records.
 
     Returns:
-        Partitions that differ, sorted; the verdict is `PROBLEM` where there are any.
+        Partitions that differ, sorted; the verdict is `PROBLEM` if there are any.
 
     Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     one = read_stored(first, group_ids, regex)
     other = read_stored(second, group_ids if second_id is None else (second_id,), regex)
@@ -91,7 +91,7 @@ def diff_offsets(
     told = [
         problem for problem in problems if problem.group_id is None or problem.group_id in missing
     ]
-    problems = tuple(dict.fromkeys(told))  # what both stores say is said once
+    problems = tuple(dict.fromkeys(told))  # report a problem of both stores once
     verdict = ExitStatus.PROBLEM if rows else outcome((*a, *b), problems)
     is_same = verdict is ExitStatus.DONE and bool(a)
     same = (f"no offset differs, of {len(a)} partitions",) if is_same else ()
@@ -99,7 +99,7 @@ def diff_offsets(
 
 
 def _in_range(log: GroupSource, positions: Collection[Position]) -> set[Position]:
-    """Leave out positions at which there surely is no record to be read."""
+    """Return the positions that are not known to be outside the log."""
     if not log.can(GroupSource.log_ranges):
         return set(positions)
     ranges = log.log_ranges({(topic, partition) for topic, partition, _ in positions}).ranges
@@ -109,7 +109,7 @@ def _in_range(log: GroupSource, positions: Collection[Position]) -> set[Position
 def _by_partition(
     reading: OffsetReading, names: Mapping[str, str]
 ) -> dict[tuple[str, str, int], int]:
-    """Give offsets by group, topic and partition; some groups under other names."""
+    """Return offsets by group, topic and partition, with some groups renamed."""
     found = {}
     for group_id, offsets in reading.offsets.items():
         name = names.get(group_id, group_id)

@@ -1,7 +1,7 @@
-"""Plan a change of offsets, partition by partition, and carry it out.
+"""Plan a change of committed offsets by partition, and execute it.
 
-A plan compares the committed offsets with the wanted ones, and writes nothing. When it is carried
-out, the store writes a group's offsets only if its commits still are what the plan says.
+A plan compares the committed offsets with the target offsets, and writes nothing. On execution, the
+store writes a group's offsets only if its commits are unchanged since the plan.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kgroup.value_class import value_class
 from kgroup.word import Word
 
 Topics = Mapping[str, Collection[int] | None]
-"""Which partitions, by topic: those of these numbers, None for all; no topic at all: every one."""
+"""Partition numbers by topic, None for all partitions; an empty mapping selects everything."""
 EVERY: Topics = {}
 
 
 def is_chosen(at: At, topics: Topics) -> bool:
-    """Return whether a partition is one of these."""
+    """Return whether a partition is selected."""
     topic, partition = at
     numbers = topics.get(topic, ())
     return not topics or numbers is None or partition in numbers
@@ -41,9 +41,9 @@ def not_committed(
     group_ids: Collection[str],
     problems: Collection[Problem] = (),
 ) -> Iterator[Problem]:
-    """Tell what no group has of what is chosen, and named groups that have nothing of the rest.
+    """Yield selected topics without commits, and named groups without selected partitions.
 
-    Topics that may not be described are left out: `problems` of the reading tell of them.
+    Topics that may not be described are skipped: `problems` of the reading contain them.
     """
     denied = {problem.topic for problem in problems if problem.kind is ProblemKind.NOT_AUTHORIZED}
     topics = {topic: numbers for topic, numbers in topics.items() if topic not in denied}
@@ -70,7 +70,7 @@ _INACTIVE = (GroupState.EMPTY, GroupState.DEAD)
 
 
 class Result(Word):
-    """What became of a planned change."""
+    """Result of a planned change."""
 
     PLANNED = ("planned", "It was not carried out: --execute does that.")
     UNCHANGED = ("unchanged", "There is nothing to do: it is committed already.")
@@ -87,7 +87,7 @@ class Result(Word):
 
     @classmethod
     def of(cls, problem: Problem) -> Result:
-        """Return what a problem made of a change."""
+        """Return the result of a change that had a problem."""
         return _RESULTS.get(problem.kind, cls.REFUSED)
 
 
@@ -95,12 +95,12 @@ _RESULTS: Mapping[ProblemKind, Result] = {
     ProblemKind.OVERWRITTEN: Result.OVERWRITTEN,
     ProblemKind.UNKNOWN_END: Result.UNKNOWN,
 }
-"""Of the kinds of problems that do not keep a change from being carried out."""
+"""Results by kind of problem; for other kinds, the change was refused."""
 
 
 @value_class
 class PlannedOffset(Struct, frozen=True, gc=False):
-    """What a plan does to one partition.
+    """Planned change of one partition.
 
     Attributes:
         topic: None where a group is deleted that has committed nothing, and so is `partition`.
@@ -138,14 +138,14 @@ class PlannedOffset(Struct, frozen=True, gc=False):
 
     @classmethod
     def of_group(cls, group_id: str, result: Result) -> PlannedOffset:
-        """Make the row of a group that has committed nothing."""
+        """Return the row of a group without committed offsets."""
         nothing = (None, None, None, None)
         return cls(group_id, *nothing, *nothing, *nothing, result)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetPlan:
-    """A plan.
+    """A plan to change committed offsets.
 
     Attributes:
         rows: what it does, sorted by group, topic and partition.
@@ -168,12 +168,12 @@ class OffsetPlan:
 
     @property
     def report(self) -> Report[PlannedOffset]:
-        """The plan as it is shown."""
+        """The plan as a report."""
         return Report(self.rows, self.problems, self.notes)
 
     @property
     def backup(self) -> tuple[StoredOffset, ...]:
-        """What is committed where something is to be changed, in the form of files."""
+        """The committed offsets that the plan changes, in the file format."""
         return tuple(
             StoredOffset(group_id, change.topic, change.partition, None)
             if change.before is None
@@ -185,7 +185,7 @@ class OffsetPlan:
 
 @value_class
 class OffsetTarget(Struct, frozen=True, gc=False):
-    """What shall be committed for a partition.
+    """The target offset of a partition.
 
     Attributes:
         offset: with its metadata; None: nothing.
@@ -208,18 +208,19 @@ def make_plan(
     problems: Iterable[Problem] = (),
     notes: Iterable[str] = (),
 ) -> OffsetPlan:
-    """Plan what it takes to have the targets committed.
+    """Return the plan that changes committed offsets to the targets.
 
     Args:
-        committed: what is, by group.
-        targets: what shall be, by group, topic and partition; others stay as they are.
-        logs: where partitions begin and end, as far as that is known. Nothing is committed anew for
-            those that are gone.
-        times: of the first records at or behind offsets, by topic, partition and offset, likewise.
-        sizes: bytes of partitions, likewise.
-        problems: what is missing from the targets, and groups, or partitions of them, that are
-            active: they stay as they are. That is no problem where nothing is to be changed.
-        notes: what was assumed for them.
+        committed: current commits, by group.
+        targets: target offsets, by group, topic and partition; other partitions are unchanged.
+        logs: log start and end offsets, as far as known. Nothing is committed for partitions that
+            do not exist.
+        times: time of the first record at or after an offset, by topic, partition and offset, as
+            far as known.
+        sizes: size of partitions in bytes, as far as known.
+        problems: what is missing from the targets; and active groups or partitions, which are not
+            changed. An active group without planned changes is not a problem.
+        notes: assumptions of the targets.
     """
     problems = list(problems)
     active = {
@@ -280,7 +281,7 @@ def with_requests(plan: OffsetPlan, store: GroupSource) -> OffsetPlan:
 
 
 def gone(group_id: str, at: At, mark: OffsetMark) -> Problem:
-    """Tell of a partition for which nothing can be committed."""
+    """Return the problem that a partition does not exist, so that nothing can be committed."""
     topic, partition = at
     text = f"{topic}-{partition}: {mark.sentence}"
     return Problem(ProblemKind(mark), text, group_id, topic=topic, partition=partition)
@@ -304,7 +305,7 @@ def _row(
         skipped, read_again = (0, first - last) if first > last else (last - first, 0)
         if sizes and first != last and {first, last} == {log.start, log.end}:
             size = sizes.get(at)
-    return PlannedOffset(  # by position: of hundreds of thousands
+    return PlannedOffset(  # positional arguments: fast for 100,000s of rows
         group_id,
         at[0],
         at[1],
@@ -323,7 +324,7 @@ def _row(
 
 
 def _within(offset: int, log: LogRange) -> int:
-    """Take an offset for the nearest one that the log has: no other records can be read."""
+    """Return the nearest offset within the log."""
     if log.start is not None and offset < log.start:
         return log.start
     if log.end is not None and offset > log.end:
@@ -332,10 +333,10 @@ def _within(offset: int, log: LogRange) -> int:
 
 
 def active_groups(source: GroupSource | None, group_ids: Collection[str]) -> tuple[Problem, ...]:
-    """Tell which of these groups have members, as far as a source knows groups at all.
+    """Return problems of those groups that have members, if the source can read groups.
 
     Raises:
-        BrokerError: nobody answers.
+        BrokerError: no broker answers.
     """
     if not group_ids or source is None or not source.can(GroupSource.read):
         return ()
@@ -344,7 +345,7 @@ def active_groups(source: GroupSource | None, group_ids: Collection[str]) -> tup
 
 
 def why_active(groups: Iterable[Group]) -> tuple[Problem, ...]:
-    """Tell which of these groups have members."""
+    """Return problems of those groups that have members."""
     return tuple(
         Problem(
             ProblemKind.ACTIVE,
@@ -368,14 +369,13 @@ def carry_out(
     on_done: Callable[[str], object] = lambda group_id: None,
     cluster: GroupSource | None = None,
 ) -> Report[PlannedOffset]:
-    """Write what a plan says; see `GroupSource` for what is left out, and for `on_done`.
+    """Execute a plan; see `GroupSource` for `on_done` and for partitions that are skipped.
 
-    A store that knows no members cannot look for them: `cluster` is where its groups read, and is
-    asked before.
+    If the store cannot read members, `cluster`, where the groups are coordinated, is checked first.
 
     Returns:
-        The rows of the plan with what became of them, and the problems met. Where nobody answers
-        the report says so, and that the command has failed.
+        The rows of the plan with their results, and problems. If no broker answers, the report has
+        the error and the status FAILED.
     """
     verdict = None
     try:
@@ -386,7 +386,7 @@ def carry_out(
         (problem.group_id, problem.topic, problem.partition): Result.of(problem)
         for problem in problems
     }
-    planned, done = Result.PLANNED, Result.DONE  # a look into an enum takes as long as a call
+    planned, done = Result.PLANNED, Result.DONE  # enum access is as slow as a call
 
     def end(row: PlannedOffset) -> Result:
         of_row = (row.group_id, row.topic, row.partition)
@@ -401,7 +401,7 @@ def carry_out(
 
 
 def failed(error: BrokerError) -> Problem:
-    """Tell of a store that did not answer when a change was begun."""
+    """Return the problem of a store that did not answer when a change was started."""
     if error.was_sent:
         text = f"{error}; whether anything was changed is not known: read it again."
         return Problem(ProblemKind.UNKNOWN_END, text, broker=error.broker_id)
@@ -430,14 +430,14 @@ def _delete(
     group_ids: Collection[str],
     on_done: Callable[[str], object],
 ) -> tuple[Problem, ...]:
-    """Delete groups; where they are nothing but offsets, these, compared in the same step."""
+    """Delete groups; in a store of offsets only, compare and delete all their offsets."""
     if store.can(GroupSource.delete_groups):
         return store.delete_groups(group_ids, on_done)
     return store.write_offsets({each: plan.changes[each] for each in group_ids}, on_done)
 
 
 def _changed(store: GroupSource, plan: OffsetPlan) -> tuple[Problem, ...]:
-    """Tell the groups to be deleted that have committed since: the backup would not have that."""
+    """Return problems of groups to delete that have committed since the plan and its backup."""
     reading = store.read_offsets(plan.deleted)
     unknown = unread(reading, plan.deleted)
     problems = []

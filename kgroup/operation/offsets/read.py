@@ -1,4 +1,4 @@
-"""Read what groups have committed, from whatever knows it."""
+"""Read committed offsets from any source."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from kgroup.operation.report import Report, first_names
 from kgroup.operation.select_groups import select_groups
 from kgroup.source.base import GroupSource, OffsetReading, Question
 
-"""What has offsets: a store of them, or a source of groups."""
+"""A source of committed offsets: an offset store, or a source of groups."""
 
 
 def show_offsets(
     store: GroupSource, group_ids: Collection[str] = (), regex: Pattern | None = None
 ) -> Report[StoredOffset]:
-    """Return what groups of these ids, or whose whole id matches, have committed; or all.
+    """Return commits of the groups with these ids, those whose whole id matches, or all.
 
     Returns:
-        Rows sorted by group, topic and partition; those of a backup without a commit too. A group
-        that was named and of which nothing is known is an error in the report.
+        Rows sorted by group, topic and partition, including rows of a backup without a commit.
+        Named groups without offsets are errors in the report.
 
     Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     reading = read_stored(store, group_ids, regex)
     rows = [
@@ -49,11 +49,11 @@ def show_offsets(
 def read_stored(
     store: GroupSource, group_ids: Collection[str] = (), regex: Pattern | None = None
 ) -> OffsetReading:
-    """Read offsets; what was named and not found is among the problems.
+    """Read offsets; named groups that were not found are problems.
 
     Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     if not store.can(GroupSource.read_offsets):
         found, missing = select_groups(store, group_ids, Question(regex=regex, log_budget=0))
@@ -87,7 +87,7 @@ def read_stored(
 
 
 def _with_note(reading: OffsetReading) -> OffsetReading:
-    """Say which partitions are left out, as a negative number is committed for them."""
+    """Add notes on partitions that are left out because a negative offset is committed."""
     notes = [
         f"{shown_id(group_id)}: {len(ats)} partition{'' if len(ats) == 1 else 's'} left out "
         f"({first_names([f'{topic}-{partition}' for topic, partition in ats])}): a negative "
@@ -98,17 +98,17 @@ def _with_note(reading: OffsetReading) -> OffsetReading:
 
 
 def _nothing(store: GroupSource) -> str:
-    """Begin to say that something has no offsets: a file has none, in a store none is committed."""
+    """Return the start of a message that a file or store has no offsets."""
     if store.store_name is not None:
         return f"Nothing is committed in {store.store_name} by"
     return "The file has no offsets of"
 
 
 def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:
-    """Return those groups of which it is not known what all they have committed.
+    """Return the groups whose committed offsets are not completely known.
 
-    Nothing may be planned for them: what could not be read is not absent. Topics that may not be
-    described are about other partitions than those that can be planned for.
+    Nothing may be planned for them, because offsets that could not be read may exist. Topics that
+    may not be described do not count: no plan includes their partitions.
     """
     others = (ProblemKind.NOT_FOUND, ProblemKind.NOT_AUTHORIZED)
     failed = {problem.group_id for problem in reading.problems if problem.kind not in others}
@@ -120,7 +120,7 @@ def unread(reading: OffsetReading, group_ids: Iterable[str]) -> frozenset[str]:
 
 
 def stored(group_id: str, offset: CommittedOffset) -> StoredOffset:
-    """Return a commit with its group, as it is shown and kept in files."""
+    """Return a commit with its group, as in output and files."""
     return StoredOffset(
         group_id,
         offset.topic,

@@ -1,7 +1,7 @@
-"""Plan where groups shall go on to read: another place of the log, a time, as another group does.
+"""Plan to reset committed offsets: to a log position, a time, or another group's offsets.
 
-Source of what each target means: `ConsumerGroupCommand` of Kafka 4.3.1 (`prepareOffsetsToReset`),
-which takes the end where no record is as late as a time, and the nearest offset that the log has.
+The targets have the meaning of `ConsumerGroupCommand` of Kafka 4.3.1 (`prepareOffsetsToReset`): log
+end offset if no record is as late as the time, and nearest available offset.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST = (1 << 63) - 1
 
 
 class ResetTarget(Word):
-    """Where a group shall go on to read."""
+    """Target of a reset."""
 
     EARLIEST = ("earliest", "At the first record that each partition has.")
     LATEST = ("latest", "Behind the last one.")
@@ -39,7 +39,7 @@ class ResetTarget(Word):
 
 @dataclass(frozen=True, slots=True)
 class ResetTo:
-    """Where to.
+    """Target of a reset with its value.
 
     Attributes:
         goal: what kind of place.
@@ -54,14 +54,14 @@ class ResetTo:
     same: tuple[CommittedOffset, ...] = ()
 
     def of_group(self, group_id: str) -> _Offsets:
-        """Return the offsets where a group shall go on, by topic and partition."""
+        """Return the target offsets of a group, by topic and partition."""
         offsets = self.offsets.get(group_id, self.same)
         return {(offset.topic, offset.partition): offset.committed_offset for offset in offsets}
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
-    """Which partitions.
+    """Selection of partitions to reset.
 
     Attributes:
         topics: names, each with the numbers of partitions, or None for all that it has.
@@ -76,7 +76,7 @@ class PartitionSelection:
 
 
 EVERYTHING = PartitionSelection()
-"""What groups have committed."""
+"""All committed partitions."""
 
 
 def plan_reset(
@@ -89,29 +89,29 @@ def plan_reset(
     regex: Pattern | None = None,
     with_times: bool = False,
 ) -> OffsetPlan:
-    """Plan a reset.
+    """Plan a reset of committed offsets.
 
     Args:
-        store: where the offsets are.
-        cluster: knows where partitions begin and end; None: nobody does.
-        group_ids: of groups, which need not exist if topics are named.
-        to: where to.
-        selection: of which partitions.
-        regex: also groups that have committed something whose whole id matches; where no ids are
-            given, these only, or all without it.
-        with_times: find out when the records were made that would be read next, before and after,
-            and how many bytes lie between.
+        store: store of the offsets.
+        cluster: source of log start and end offsets; None if not available.
+        group_ids: group ids; a group need not exist if topics are named.
+        to: target of the reset.
+        selection: partitions to reset.
+        regex: also groups with committed offsets whose whole id matches. Without `group_ids`: these
+            groups only, or all groups if there is no regex.
+        with_times: read the times of the next records before and after the reset, and the bytes
+            between them.
 
     Raises:
-        UsageError: the goal hangs on what nobody knows here.
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        UsageError: the target requires a source that is not given.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     reading = read_stored(store, group_ids, regex)
     problems = list(reading.problems)
     chosen = _chosen(reading, cluster, group_ids, to, selection, problems)
     targeted = {group_id for group_id, ats in chosen.items() if ats}
-    problems = [  # a group of which partitions are chosen comes into being
+    problems = [  # a missing group with selected partitions is created
         problem
         for problem in problems
         if problem.kind is not ProblemKind.NOT_FOUND or problem.group_id not in targeted
@@ -131,13 +131,13 @@ def plan_reset(
             log = logs.ranges.get(at, LogRange())
             now = committed.get(group_id, {}).get(at)
             if log.mark is None and to.goal is ResetTarget.TIME and at not in starts:
-                continue  # a problem says why
+                continue  # reported as a problem already
             wanted = _wanted(to, now, others.get(at), log, starts.get(at))
             if wanted is None or log.mark is not None or _is_blind(cluster, log, wanted):
                 is_named = at[0] in selection.topics
                 problems.append(_no_target(group_id, at, to, log, wanted, is_named=is_named))
             else:
-                # What is committed stays, wherever that is.
+                # Keep current commits unchanged, even outside the log.
                 known = LogRange() if to.goal is ResetTarget.CURRENT else log
                 target = _clamped(at, wanted, known)
                 if to.goal is ResetTarget.TIME and starts[at].start is None:
@@ -163,7 +163,7 @@ def _chosen(
     selection: PartitionSelection,
     problems: list[Problem],
 ) -> dict[str, set[At]]:
-    """Choose the partitions of each group; what is named and not there is a problem."""
+    """Return the selected partitions of each group; missing ones are problems."""
     every_id = dict.fromkeys((*group_ids, *reading.offsets))
     unknown = unread(reading, every_id)
     committed = {
@@ -201,7 +201,7 @@ def _missing(
     problems: Collection[Problem],
     named: Collection[str],
 ) -> list[Problem]:
-    """Tell topics of which nobody has anything, and named groups that have none of the others."""
+    """Return problems: topics without any commit, and named groups without selected partitions."""
     told = {problem.topic for problem in problems} | {
         topic for ats in chosen.values() for topic, _ in ats
     }
@@ -229,7 +229,7 @@ def _missing(
 
 
 def _topics(committed: Collection[At], selection: PartitionSelection) -> frozenset[str] | None:
-    """Name the topics of which partitions are chosen; None: all that is committed is."""
+    """Return the topics whose partitions are selected; None for all committed ones."""
     read = frozenset(topic for topic, _ in committed)
     names = frozenset(selection.topics)
     if selection.regex is not None:
@@ -240,7 +240,7 @@ def _topics(committed: Collection[At], selection: PartitionSelection) -> frozens
 
 
 def _meant(topic: str, committed: Mapping[str, Collection[At]]) -> str:
-    """End a sentence about a topic that is not there: with those like it, or a full stop."""
+    """Return the end of a sentence on a missing topic: similar names, or a full stop."""
     return near_names(topic, sorted({name for ats in committed.values() for name, _ in ats})) or "."
 
 
@@ -250,7 +250,7 @@ def _partitions(
     committed: Mapping[str, Collection[At]],
     problems: list[Problem],
 ) -> Mapping[str, Collection[int]]:
-    """Tell the partitions of topics; those that do not exist are problems."""
+    """Return the partitions of topics; missing topics are problems."""
     if not topics or cluster is None or not cluster.can(GroupSource.view):
         return {}
     found = cluster.view(topics).topics
@@ -271,10 +271,10 @@ def _partitions(
 def _starts_at(
     cluster: GroupSource | None, ats: Collection[At], to: ResetTo, problems: list[Problem]
 ) -> Mapping[At, LogRange]:
-    """Find where a time begins.
+    """Return the offsets of the first records at or after the target time.
 
     Raises:
-        UsageError: nobody knows that here, or where partitions begin and end.
+        UsageError: no source of record times, or of log start and end offsets, is given.
     """
     if (
         to.goal in (ResetTarget.EARLIEST, ResetTarget.LATEST, ResetTarget.CURRENT, ResetTarget.TIME)
@@ -295,7 +295,7 @@ def _starts_at(
 def _wanted(
     to: ResetTo, now: int | None, other: int | None, log: LogRange, at_time: LogRange | None
 ) -> int | None:
-    """Return the offset that is asked for; None where it hangs on what is not known."""
+    """Return the target offset before clamping; None if it is unknown."""
     match to.goal:
         case ResetTarget.EARLIEST:
             return log.start
@@ -314,13 +314,13 @@ def _wanted(
 
 
 def _is_blind(cluster: GroupSource | None, log: LogRange, wanted: int) -> bool:
-    """Return whether an offset would go unchecked that could be checked, or is none."""
+    """Return whether an offset cannot be checked though a cluster is given, or is too large."""
     is_unknown = log.start is None and log.end is None
     return (cluster is not None and is_unknown) or (is_unknown and wanted > _MOST)
 
 
 def _clamped(at: At, wanted: int, log: LogRange) -> OffsetTarget:
-    """Take the nearest offset that the log has."""
+    """Return the target with the nearest offset within the log."""
     mark, offset = None, wanted
     if log.end is not None and wanted > log.end:
         mark, offset = OffsetMark.PAST_END, log.end
@@ -332,7 +332,7 @@ def _clamped(at: At, wanted: int, log: LogRange) -> OffsetTarget:
 def _no_target(
     group_id: str, at: At, to: ResetTo, log: LogRange, wanted: int | None, *, is_named: bool
 ) -> Problem:
-    """Say why there is nowhere to go; what was named and is gone is not found."""
+    """Return the problem that a partition has no target offset."""
     topic, partition = at
     if log.mark is not None:
         problem = gone(group_id, at, log.mark)
@@ -360,9 +360,9 @@ def _times(
     logs: Mapping[At, LogRange],
     problems: list[Problem],
 ) -> Mapping[Position, int | None]:
-    """Find out when the records at what is and what shall be committed were made.
+    """Return the times of the records at committed and target offsets.
 
-    Where an offset is out of a partition's range there is none to be read.
+    An offset outside the log has no record to read.
     """
     if cluster is None or not cluster.can(GroupSource.next_records):
         return {}

@@ -1,4 +1,4 @@
-"""Plan to have in one store what another one has: copies, imports, and the undoing of a change."""
+"""Plan to transfer offsets from one store to another: copy, import, and restore from a backup."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from kgroup.source.offset_change import At
 
 
 class OutOfRange(Enum):
-    """What to do with offsets that partitions do not have where they are to be committed."""
+    """What to do with offsets outside the logs of the target store."""
 
     REFUSE = "refuse"
-    """Commit none of these; but what a file saved from the same store has comes back as it was."""
+    """Commit none of these; except that a file saved from the same store is restored unchanged."""
     CLAMP = "clamp"
     """Commit the log start or end offset, whichever is nearer."""
     BY_TIME = "by-time"
-    """Commit, of every partition, the offset there of the record with the same time."""
+    """Commit the offset of the record with the same time, for every partition."""
 
 
 def plan_transfer(
@@ -51,29 +51,27 @@ def plan_transfer(
     leader_epochs: bool = True,
     fit: OutOfRange = OutOfRange.REFUSE,
 ) -> OffsetPlan:
-    """Plan to write what groups of these ids, or whose whole id matches, or all have elsewhere.
+    """Plan to write the offsets that groups with these ids, matching groups, or all have elsewhere.
 
-    What only the store has stays, but for partitions for which a backup says that nothing was
-    committed. With `Fit.REFUSE` a backup of this store comes back as it was, wherever its offsets
-    lie.
+    Offsets that only the target store has are unchanged, except partitions that a backup lists
+    without a commit. With `OutOfRange.REFUSE`, a backup of this store is restored unchanged, even
+    if its offsets are outside the log.
 
     Args:
-        origin: where offsets come from.
-        store: where they go to.
-        cluster: knows where partitions begin and end there; None: nobody does.
-        group_ids: names.
-        regex: matches whole group ids.
-        new_id: what the only group that is named shall be called in the store.
-        topics: only these partitions.
-        leader_epochs: whether epochs of leaders go with the offsets; in another cluster they would
-            be wrong.
-        fit: what to do with offsets that the partitions there do not have, as far as `cluster`
-            tells.
+        origin: store to read.
+        store: store to write.
+        cluster: source of log start and end offsets for the target store; None if not available.
+        group_ids: group ids.
+        regex: pattern that matches the whole group id.
+        new_id: group id in the target store, if only one group is named.
+        topics: partitions to transfer.
+        leader_epochs: transfer leader epochs; in another cluster they would be wrong.
+        fit: what to do with offsets outside the target logs, as far as `cluster` knows them.
 
     Raises:
-        UsageError: `Fit.BY_TIME`, and one of the two cannot tell times of records.
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        UsageError: `OutOfRange.BY_TIME`, and one of the stores has no record times.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     reading = read_stored(origin, group_ids, regex)
     found = reading.offsets or reading.absent or reading.problems
@@ -82,7 +80,7 @@ def plan_transfer(
         if found
         else (Problem(ProblemKind.NOT_FOUND, "There are no committed offsets to take."),)
     )
-    # What a store has no place for, it would never be found to have.
+    # Drop fields that the store cannot keep; otherwise they would always differ.
     unkept: dict[str, None] = {} if leader_epochs else {"leader_epoch": None}
     unkept |= {} if store.keeps_metadata else {"metadata": None}
     unkept |= {} if store.keeps_leader_epochs else {"leader_epoch": None}
@@ -127,11 +125,11 @@ def plan_transfer(
 
 
 def _fitted(target: OffsetTarget, log: LogRange | None, fit: OutOfRange) -> OffsetTarget:
-    """Refuse an offset that the partition does not have, or take the nearest that it has."""
+    """Return a target whose out-of-range offset is refused or replaced by the nearest offset."""
     if target.offset is None or log is None:
         return target
     offset, mark = target.offset.committed_offset, log.mark_of(target.offset.committed_offset)
-    if mark is None or mark in GONE:  # which is refused for all plans
+    if mark is None or mark in GONE:  # make_plan refuses missing partitions
         return target
     if mark not in (OffsetMark.PAST_END, OffsetMark.BEFORE_START):
         text = "Its log start and end offsets are not known, so the offset cannot be checked."
@@ -152,7 +150,7 @@ def _moved(offset: CommittedOffset, to: int) -> CommittedOffset:
 
 
 _LOOK_BACK = 4
-"""Offsets before the end among which the last record is looked for: transactions end in markers."""
+"""Number of offsets before the log end to search for the last record; markers are no records."""
 
 
 def _fit_by_time(
@@ -162,11 +160,11 @@ def _fit_by_time(
     logs: Mapping[At, LogRange],
     problems: list[Problem],
 ) -> None:
-    """Replace offsets by those of the records there that have the time of the next one here.
+    """Replace offsets by those of the target's records with the same time as the next record.
 
-    Where everything was read here, reading continues there behind the last record that was. Where
-    nothing there is as late, it continues at the end: what comes later is read. So it does where
-    neither of the two has records.
+    If the group has read all records of the origin, it resumes in the target after the last record
+    that it has read. If the target has no record that late, or both logs are empty, it resumes at
+    the log end offset and reads later records.
     """
     if not origin.can(GroupSource.next_records):
         raise UsageError("--by-time asks for the times of records: copy from a live cluster")
@@ -220,7 +218,7 @@ def _times(
     logs: Mapping[At, LogRange],
     problems: list[Problem],
 ) -> tuple[dict[Position, int], dict[Position, str]]:
-    """Return the time from which to read on behind each position, or why it is not known."""
+    """Return the time from which to resume for each position, or why it is unknown."""
     refusals: dict[Position, str] = {}
     asked: dict[Position, list[Position]] = {}
     for topic, partition, offset in wanted:
@@ -256,7 +254,7 @@ def _times(
 
 
 def _is_own(saved_from: StoreName | None, store: GroupSource) -> bool:
-    """Return whether a file was surely saved from the store that it goes to."""
+    """Return whether a file is known to be saved from the target store."""
     return (
         saved_from is not None
         and store.store_name is not None
@@ -265,7 +263,7 @@ def _is_own(saved_from: StoreName | None, store: GroupSource) -> bool:
 
 
 def _other_store(saved_from: StoreName | None, store: GroupSource) -> Iterable[str]:
-    """Tell that a file was saved from another store than the one that it goes to."""
+    """Yield a note if a file was saved from a store other than the target."""
     name = store.store_name
     if saved_from is None or name is None:
         return
@@ -277,10 +275,10 @@ def _other_store(saved_from: StoreName | None, store: GroupSource) -> Iterable[s
 
 
 def _there(store: GroupSource, group_ids: Collection[str]) -> OffsetReading:
-    """Read what the store has; that it has nothing of a group is no problem."""
+    """Read the target store; a group without offsets is not a problem."""
     if not group_ids:
         return OffsetReading({})
     reading = read_stored(store, group_ids)
-    others = (ProblemKind.NOT_FOUND, ProblemKind.NOT_AUTHORIZED)  # they are not written to
+    others = (ProblemKind.NOT_FOUND, ProblemKind.NOT_AUTHORIZED)  # nothing is written for them
     problems = tuple(problem for problem in reading.problems if problem.kind not in others)
     return replace(reading, problems=problems)

@@ -1,1 +1,1 @@
-"""Dry runs of assignments: what a group's members would own, and what would move."""
+"""Dry runs of assignments: what a group's members would own, and which partitions would move."""

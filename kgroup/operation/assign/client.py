@@ -1,4 +1,4 @@
-"""Whose assignor is imitated: of which library the leader of a classic group is."""
+"""Choose the assignor to run: the client library of a classic group's leader."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kgroup.model.client_library import KAFKA_CLIENTS, always_told
 from kgroup.operation.report import first_names
 
 _OTHER_NAMES = {"java": KAFKA_CLIENTS, "confluent-kafka": "librdkafka", "kgo": "franz-go"}
-"""confluent-kafka of Python, Go and .NET is librdkafka, whose version numbers it follows."""
+"""confluent-kafka for Python, Go and .NET is librdkafka, and has the same version numbers."""
 _LEADERS = 6
-"""How many are tried where it is not known who leads."""
+"""Maximum number of leaders to try if the leader is unknown."""
 
 
 def software(text: str) -> Software:
-    """Read the name of a library, and its version behind an @; without one, the newest known.
+    """Parse the name of a library, with ``@VERSION`` or else its newest known version.
 
-    Upper and lower case are the same in names.
+    Names are case-insensitive.
 
     Raises:
-        ValueError: no such library or version is imitated; the message goes on after "expected".
+        ValueError: the library or version is not implemented; the message continues "expected".
     """
     asked, at, version = text.partition("@")
     name = _OTHER_NAMES.get(asked.lower(), asked.lower())
@@ -49,7 +49,7 @@ def software(text: str) -> Software:
 
 
 def later_note(text: str) -> str | None:
-    """Say that a library's version is later than all known; None where what is read is not."""
+    """Return a note that a library's version is later than all known ones; None if it is not."""
     client, version = software(text), text.partition("@")[2]
     if not version or not CLIENTS[client.name].is_later(version):
         return None
@@ -59,15 +59,15 @@ def later_note(text: str) -> str | None:
 def asked_software(
     protocol: str, kafka_version: str | None, client: Software | None
 ) -> Software | None:
-    """Return what is to be imitated of a group of a protocol; None: nothing is asked for.
+    """Return the requested software for a group of a protocol; None if there is no request.
 
     Args:
-        protocol: of the group.
-        kafka_version: of Kafka's own software.
-        client: another library, of the members of classic groups; not with a version of Kafka.
+        protocol: the group's protocol.
+        kafka_version: version of Kafka's own software.
+        client: another library of a classic group's members; not together with `kafka_version`.
 
     Raises:
-        ValueError: such a group has nothing of that; the message says what it has.
+        ValueError: the protocol does not have this software; the message says what it has.
     """
     if client is not None and protocol != "classic":
         raise ValueError(
@@ -86,11 +86,11 @@ def asked_software(
 
 @cache
 def ruled_out(strategy: str | None, goes_on: bool) -> frozenset[str]:
-    """Give the libraries of which a member is not, if bytes and client id do not tell which it is.
+    """Return the libraries to exclude for a member whose library cannot be identified.
 
     Args:
-        strategy: of the group.
-        goes_on: whether the subscription has anything behind the user data.
+        strategy: the group's strategy.
+        goes_on: whether the subscription has data after the user data.
     """
     found = set(always_told(strategy))
     for name, library in CLIENTS.items():
@@ -105,7 +105,7 @@ def ruled_out(strategy: str | None, goes_on: bool) -> frozenset[str]:
 
 
 def chance_warnings(spec: GroupSpec) -> Iterator[str]:
-    """Say where chance, or what is not known, decides what the leader's library answers."""
+    """Yield warnings if the leader's result depends on randomness or on unknown values."""
     leads = spec.computed_as
     if not is_determined(spec):
         yield (
@@ -130,9 +130,9 @@ def chance_warnings(spec: GroupSpec) -> Iterator[str]:
 
 
 def _cause(spec: GroupSpec, leads: Software) -> str:
-    """Say why an assignment is not determined: what would have to be known, or that chance decides.
+    """Return why an assignment is not determined: an unknown value, or randomness.
 
-    That is found out by taking it for known.
+    Each unknown value is assumed to be known, to see whether this determines the assignment.
     """
     topics = {
         name: replace(metadata, is_listing_known=True) for name, metadata in spec.topics.items()
@@ -154,7 +154,7 @@ def _cause(spec: GroupSpec, leads: Software) -> str:
 
 
 def _is_determined_or_fails(spec: GroupSpec) -> bool:
-    """Return whether it is certain what comes out: an assignment, or that there is none."""
+    """Return whether the outcome is determined: an assignment or a failure."""
     try:
         return is_determined(spec)
     except AssignorError:
@@ -162,7 +162,7 @@ def _is_determined_or_fails(spec: GroupSpec) -> bool:
 
 
 def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
-    """Name the partitions of whose leaders no rack is known, where the group goes by that."""
+    """Return partitions whose leader's rack is unknown, if the assignor uses it."""
     library = CLIENTS.get(leads.name)
     if library is None or not any(member.rack for member in spec.members):
         return []
@@ -179,7 +179,7 @@ def _without_leader_rack(spec: GroupSpec, leads: Software) -> list[str]:
 
 
 def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
-    """Return whether racks would make a difference if the leader's library went by them."""
+    """Return whether the assignment changes if the leader's library is rack-aware."""
     library = CLIENTS.get(leads.name)
     if library is None or library.version_by_rack is None or leads.version != library.versions[0]:
         return False
@@ -191,9 +191,9 @@ def _depends_on_racks(spec: GroupSpec, leads: Software) -> bool:
 
 
 def leader_warnings(spec: GroupSpec) -> Iterator[str]:
-    """Say how sure it is that the library of a group's leader is imitated, and who else is there.
+    """Yield warnings if the leader's library is uncertain, and about members of other libraries.
 
-    Where a library was asked for, it is only said if the leader is of another one.
+    If a library was requested, warn only if the leader has another one.
     """
     if spec.protocol != "classic":
         return
@@ -201,7 +201,7 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
     leader = spec.leader
     if spec.client is not None:
         own = None if leader is None or leader.is_client_inferred else leader.client
-        # nothing that members send tells a version: then it is the newest that stands there
+        # Members do not send their version; the newest one is assumed.
         if own and own not in (leads, Software(leads.name, CLIENTS[leads.name].versions[0])):
             of = own if own.name == leads.name else own.name
             yield f"The leader is of {of}; computed as {leads} all the same, as was asked for."
@@ -234,9 +234,9 @@ def leader_warnings(spec: GroupSpec) -> Iterator[str]:
 
 
 def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
-    """Yield a group with each leader that it may have, where none is known.
+    """Yield the group with each possible leader, if the leader is unknown.
 
-    Of members that name the same topics only the first is taken, and `_LEADERS` at most.
+    Of members with the same topics only the first one is used, and at most `_LEADERS` in total.
     """
     if spec.protocol == "classic" and spec.leader is None:
         who = {each.topics: each.member_id for each in reversed(spec.members_as_sent)}
@@ -245,12 +245,12 @@ def _with_each_leader(spec: GroupSpec) -> Iterator[GroupSpec]:
 
 
 def is_failure_open(spec: GroupSpec) -> bool:
-    """Tell of a group whose leader is taken to fail whether it depends on who leads."""
+    """Return whether a failure of the assumed leader depends on which member leads."""
     return any(_shares(led, led.computed_as) is not None for led in _with_each_leader(spec))
 
 
 def _consequence(spec: GroupSpec, leads: Software) -> str:
-    """Say which libraries would assign otherwise."""
+    """Return a sentence on which libraries would assign differently."""
     as_computed = _shares(spec, leads)
     others = [
         name
@@ -266,7 +266,7 @@ def _consequence(spec: GroupSpec, leads: Software) -> str:
 
 
 def _shares(spec: GroupSpec, client: Software) -> Mapping[str, frozenset[TopicPartition]] | None:
-    """Give who would get what; None where nobody gets anything, because it fails."""
+    """Return the partitions of each member; None if the assignor fails."""
     try:
         assignment = assign(replace(spec, client=client))
     except AssignorError:

@@ -1,12 +1,12 @@
-"""Dry runs of a group or of specs: after what-ifs, by one strategy or all, over several rebalances.
+"""Dry runs of a group or of specs: with what-if changes, strategies and several rebalances.
 
-A new member's id is chosen at random, by the coordinator (classic groups) or the client (the
-others; a ZooKeeper consumer's begins with its host and the time), and assignors walk members in an
-order that depends on their ids. So a group is assigned with random ids of the real shape in the
-place of the unknown ones. It is assigned again with a few others, and what does not come out the
-same is marked. Other libraries than Java's may also mind where in the JoinGroup response a new
-member stands, and in which order it names its topics, where that is drawn when it starts: these are
-others each time, too.
+The coordinator (classic groups) or the client (other groups) chooses the id of a new member at
+random; the id of a ZooKeeper consumer begins with its host and the time. The order in which
+assignors visit members depends on these ids. Therefore, a dry run uses random ids of the real
+format in place of unknown ones. It is repeated with other ids, and results that differ are marked.
+With libraries other than Java's, the result may also depend on the position of a new member in the
+JoinGroup response and, if the member chooses it at random on startup, on the order of its topics.
+Each repetition varies these, too.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from kgroup.source.base import GroupSource
 
 _FEW_TOPICS = 3
 TRIES = 6
-"""How often a group is assigned again: an even chance shows in 63 of 64 cases."""
+"""Number of repetitions: detects a result with probability 1/2 in 63 of 64 cases."""
 
 SEEDS = range(1, 1 + TRIES)
-"""Of the other ids."""
+"""Seeds of the repetitions."""
 
 MOST_IDS = 5_000
-"""Partitions, and members, of a group that is assigned again: it takes a few seconds then."""
+"""Maximum number of partitions, and of members, for repetitions, which take a few seconds."""
 
 _MOST_IN_RESTART = 50_000
-"""The same, times the rebalances of a rolling restart."""
+"""Maximum for a rolling restart: this number, multiplied by the number of rebalances."""
 
 _LATER = (4_000_000_000_000, 5_000_000_000_000)
-"""When new ZooKeeper consumers start: after all others, in milliseconds of as many digits."""
+"""Start times of new ZooKeeper consumers: later than others, in ms with the same digits."""
 
 
 def is_small(spec: GroupSpec) -> bool:
-    """Return whether it takes no long time to assign a group again and again."""
+    """Return whether repeated dry runs of a group take little time."""
     return _size(spec) <= MOST_IDS
 
 
 def is_small_restart(spec: GroupSpec) -> bool:
-    """Tell the same of restarting its members, each of which leaves and comes back."""
+    """Return whether repeated dry runs of a rolling restart take little time."""
     return 2 * len(spec.members) * _size(spec) <= _MOST_IN_RESTART
 
 
@@ -68,12 +68,11 @@ def _size(spec: GroupSpec) -> int:
 
 
 def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
-    """Assign a group with random ids in the place of unknown ones; the plan has the unknown ones.
+    """Run the assignor with random ids in place of unknown ones; the plan has the original ids.
 
     Args:
-        spec: of a group.
-        seed: the same one gives a member the same id; 0 is of the run that is shown, the only one
-            with warnings.
+        spec: the group.
+        seed: seed of the random ids; 0 for the run that is shown, the only one with warnings.
     """
     ids = random_ids(spec, seed)
     if not ids:
@@ -92,9 +91,9 @@ def dry_run_as(spec: GroupSpec, seed: int) -> AssignPlan:
 
 
 def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
-    """Give a new member's topics in the order in which it may name them; every one of up to three.
+    """Return a new member's topics in a possible order; for up to three, seeds cover all orders.
 
-    The first time it is the order in which they were given.
+    With seed 0, this is the given order.
     """
     client = spec.client_of(member)
     if spec.protocol != "classic" or not CLIENTS[client.name].draws_topic_order:
@@ -106,7 +105,7 @@ def _drawn(member: MemberSpec, spec: GroupSpec, seed: int) -> tuple[str, ...]:
 
 
 def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...]:
-    """Return the order of the JoinGroup response: new members last, and then anywhere."""
+    """Return the JoinGroup response's order: new members last with seed 0, else anywhere."""
     if spec.protocol != "classic" or spec.computed_as.name == KAFKA_CLIENTS or not seed:
         return spec.member_order
     order = [each.member_id for each in spec.members_as_sent if each.member_id not in ids]
@@ -116,7 +115,7 @@ def _order(spec: GroupSpec, ids: Mapping[str, str], seed: int) -> tuple[str, ...
 
 
 def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
-    """Give each new member, by the id that stands for its own, one as it might have."""
+    """Return a possible member id for each new member, by its placeholder."""
     unknown = [replace(m, client=spec.client_of(m)) for m in spec.members if m.unknown_id]
     libraries = {m.client.name for m in unknown if m.client is not None and not m.client_id}
     usual = {library: _usual_client_ids(spec, library) for library in libraries}
@@ -124,7 +123,7 @@ def random_ids(spec: GroupSpec, seed: int) -> dict[str, str]:
 
 
 def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
-    """Give the client ids that most members of a library have; none of Java, which numbers them."""
+    """Return a library's most frequent client ids; none for Java, which numbers them."""
     if spec.protocol != "classic" or library == KAFKA_CLIENTS:
         return ()
     for members in (spec.members, spec.departed):
@@ -139,7 +138,7 @@ def _usual_client_ids(spec: GroupSpec, library: str) -> Sequence[str]:
 def _random_id(
     member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
 ) -> str:
-    """Return a new member, of a library that is told, an id as it might have.
+    """Return a possible member id of a new member, whose library is set.
 
     Source: `ClassicGroup.generateMemberId`; `Uuid.randomUuid` in the consumers of KIP-848;
     `kafka.consumer.ZookeeperConsumerConnector`.
@@ -161,7 +160,7 @@ def _random_id(
 def _beginning(
     member: MemberSpec, spec: GroupSpec, usual: Mapping[str, Sequence[str]], seed: int
 ) -> str:
-    """Give the instance id of a static member, or a client id: its own, a usual, or the default."""
+    """Return the prefix of a member id: instance id, own client id, frequent or default one."""
     client = member.client
     assert client is not None
     if member.instance_id and spec.may_be_static(client):
@@ -177,7 +176,7 @@ def _beginning(
 
 
 def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
-    """Put other ids into a plan."""
+    """Return the plan with other member ids."""
 
     def name(member_id: str) -> str:
         return names.get(member_id, member_id)
@@ -218,11 +217,11 @@ def _renamed(plan: AssignPlan, names: Mapping[str, str]) -> AssignPlan:
 
 
 def mark(plans: Sequence[AssignPlan], tries: Sequence[Sequence[AssignPlan]]) -> list[AssignPlan]:
-    """Mark what comes out otherwise with other ids.
+    """Mark results that differ with other ids.
 
     Args:
-        plans: a rebalance, and those that follow.
-        tries: the same computed with other random ids.
+        plans: a rebalance and its follow-up rebalances.
+        tries: the same rebalances with other random ids.
     """
     return [
         _marked(plan, [others[at] if at < len(others) else None for others in tries])
@@ -233,7 +232,7 @@ def mark(plans: Sequence[AssignPlan], tries: Sequence[Sequence[AssignPlan]]) -> 
 def unmarked(
     plans: Sequence[AssignPlan], where: str = f"above {MOST_IDS} partitions or members"
 ) -> list[AssignPlan]:
-    """Say that it was not found out what depends on unknown ids, as the end of a sentence."""
+    """Add a warning that the dependence on unknown ids was not checked; `where` says why."""
     return [
         replace(
             plan,
@@ -304,14 +303,15 @@ _RACING = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A rebalance and those that follow of themselves, until nothing is left to move.
+    """A rebalance and its automatic follow-up rebalances, until no partition moves.
 
     Attributes:
         first: the rebalance.
-        following: those after it; only cooperative ones need any.
-        what: why it happens, in a rolling restart.
-        what_of_whom: the same with the id of the member, where others have its client id too.
-        rank: of its strategy among those that were compared, 1 is the best; None: none were.
+        following: follow-up rebalances; only the cooperative protocol has any.
+        what: cause of the rebalance in a rolling restart.
+        what_of_whom: the cause with the member id instead of the client id, if the latter is not
+            unique.
+        rank: rank of its strategy in a comparison, 1 is the best; None without a comparison.
     """
 
     first: AssignPlan
@@ -327,12 +327,12 @@ class Run:
 
     @property
     def last(self) -> AssignPlan:
-        """The one after which all is settled."""
+        """The last rebalance, after which the group is stable."""
         return self.plans[-1]
 
     @property
     def error(self) -> AssignFailure | None:
-        """Why Kafka's own assignor does not come to an end; None where it does."""
+        """Failure of the assignor in the last rebalance; None if it succeeds."""
         return self.last.error
 
 
@@ -341,12 +341,12 @@ class Bounce:
     """A rolling restart of a whole group; more attributes as in `AssignPlan`.
 
     Attributes:
-        dynamic: members that leave when they stop and are new when they start.
-        static: members that come back as who they were, within their session timeout: no rebalance
-            happens (KIP-345, KIP-848).
-        runs: what dynamic members set off by leaving and coming back, in order.
-        can_be_static: whether all members could be static ones. Then the whole restart would need
-            no rebalance, and move nothing.
+        dynamic: number of dynamic members, which leave on shutdown and are new on startup.
+        static: number of static members, which return within their session timeout without a
+            rebalance (KIP-345, KIP-848).
+        runs: rebalances of dynamic members that leave and rejoin, in order.
+        can_be_static: whether all members could be static. The restart would then need no rebalance
+            and move no partition.
     """
 
     id: str | None
@@ -365,19 +365,19 @@ class Bounce:
 
     @property
     def moves(self) -> int:
-        """How often a partition is taken from a member."""
+        """The number of moves of partitions, over all rebalances."""
         return sum(len(plan.moves) for plan in self.plans)
 
     @property
     def error(self) -> AssignFailure | None:
-        """Why Kafka's own assignor does not come to an end; None where it does."""
+        """Failure of the assignor in the last rebalance; None if it succeeds."""
         return self.runs[-1].error if self.runs else None
 
 
 def settled(spec: GroupSpec, *, alone: bool = False) -> Run:
-    """Assign a group until nothing is left to move, or once only if `alone`.
+    """Run rebalances until no partition moves, or a single one if `alone`.
 
-    What depends on unknown ids of members is marked.
+    Results that depend on unknown member ids are marked.
     """
     most = 0 if alone else _MOST_REBALANCES
     run, _ = _settle(spec, most=most)
@@ -400,10 +400,10 @@ def _with_plans(run: Run, plans: Sequence[AssignPlan]) -> Run:
 
 
 def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
-    """Yield what follows where one member that gets another part has not taken it in time.
+    """Yield runs in which one member with a new assignment has not received it in time.
 
-    It joins again with what it had, as a leader of the first members that give up something calls
-    all for the next rebalance. The first few such members are tried.
+    Members that revoke partitions rejoin, which starts the next rebalance; the late member then
+    joins with its previous partitions. At most the first `TRIES` such members are tried.
     """
     assert first.assignment is not None
     joined = after(spec, first)
@@ -422,14 +422,14 @@ def _races(spec: GroupSpec, first: AssignPlan) -> Iterator[Run]:
 
 
 def _shares(run: Run) -> dict[str, frozenset[TopicPartition]] | None:
-    """Return what each member has in the end, in no order; None where the run fails."""
+    """Return the final partitions of each member, unordered; None if the run fails."""
     if run.last.assignment is None:
         return None
     return {member_id: frozenset(own) for member_id, own in run.last.assignment.items()}
 
 
 def compared(spec: GroupSpec) -> list[Run]:
-    """Assign a group with every strategy of its protocol; the least moves, then balance, first."""
+    """Run all strategies of the group's protocol; sort by moves, then by balance."""
     runs = [
         settled(replace(spec, strategy=name))
         for name in strategies(spec.protocol, spec.computed_as)
@@ -443,11 +443,11 @@ def compared(spec: GroupSpec) -> list[Run]:
 
 
 def bounced(spec: GroupSpec) -> Bounce:
-    """Restart every member in turn: it leaves, and comes back.
+    """Restart every member in turn: it leaves and rejoins.
 
-    With a static member that is no rebalance, if it is back within its session timeout
-    (`GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`). What depends on the new
-    ids of members is marked.
+    A static member that returns within its session timeout causes no rebalance
+    (`GroupMetadataManager.updateStaticMemberThenRebalanceOrCompleteJoin`). Results that depend on
+    the new member ids are marked.
     """
     runs = _bounce(spec)
     if is_small_restart(spec):
@@ -469,7 +469,7 @@ def bounced(spec: GroupSpec) -> Bounce:
 
 
 def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
-    """Return the members that are new when they come back; some libraries have no static ones."""
+    """Return the members that are new after a restart; some libraries have no static members."""
     return [
         member
         for member in spec.members
@@ -478,7 +478,7 @@ def _dynamic(spec: GroupSpec) -> list[MemberSpec]:
 
 
 def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
-    """Return what each member sets off; where that is too much to try other ids, marked as such."""
+    """Return the rebalances that members cause; mark them as unchecked if repetitions take long."""
     is_small = is_small_restart(spec)
     is_unknown = False
     called = Counter(member.client_id for member in spec.members)
@@ -487,7 +487,7 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
         member = next(each for each in spec.members if each.member_id == member.member_id)
         for change, what in ((leaves, "leaves"), (comes_back, "comes back")):
             spec = change(spec, member)
-            if not spec.members:  # it was the only one
+            if not spec.members:  # the only member has left
                 continue
             name = member.client_id or member.member_id
             whose = member.member_id if called[member.client_id] > 1 else name
@@ -506,10 +506,10 @@ def _bounce(spec: GroupSpec, seed: int = 0) -> list[Run]:
 def _settle(
     spec: GroupSpec, *, most: int = _MOST_REBALANCES, seed: int = 0
 ) -> tuple[Run, GroupSpec]:
-    """Return the run, with so many following rebalances at most, and the group before the last one.
+    """Return a run with at most `most` follow-up rebalances, and the group before the last one.
 
-    A rebalance follows where members have to give up partitions while they go on with others: they
-    join again then (`ConsumerCoordinator.onJoinComplete`).
+    In the cooperative protocol, members that revoke partitions rejoin, which causes a follow-up
+    rebalance (`ConsumerCoordinator.onJoinComplete`).
     """
     first = plan = dry_run_as(spec, seed)
     following: list[AssignPlan] = []
@@ -528,27 +528,27 @@ def _settle(
 
 
 class Mode(Enum):
-    """Which rebalances are computed."""
+    """The rebalances to compute."""
 
     ONCE = auto()
-    """The next one."""
+    """The next rebalance."""
     SETTLE = auto()
-    """Also those that follow of themselves."""
+    """The next rebalance and its follow-up rebalances."""
     COMPARE = auto()
-    """These, with every strategy."""
+    """The next rebalance and its follow-up rebalances, for every strategy."""
     BOUNCE = auto()
-    """Those of a rolling restart."""
+    """The rebalances of a rolling restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignRequest:
-    """What is asked about groups.
+    """Options of a dry run.
 
     Attributes:
-        strategy: name of an assignor; None: each group's own.
-        kafka_version: whose assignor is to be imitated; None: each group's own, or the newest.
-        client: the library of the leaders of classic groups as `software` reads it, in place of a
-            version of Kafka; None: as far as members tell it.
+        strategy: name of an assignor; None: the group's own.
+        kafka_version: Kafka version of the assignor; None: the group's own, or the newest.
+        client: client library of the leaders of classic groups, in the format of `software`,
+            instead of a Kafka version; None: as identified from the members.
     """
 
     mode: Mode = Mode.ONCE
@@ -559,23 +559,23 @@ class AssignRequest:
 
     @property
     def software(self) -> Software | None:
-        """The library that is asked for."""
+        """The requested client library."""
         return None if self.client is None else software(self.client)
 
 
 def assign_group(
     source: GroupSource, group_id: str, request: AssignRequest
 ) -> Report[Run | Bounce]:
-    """Run the assignor of a source's group dry.
+    """Run the assignor of a group without changing the group.
 
     Returns:
-        One run, one for each strategy, best first, or one rolling restart; it is partly done where
-        Kafka's own assignor fails.
+        One run; or one run for each strategy, best first; or one rolling restart. The exit status
+        is PARTLY if the assignor fails.
 
     Raises:
-        NotFoundError: there is no such group, or none of its members or topics is so called.
-        InputError: nobody can tell what the group's members subscribe to.
-        UsageError: there is no such strategy for the group, or a change makes no sense.
+        NotFoundError: the group, or a member or topic to change, does not exist.
+        InputError: the subscriptions of the members are unknown.
+        UsageError: the group has no such strategy, or a change is impossible.
     """
     group = read_group(
         source,
@@ -589,12 +589,12 @@ def assign_group(
 
 
 def assign_specs(text: bytes, path: str, request: AssignRequest) -> Report[Run | Bounce]:
-    """Run the assignors of specs dry, as `assign_group` does; what is no spec is an error.
+    """Run the assignors of specs, as `assign_group` does; invalid specs are errors.
 
     Args:
         text: JSON or JSON lines, see `read_specs`.
-        path: what to call it in errors.
-        request: what is asked.
+        path: name of the file, for errors.
+        request: options of the dry run.
     """
     read = read_specs(text, path, request.strategy, request.kafka_version, request.software)
     return _assign(read, request)

@@ -1,4 +1,4 @@
-"""A group as a source knows it, made ready for a dry run of its next assignment."""
+"""Prepare a group from a source for a dry run of its next assignment."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kgroup.source.base import GroupSource, Question, Reading
 
 
 class Advice(NamedTuple):
-    """What a message says that could be done about what is not known: options of the command."""
+    """Advice for messages about unknown values: options of the command."""
 
     partitions: str = "; --partitions TOPIC=N says otherwise"
     strategy: str = ". Choose one with --strategy"
@@ -57,25 +57,25 @@ def read_group(
     client: Software | None = None,
     topics: Collection[str] = (),
 ) -> Report[GroupSpec]:
-    """Read a group, and what its members would send at the next rebalance.
+    """Read a group, and the subscriptions that its members would send in the next rebalance.
 
     Args:
-        source: of groups.
-        group_id: of one.
-        strategy: name of an assignor; None: the group's own; of ZooKeeper consumers the one that
-            fits what they own, or else range.
-        kafka_version: whose assignor is to be imitated; None: the newest that has such groups.
-        client: of a classic group, the library of its leader; None: as far as members tell it.
-        topics: that matter beside those of the group, because members shall subscribe to them.
+        source: source of groups.
+        group_id: group id.
+        strategy: name of an assignor; None: the group's own; for ZooKeeper consumers, the one that
+            matches the current owners, or else range.
+        kafka_version: Kafka version of the assignor; None: the newest for this type of group.
+        client: client library of the leader of a classic group; None: as identified from the
+            members.
+        topics: additional topics that members will subscribe to.
 
     Returns:
-        The group; errors are what could not be read and may matter, notes what was assumed.
+        The group; errors are what could not be read and may matter, notes are assumptions.
 
     Raises:
-        NotFoundError: there is no such group.
-        InputError: nobody can tell what the group's members subscribe to, or the group's strategy
-            is not known.
-        UsageError: the strategy that was asked for is none for such a group.
+        NotFoundError: the group does not exist.
+        InputError: the subscriptions of the members, or the strategy of the group, are unknown.
+        UsageError: the requested strategy does not exist for this type of group.
     """
     reading, group = find_group(source, group_id)
     return group_spec(
@@ -93,11 +93,11 @@ def find_group(source: GroupSource, group_id: str) -> tuple[Reading, Group]:
     """Read a group.
 
     Returns:
-        What the source said, and the group.
+        The reading and the group.
 
     Raises:
-        NotFoundError: there is no such group.
-        InputError: it cannot be read.
+        NotFoundError: the group does not exist.
+        InputError: the group cannot be read.
     """
     reading, missing = select_groups(source, [group_id], Question(commit_times=False))
     group = reading.image.groups.get(group_id)
@@ -119,9 +119,9 @@ def group_spec(
     topics: Collection[str] = (),
     advice: Advice = _ADVICE,
 ) -> Report[GroupSpec]:
-    """Tell what the members of a group that was read would send; otherwise like `read_group`.
+    """Return the spec of a group that was read before; otherwise like `read_group`.
 
-    The advice is for those whose command is another one.
+    `advice` has the options to mention in messages, if the command is not `kgroup assign`.
     """
     group_id = found.group_id
     notes = list(reading.notes)
@@ -170,7 +170,7 @@ def group_spec(
 
 
 def _walked(group: Group, protocol: str) -> tuple[str, ...]:
-    """Give members as a coordinator walks over them, of a group that no coordinator has listed."""
+    """Return members in the coordinator's order, for a group that it has not listed."""
     table = TimelineTable()
     if protocol in ("consumer", "share"):
         for member in group.members:
@@ -179,7 +179,7 @@ def _walked(group: Group, protocol: str) -> tuple[str, ...]:
 
 
 def before_rebalance(group: Group, notes: list[str]) -> Group:
-    """Give a group that is in a rebalance as its last complete one left it, where that is known."""
+    """Return the group before its current rebalance, if known."""
     before = group.last_stable
     if before is None:
         return group
@@ -199,9 +199,10 @@ def before_rebalance(group: Group, notes: list[str]) -> Group:
 def _with_strategy(
     spec: GroupSpec, asked: str | None, notes: list[str], advice: Advice
 ) -> GroupSpec:
-    """Decide the strategy: the one that was asked for, the group's own, or its library's default.
+    """Set the strategy: the requested one, the group's own, or the library's default.
 
-    Nothing tells that of ZooKeeper consumers, so theirs is the one that gives what they own.
+    The strategy of ZooKeeper consumers is not stored; the one that matches the current owners is
+    chosen.
     """
     client = spec.computed_as
     names = strategies(spec.protocol, client)
@@ -225,7 +226,7 @@ def _with_strategy(
 def _lags(
     source: GroupSource, group: Group, notes: list[str]
 ) -> tuple[Mapping[TopicPartition, int], tuple[Problem, ...]]:
-    """Tell how far a group is behind, as far as that is known, and what could not be learnt."""
+    """Return the lag of partitions as far as known, and problems."""
     committing = with_kafka_commits(source, [group])
     (group,) = committing.groups
     ends = source.log_ranges([(offset.topic, offset.partition) for offset in group.offsets])
@@ -240,10 +241,10 @@ def _lags(
 
 
 def protocol_of(group: Group) -> str:
-    """Return by which protocol a group's members assign partitions.
+    """Return the protocol by which members of a group get their partitions.
 
     Raises:
-        InputError: what they assign are no partitions, or not here.
+        InputError: members do not assign partitions, or the assignor is not implemented.
     """
     if group.type is GroupType.CLASSIC and group.protocol_type not in (None, "", "consumer"):
         raise UnfitError(
@@ -261,10 +262,10 @@ def protocol_of(group: Group) -> str:
 
 
 def _check_subscriptions(group: Group, advice: Advice) -> None:
-    """Refuse to guess what members want whose subscriptions cannot be decoded.
+    """Check that the subscriptions of all members are known.
 
     Raises:
-        InputError: there are such members; it names them, and the size of what they sent.
+        InputError: a subscription cannot be decoded; the message has the members and sizes.
     """
     unread = [
         member
@@ -290,7 +291,7 @@ def _check_subscriptions(group: Group, advice: Advice) -> None:
 
 
 def _sizes(members: Sequence[Member]) -> str:
-    """Name members, and say how many bytes each of them sent."""
+    """Return the names of members, with the size of the bytes that they sent."""
     return first_names(
         members, lambda member: f"{member.member_id} ({_size(member.protocol_metadata)})"
     )
@@ -311,11 +312,10 @@ def _known(value: object) -> object:
 
 
 def _resolved(group: Group) -> Mapping[str, Sequence[str]]:
-    """Tell the topics that each regular expression stands for.
+    """Return the topics that match each regular expression.
 
-    A cluster does not tell what its coordinator resolved them to. The topics that it found are
-    those whose partitions the group has: taken are these, as far as they match (as a whole, and by
-    RE2, as KIP-848 has it).
+    A cluster does not report the topics to which its coordinator resolved them. Therefore, the
+    topics of assigned partitions are matched (as a whole, with RE2, as in KIP-848).
     """
     if group.resolved_regexes is not None:
         return group.resolved_regexes
@@ -330,7 +330,7 @@ def _resolved(group: Group) -> Mapping[str, Sequence[str]]:
     for regex in filter(None, regexes):
         try:
             pattern = parse_regex(regex)
-        except ValueError:  # the coordinator refuses such members
+        except ValueError:  # the coordinator rejects such members
             continue
         resolved[regex] = sorted(name for name in names if pattern.fullmatch(name) is not None)
     return resolved
@@ -342,13 +342,13 @@ def _member(
     if protocol == "zookeeper":
         return registered_consumer(member)
     subscription = member.subscription
-    assert subscription is not None  # see _check_subscriptions
+    assert subscription is not None  # ensured by _check_subscriptions
     matched = resolved.get(subscription.regex or "", ())
     owned = member.assignment if protocol == "classic" else member.target_assignment
     if owned is None:
         owned = member.assignment
     for partition in owned or ():
-        if not 0 <= partition.partition < MOST_PARTITIONS:  # clients write what they like
+        if not 0 <= partition.partition < MOST_PARTITIONS:  # clients may send any number
             raise UnfitError(
                 f"{named_group(group.group_id)}: expected partitions from 0 to "
                 f"{MOST_PARTITIONS - 1}, "
@@ -372,7 +372,7 @@ def _member(
 
 
 def _newest(library: str | None) -> Software | None:
-    """Give a library that is imitated in its newest version: nothing that members send tells it."""
+    """Return the newest version of an implemented library, as members do not send their version."""
     found = CLIENTS.get(library or "")
     return None if found is None else Software(found.name, found.versions[0])
 
@@ -384,7 +384,7 @@ def _topics(
     notes: list[str],
     hint: str,
 ) -> tuple[dict[str, TopicMetadata], dict[str, bytes]]:
-    """Tell how many partitions topics have, and in which racks."""
+    """Return partition counts and racks of topics, and topic ids."""
     known = {topic for member in members for topic, _ in member.owned or ()}
     names = known.union(more, *(member.topics for member in members))
     if not source.can(GroupSource.view):

@@ -1,4 +1,4 @@
-"""The next assignment of a group: what moves, and how balanced it is."""
+"""The next assignment of a group: moves and balance."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ from kgroup.operation.report import first_names
 
 
 class Move(NamedTuple):
-    """A partition that somebody had and has no more; there may be a million of them.
+    """A partition that its owner loses; there may be a million of them.
 
     Attributes:
-        from_member: who had it; perhaps a member that has left.
-        to_member: who gets it; None where it is only taken away for now, or for good.
-        depends_on_id: whether that may be otherwise with another id of a new member; None where
-            it was not found out.
-        from_thread: of a ZooKeeper consumer, the number of the thread that had it, where known.
-        to_thread: of a ZooKeeper consumer, the number of the thread that gets it.
-        lag: records that whoever gets it has to catch up with; None where that is not known.
+        from_member: previous owner; it may have left the group.
+        to_member: new owner; None if the partition is only revoked for now, or is not assigned.
+        depends_on_id: whether the move depends on the ids of new members; None if not checked.
+        from_thread: thread number of the previous owner, for ZooKeeper consumers; None if unknown.
+        to_thread: thread number of the new owner, for ZooKeeper consumers.
+        lag: number of records that the new owner has to catch up on; None if unknown.
     """
 
     topic: str
@@ -50,12 +49,12 @@ def find_moves(
     after: Mapping[str, Collection[TopicPartition]],
     lost: Mapping[str, set[TopicPartition]],
 ) -> tuple[Move, ...]:
-    """Find what changes hands between members, by topic and partition.
+    """Return the moves between members, by topic and partition.
 
     Args:
-        before: by member, and such as have left.
-        after: by member.
-        lost: what each had and has no more.
+        before: previous partitions by member, including members that have left.
+        after: new partitions by member.
+        lost: partitions that each member loses.
     """
     if not any(lost.values()):
         return ()
@@ -77,7 +76,7 @@ def find_moves(
 def _owners(
     partitions: Mapping[str, set[TopicPartition]],
 ) -> Mapping[str, Mapping[int, str]] | None:
-    """Return the member of each partition, by topic and number; None where some have several."""
+    """Return the owner of each partition by topic and number; None if any has several owners."""
     owners: dict[str, dict[int, str]] = defaultdict(dict)
     for member_id, own in partitions.items():
         for topic, number in own:
@@ -108,12 +107,12 @@ def _moves_of_shared(
 def with_threads(
     moves: Sequence[Move], members: Iterable[MemberSpec], threads: ThreadAssignment
 ) -> tuple[Move, ...]:
-    """Name the threads of ZooKeeper consumers, and add what moves between those of one.
+    """Add the threads of ZooKeeper consumers, and moves between threads of the same consumer.
 
     Args:
-        moves: between consumers.
-        members: all of them, and such as have left.
-        threads: who gets what.
+        moves: moves between consumers.
+        members: all members, including those that have left.
+        threads: new partitions by thread.
     """
     had = {
         (member.member_id, partition): number
@@ -142,7 +141,7 @@ def with_threads(
 
 
 def with_lags(moves: tuple[Move, ...], lags: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
-    """Say how far the group is behind in what moves, as far as that is known."""
+    """Add the lag to the moves, as far as known."""
     if not lags:
         return moves
     return tuple(move._replace(lag=lags.get((move.topic, move.partition))) for move in moves)
@@ -150,7 +149,7 @@ def with_lags(moves: tuple[Move, ...], lags: Mapping[TopicPartition, int]) -> tu
 
 @dataclass(frozen=True, slots=True)
 class TopicBalance:
-    """How many partitions of one topic its subscribers get: the fewest and the most."""
+    """Smallest and largest number of partitions that subscribers of a topic get."""
 
     topic: str
     minimum: int
@@ -160,14 +159,14 @@ class TopicBalance:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How even an assignment is.
+    """Balance of an assignment.
 
     Attributes:
-        minimum: partitions of the member with the fewest.
-        maximum: of the one with the most.
+        minimum: smallest number of partitions of a member.
+        maximum: largest number of partitions of a member.
         deviation: standard deviation over all members.
-        idle_members: who gets nothing, by id.
-        topics: the same by topic, over its subscribers.
+        idle_members: ids of members without partitions.
+        topics: balance by topic, over its subscribers.
     """
 
     minimum: int
@@ -179,7 +178,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class AssignFailure:
-    """An exception of the assignor itself, or its crash: the rebalance fails, and fails again."""
+    """An exception or crash of the assignor; every attempt to rebalance fails."""
 
     type: str
     message: str | None
@@ -187,15 +186,14 @@ class AssignFailure:
 
 @dataclass(frozen=True, slots=True)
 class MemberOutcome:
-    """One member, before and after.
+    """Assignment of a member before and after the rebalance.
 
     Attributes:
-        member_id: its id; made up for one that is added.
-        before: how many partitions it has.
-        after: how many it gets.
-        kept: how many of them it had before.
-        depends_on_id: whether it may get other partitions with another id of a new member; None
-            where it was not found out.
+        member_id: member id; a placeholder for a new member.
+        before: previous number of partitions.
+        after: new number of partitions.
+        kept: number of partitions that it keeps.
+        depends_on_id: whether its partitions depend on the ids of new members; None if not checked.
     """
 
     member_id: str
@@ -210,29 +208,29 @@ class MemberOutcome:
 
 @dataclass(frozen=True, slots=True)
 class AssignPlan:
-    """The outcome of one dry run.
+    """Result of a dry run.
 
     Attributes:
-        id: of the group, or of the case.
+        id: group id, or id of the spec.
         protocol: "classic", "consumer", "share" or "zookeeper".
-        computed_as: what is imitated: the library of the leader of a classic group, as far as it
-            is known.
-        rebalance: "eager" (everybody stops), "cooperative" (only what moves stops) or
-            "incremental" (the coordinator moves member by member).
-        leader_id: the member that assigns; None where the coordinator does, or it is not known.
-        error: where Kafka's assignor throws; then there is no assignment.
-        departed: members that have left since the assignment before.
-        before: what each member had, and those that have left.
-        assignment: partitions of each member, in the assignor's order.
-        members: each before and after, in the order of the assignment.
-        moves: what changes hands, by topic and partition.
-        kept: how many partitions stay where they are.
-        rack_local: how many partitions are with a member in a rack of their replicas; None where
-            no racks are known.
-        warnings: what is unsound or uncertain in the answer, in sentences.
-        threads: partitions of each thread, idle ones too; None except of ZooKeeper consumers.
-        owners: who owns what now, and who should; likewise.
-        overlaps: which ZooKeeper consumers can take partitions from each other; likewise.
+        computed_as: implemented software: for a classic group, the client library of the leader, as
+            far as known.
+        rebalance: "eager" (all members stop), "cooperative" (only partitions that move stop) or
+            "incremental" (the coordinator reconciles each member).
+        leader_id: member that runs the assignor; None if the coordinator does, or it is unknown.
+        error: failure of the assignor; there is no assignment then.
+        departed: members that have left since the previous assignment.
+        before: previous partitions by member, including members that have left.
+        assignment: new partitions by member, in the assignor's order.
+        members: all members, in the order of the assignment.
+        moves: partitions that change their owner, by topic and partition.
+        kept: number of partitions that keep their owner.
+        rack_local: number of partitions with a replica in their owner's rack; None if no racks are
+            known.
+        warnings: faults and uncertainties of the result, as sentences.
+        threads: partitions by thread, including idle ones; None except for ZooKeeper consumers.
+        owners: current and computed owners; None except for ZooKeeper consumers.
+        overlaps: ZooKeeper consumers that can claim each other's partitions; None for other groups.
     """
 
     id: str | None
@@ -257,11 +255,11 @@ class AssignPlan:
 
 
 def dry_run(spec: GroupSpec, *, warns: bool = True) -> AssignPlan:
-    """Assign a group as the software that assigns it would, and tell what that means.
+    """Run the assignor of a group, and compare the result with the current assignment.
 
     Args:
-        spec: of the group.
-        warns: whether warnings are wanted; for some the group is assigned many times more.
+        spec: the group.
+        warns: whether to add warnings; some of them require many more runs of the assignor.
     """
     cooperative = "cooperative" if spec.protocol == "classic" else "incremental"
     plan = AssignPlan(
@@ -329,7 +327,7 @@ def _member_plan(member: MemberSpec, before: int, after: int, kept: int) -> Memb
 
 
 def after(spec: GroupSpec, plan: AssignPlan) -> GroupSpec:
-    """Give the group as it is when an assignment has been taken over."""
+    """Return the group after its members have adopted the assignment."""
     assert plan.assignment is not None
     threads: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
     for (member_id, number), partitions in (plan.threads or {}).items():
@@ -361,7 +359,7 @@ def _balance(
     subscribers: Counter[str] = Counter()
     for topics, members in Counter(member.topics for member in spec.members).items():
         subscribers.update(dict.fromkeys(topics, members))
-    # how many of a topic's subscribers get how many of its partitions; of those that get any
+    # Per topic: number of subscribers by number of partitions; first, only those with any.
     shares: dict[str, dict[int, int]] = {topic: {} for topic in spec.topics if topic in subscribers}
     every = Counter(
         chain.from_iterable(
@@ -393,14 +391,14 @@ def _balance(
 
 
 def _of_topics(counts: Mapping[str, int], topics: Collection[str]) -> Mapping[str, int]:
-    """Return the counts of some topics only."""
+    """Return the counts of the given topics only."""
     if counts.keys() <= set(topics):
         return counts
     return {name: counts[name] for name in topics if name in counts}
 
 
 def _deviation(shares: Mapping[int, int]) -> float:
-    """Return the standard deviation of numbers, each given with how often it is there."""
+    """Return the standard deviation of numbers, given with their frequencies."""
     total = sum(shares.values())
     mean = sum(number * times for number, times in shares.items()) / total
     squares = sum((number - mean) ** 2 * times for number, times in shares.items())
@@ -447,7 +445,7 @@ def _warnings(
     by_topic: Mapping[str, Counter[str]],
     moves: Sequence[Move],
 ) -> Iterator[str]:
-    """Say in which ways Kafka's own answer is unsound."""
+    """Yield warnings about faults of the assignor's result."""
     counts = {name: topic.partitions for name, topic in spec.topics.items()}
     is_given = {name: bytearray(count) for name, count in counts.items()}
     missing: set[TopicPartition] = set()
@@ -488,7 +486,7 @@ def _warnings(
         if not flag
     ]
     if nobody and spec.protocol == "classic" and spec.is_cooperative:
-        waiting = {  # for the next rebalance, to which who gives up something calls all
+        waiting = {  # assigned in the follow-up rebalance after their revocation
             (move.topic, move.partition)
             for move in moves
             if move.to_member is None and move.from_member in assignment
@@ -506,5 +504,5 @@ def _warnings(
 
 
 def _named(partitions: Iterable[TopicPartition]) -> str:
-    """Name some partitions, and say how many more there are."""
+    """Return the first partitions, and the number of the others."""
     return first_names(sorted(partitions, key=java_order), lambda at: f"{at[0]}-{at[1]}")

@@ -1,4 +1,4 @@
-"""Groups to assign, from JSON: `kgroup assign --spec`."""
+"""Parse specs of groups from JSON: `kgroup assign --spec`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kgroup.protocol.record.consumer_protocol import decode_subscription
 
 
 def read_user_data(raw: bytes | None, strategy: str) -> UserData:
-    """Read a member's user data as the sticky assignors do.
+    """Decode a member's user data as the sticky assignors do.
 
     Source: `StickyAssignor.memberData` and `CooperativeStickyAssignor.memberData` of 4.3.1.
 
     Args:
-        raw: None where the member sent none.
+        raw: user data; None if the member sent none.
         strategy: name of the assignor.
     """
     if raw is None or (not raw and strategy == "sticky"):
@@ -53,14 +53,14 @@ def read_user_data(raw: bytes | None, strategy: str) -> UserData:
 
 
 class _UnreadableError(Exception):
-    """The message is that of Kafka's SchemaException."""
+    """Has the message of Kafka's SchemaException."""
 
 
 def _failure_in_1_1(raw: bytes) -> str | None:
-    """Say how kafka-clients 1.1.1 fails to read user data, where a later one takes it for empty.
+    """Return the error of kafka-clients 1.1.1 for user data that later versions treat as empty.
 
-    Layout: int32 count of topics; of each: int16 length and UTF-8 name, int32 count of partitions,
-    int32 each. What follows is not read.
+    Layout: int32 count of topics; for each topic: int16 length and UTF-8 name, int32 count of
+    partitions, int32 each. Trailing bytes are not read.
 
     Source: `StickyAssignor.deserializeTopicPartitionAssignment`, `Schema.read`, `ArrayOf.read`.
     """
@@ -120,18 +120,18 @@ _MEMBER_FIELDS = (
 )  # fmt: skip
 _CONSUMER_FIELDS = ("member_id", "topics", "streams", "owned")
 MOST_PARTITIONS = 10_000_000
-"""Of a topic, for which there is memory."""
+"""Maximum number of partitions of a topic; limits the memory use."""
 _MOST_STREAMS = 100_000
 _INT32 = range(-(1 << 31), 1 << 31)
 
 
 _LARGE = 1 << 20
 _MOST_VALUES = 10_000_000
-"""Of JSON, by its commas: each takes up to 72 bytes. A million members have about half as many."""
+"""Maximum number of commas in JSON: a value takes up to 72 bytes; a million members need half."""
 
 
 class SpecError(ValueError):
-    """A field of a spec is wrong; the message begins with its path."""
+    """A field of a spec is invalid; the message begins with its path."""
 
 
 def read_specs(
@@ -141,22 +141,22 @@ def read_specs(
     kafka_version: str | None = None,
     client: Software | None = None,
 ) -> Report[GroupSpec]:
-    """Read one group from JSON, or many from JSON lines; what is none is an error.
+    """Parse one group from JSON, or several from JSON lines; invalid specs are errors.
 
-    Notes name versions of libraries that are later than all known.
+    Notes name versions of libraries that are later than all known ones.
 
     Args:
-        text: of the file.
-        path: its name, for errors.
-        strategy: in place of those that groups name, and so are the next two; see `as_asked`. That
-            it does not suit a group is an error, too.
-        kafka_version: whose assignor is to be imitated.
-        client: the library of the leaders.
+        text: contents of the file.
+        path: name of the file, for errors.
+        strategy: strategy to use instead of that in the spec; see `as_asked`. It is an error for a
+            group that does not have it; the same applies to the next two arguments.
+        kafka_version: Kafka version of the assignor.
+        client: client library of the leaders.
 
     Raises:
-        UsageError: there are groups, and what is asked for suits none of them.
+        UsageError: none of the groups has the requested strategy, version or library.
     """
-    text = text.removeprefix(BOM_UTF8)  # some editors begin a file with it
+    text = text.removeprefix(BOM_UTF8)  # some editors write it
     if not text.strip():
         return Report(
             (), (Problem(ProblemKind.BAD_SPEC, "Expected JSON, found nothing.", path=path),)
@@ -188,7 +188,9 @@ def read_specs(
 
 
 def _objects(text: bytes) -> Iterator[tuple[str, object]]:
-    if len(text) > _LARGE and text.lstrip()[:1] == b"[":  # no spec: millions of values for nothing
+    if (
+        len(text) > _LARGE and text.lstrip()[:1] == b"["
+    ):  # not a spec; avoid parsing millions of values
         yield "", []
         return
     try:
@@ -209,15 +211,15 @@ def _objects(text: bytes) -> Iterator[tuple[str, object]]:
 
 
 def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
-    """Check one JSON object; the fields are those of `docs/assign.md`.
+    """Parse a JSON object; `docs/assign.md` describes its fields.
 
     Args:
         spec: the object.
-        asked: the library that is to assign in place of the one that the object names; without a
-            strategy it is the first of this one.
+        asked: library of the assignor, instead of that in the object. If the object has no
+            strategy, the first one of this library is used.
 
     Raises:
-        SpecError: it is no valid spec.
+        SpecError: the object is not a valid spec.
     """
     fields = _object(spec, "", _SPEC_FIELDS)
     protocol = _choice(fields, "protocol", _PROTOCOLS, "classic")
@@ -278,10 +280,10 @@ def read_spec(spec: object, asked: Software | None = None) -> GroupSpec:
 def as_asked(
     spec: GroupSpec, strategy: str | None, kafka_version: str | None, client: Software | None
 ) -> GroupSpec:
-    """Take another strategy, version of Kafka or client library for a spec than it names itself.
+    """Return the spec with another strategy, Kafka version or client library.
 
     Raises:
-        UsageError: there is no such strategy for a group of its protocol.
+        UsageError: the group's protocol has no such strategy.
     """
     try:
         asked = asked_software(spec.protocol, kafka_version, client)
@@ -293,14 +295,14 @@ def as_asked(
 
 
 def check_strategy(spec: GroupSpec, lack: str) -> None:
-    """Raise a UsageError that begins so where what assigns a group does not have its strategy."""
+    """Raise a UsageError, whose message begins with `lack`, if the software lacks the strategy."""
     known = strategies(spec.protocol, spec.computed_as)
     if spec.strategy not in known:
         raise UsageError(f"{lack} of {spec.computed_as}; there are: {', '.join(known)}")
 
 
 def made_up_topic_id(name: str) -> bytes:
-    """Return a topic of unknown id one that is always the same."""
+    """Return a stable topic id for a topic whose id is unknown."""
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -347,7 +349,7 @@ def _listed(value: object, path: str, count: int) -> tuple[int, ...]:
 
 
 def _member(value: object, path: str, strategy: str, known: _Known) -> MemberSpec:
-    """Read a member; what it subscribes to is one object with what `known` members do."""
+    """Parse a member; members with the same topics share one tuple, kept in `known`."""
     fields = _object(value, path, _MEMBER_FIELDS)
     topics = _topics(fields.get("topics"), f"{path}.topics", known)
 
@@ -372,7 +374,7 @@ def _member(value: object, path: str, strategy: str, known: _Known) -> MemberSpe
 
 
 def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
-    """Check a ZooKeeper consumer; its `streams` name its topics, unless `topics` do."""
+    """Parse a ZooKeeper consumer; without `topics`, its topics are those of `streams`."""
     fields = _object(value, path, _CONSUMER_FIELDS)
     where = f"{path}.streams"
     streams = {
@@ -409,7 +411,7 @@ def _consumer(value: object, path: str, known: _Known) -> MemberSpec:
 
 
 def _clients(members: object) -> list[Software]:
-    """Return the libraries that members name, as far as they are members."""
+    """Return the client libraries of those members that are valid."""
     return [
         _client(member["client"], f"members[{at}].client")
         for at, member in enumerate(members if isinstance(members, list) else ())
@@ -470,7 +472,7 @@ def _base64(value: object, path: str) -> bytes:
 
 
 def _having(protocol: str, strategy: object) -> str:
-    """Say, as the end of a sentence, which client libraries have a strategy."""
+    """Return the end of a sentence: which client libraries have a strategy."""
     if protocol != "classic":
         return ""
     found = [
@@ -538,6 +540,6 @@ def _shown(value: object) -> str:
         return "nothing"
     try:
         text = repr(value)
-    except RecursionError:  # nested just less deep than the reader of JSON allows
+    except RecursionError:  # nested almost as deep as the JSON parser allows
         return "lists or objects of many levels"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,4 +1,4 @@
-"""What might happen to a group: each is a change of its spec."""
+"""What-if changes of a group, each applied to its spec."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kgroup.operation.report import first_names
 from kgroup.protocol.zookeeper.node import consumer_host
 
 NEW_MEMBER = "new-"
-"""How the ids begin that stand for those which the coordinator will choose."""
+"""Prefix of placeholders for member ids that the coordinator will choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class AddedMembers:
     """Members that join.
 
     Attributes:
-        instance_id: makes them static; with several it gets a number.
-        topics: that they subscribe to; None: those that most members subscribe to.
-        host: where ZooKeeper consumers run; their ids begin with it.
-        streams: threads of ZooKeeper consumers for each topic; None: as those have that subscribe
-            alike, or one.
+        instance_id: instance id of static members; with several members, a number is appended.
+        topics: subscribed topics; None: the topics that most members subscribe to.
+        host: host of ZooKeeper consumers; their ids begin with it.
+        streams: number of threads per topic of ZooKeeper consumers; None: as for a consumer with
+            the same topics, or else one.
     """
 
     count: int = 1
@@ -43,18 +43,18 @@ class AddedMembers:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What shall be other than it is, in the order in which it comes about.
+    """Changes of a group, in the order in which they are applied.
 
     Attributes:
-        drop_topics: topics that are deleted.
-        add_topics: new topics, and their numbers of partitions.
-        partitions: topics with another number of partitions.
-        remove: members that leave, by any name of theirs, and so are the next ones.
-        restart: members that leave and come back.
+        drop_topics: topics to delete.
+        add_topics: topics to create, with their numbers of partitions.
+        partitions: topics whose number of partitions changes.
+        remove: members that leave; see `_find` for the names of members.
+        restart: members that leave and rejoin.
         add: members that join.
-        subscribe: members that subscribe to other topics.
-        leader: the member that assigns; None: who does.
-        fresh: whether nobody remembers anything.
+        subscribe: members whose subscription changes.
+        leader: member that runs the assignor; None: unchanged.
+        fresh: whether members have no previous assignment.
     """
 
     drop_topics: Sequence[str] = ()
@@ -69,17 +69,17 @@ class Changes:
 
     @property
     def subscribed_topics(self) -> frozenset[str]:
-        """The topics that members shall subscribe to, beside those that they have now."""
+        """The topics to which members will subscribe, in addition to their current ones."""
         joined = (topics for _, topics in self.subscribe)
         return frozenset[str]().union(*joined, *(added.topics or () for added in self.add))
 
 
 def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
-    """Make all changes.
+    """Return the spec with all changes.
 
     Raises:
-        NotFoundError: there is no such member or topic.
-        UsageError: a name is that of several members, or no member is left.
+        NotFoundError: a member or topic does not exist.
+        UsageError: several members have a name, or no member is left.
     """
     for topic in changes.drop_topics:
         spec = drop_topic(spec, topic)
@@ -87,7 +87,7 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
         spec = add_topic(spec, topic, number)
     for topic, number in changes.partitions:
         known = changes.subscribed_topics.union(spec.topics, *(m.topics for m in spec.members))
-        if topic not in known:  # its name may be misspelt
+        if topic not in known:  # maybe misspelled
             raise NotFoundError(
                 f"--partitions: {_has_no_topic(spec, topic)}. --add-topic adds one that is new"
             )
@@ -120,7 +120,7 @@ def changed(spec: GroupSpec, changes: Changes) -> GroupSpec:
 
 
 def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
-    """Say which client id of new members may be meant as another library than the leader's."""
+    """Yield notes on client ids of new members that look like the name of another library."""
     leads = spec.computed_as.name
     for client_id in dict.fromkeys(added.client_id or "" for added in changes.add):
         library = client_id.partition("@")[0]
@@ -133,10 +133,10 @@ def notes(spec: GroupSpec, changes: Changes) -> Iterator[str]:
 
 
 def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
-    """Let members join that the group has never had.
+    """Add new members to the group.
 
     Raises:
-        UsageError: members of such a group do not have what these have, or one has its instance id.
+        UsageError: an attribute does not exist in this type of group, or an instance id is in use.
     """
     of_others = ("client_id", "instance_id", "rack")
     of_zookeeper = ("host", "streams")
@@ -181,18 +181,18 @@ def add_members(spec: GroupSpec, added: AddedMembers) -> GroupSpec:
 
 
 def remove_member(spec: GroupSpec, name: str) -> GroupSpec:
-    """Let a member leave; it is named by its id, or instance id."""
+    """Remove a member; see `_find` for its names."""
     return leaves(spec, _find(spec, name))
 
 
 def restart_member(spec: GroupSpec, name: str) -> GroupSpec:
-    """Let a member leave, and join again in the same rebalance."""
+    """Remove a member and let it rejoin in the same rebalance."""
     member = _find(spec, name)
     return comes_back(leaves(spec, member), member)
 
 
 def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
-    """Let a topic have another number of partitions; where new ones would be is not known."""
+    """Set a topic's number of partitions; the racks of new partitions are unknown."""
     old = spec.topics.get(topic)
     racks = leaders = None
     if old is not None:
@@ -207,7 +207,7 @@ def set_partitions(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
 
 
 def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
-    """Let a topic come into being to which all members subscribe."""
+    """Create a topic to which all members subscribe."""
     if topic in spec.topics:
         raise UsageError(f"--add-topic: there is a topic {topic} already; see --partitions")
     members = (
@@ -218,14 +218,14 @@ def add_topic(spec: GroupSpec, topic: str, number: int) -> GroupSpec:
 
 
 def drop_topic(spec: GroupSpec, topic: str) -> GroupSpec:
-    """Let a topic be deleted."""
+    """Delete a topic."""
     if topic not in spec.topics:
         raise NotFoundError(f"--drop-topic: {_has_no_topic(spec, topic)}")
     return replace(spec, topics={n: t for n, t in spec.topics.items() if n != topic})
 
 
 def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
-    """Let a member subscribe to other topics."""
+    """Change the subscription of a member."""
     found = _find(spec, name)
     members = (
         replace(member, topics=tuple(dict.fromkeys(topics))) if member is found else member
@@ -235,20 +235,21 @@ def subscribe(spec: GroupSpec, name: str, topics: Sequence[str]) -> GroupSpec:
 
 
 def forget(spec: GroupSpec) -> GroupSpec:
-    """Let all members begin anew: as after a time in which the group was empty."""
+    """Remove all previous assignments, as if the group had been empty for some time."""
     return replace(spec, members=tuple(map(_forgetful, spec.members)))
 
 
 def lead(spec: GroupSpec, name: str) -> GroupSpec:
-    """Let a member be the one that assigns.
+    """Set the member that runs the assignor.
 
-    Its library decides; among members of one it makes no difference. Only the highest generation
-    that a sticky assignor of Java has ever seen lives in the leader
-    (`AbstractStickyAssignor.maxGeneration`), and no request tells it; while a group goes on, it is
-    not above the generations that members claim.
+    Only its library matters; with members of the same library, the result is the same. One
+    exception is state of Java's sticky assignors: the leader keeps the highest generation that it
+    has seen (`AbstractStickyAssignor.maxGeneration`), which no request reports. In a running group
+    it is not higher than the generations that members claim.
 
     Raises:
-        UsageError: no member of such a group assigns, or this one has no such strategy.
+        UsageError: the members of this type of group do not run the assignor, or the member's
+            library lacks the strategy.
     """
     if spec.protocol == "zookeeper":
         raise UsageError(
@@ -265,7 +266,7 @@ def lead(spec: GroupSpec, name: str) -> GroupSpec:
 
 
 def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
-    """Let a member leave; who leads the group after its leader is not known."""
+    """Remove a member; if it is the leader, the next leader is unknown."""
     members = tuple(each for each in spec.members if each.member_id != member.member_id)
     leader_id = None if spec.leader_id == member.member_id else spec.leader_id
     departed = (*spec.departed, member)
@@ -273,9 +274,9 @@ def leaves(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
 
 
 def comes_back(spec: GroupSpec, member: MemberSpec) -> GroupSpec:
-    """Let a member that has left join again, with a new id and without a memory.
+    """Let a member that has left rejoin, with a new id and without previous assignment.
 
-    A ZooKeeper consumer of which `consumer.id` is set comes back with the id that it had.
+    A ZooKeeper consumer with a configured `consumer.id` keeps its id.
     """
     host = member.host
     if spec.protocol == "zookeeper" and not member.unknown_id:
@@ -300,7 +301,7 @@ def _forgetful(member: MemberSpec) -> MemberSpec:
 
 
 def _new_topic(spec: GroupSpec, number: int) -> TopicMetadata:
-    """Return a topic; where brokers list others not by number, how they list it is not known."""
+    """Return a topic; its partition order is unknown if brokers do not list by number."""
     by_number = all(
         topic.listed is None or topic.listed == tuple(range(topic.partitions))
         for topic in spec.topics.values()
@@ -316,7 +317,7 @@ def _with_topic(spec: GroupSpec, name: str, topic: TopicMetadata) -> GroupSpec:
 
 
 def _new_ids(members: Iterable[MemberSpec]) -> Iterator[str]:
-    """Give ids that no member has, one after the other."""
+    """Yield unused member ids."""
     taken = {member.member_id for member in members}
     return (name for at in count(1) if (name := f"{NEW_MEMBER}{at}") not in taken)
 
@@ -331,7 +332,7 @@ def _called(spec: GroupSpec) -> str:
 
 
 def _names(spec: GroupSpec, member: MemberSpec) -> Mapping[str, str | None]:
-    """Return what a member may be called; a ZooKeeper consumer has only what its id is made of."""
+    """Return the names of a member by kind; those of a ZooKeeper consumer are parts of its id."""
     member_id = member.member_id
     if spec.protocol == "zookeeper" and spec.id is not None:
         name = member_id.removeprefix(f"{spec.id}_")
@@ -340,7 +341,7 @@ def _names(spec: GroupSpec, member: MemberSpec) -> Mapping[str, str | None]:
 
 
 def _find(spec: GroupSpec, name: str) -> MemberSpec:
-    """Find a member by its id or instance id, or by what only one has of the rest."""
+    """Return the member with an id, instance id or other name, which must be unique."""
     called = [_names(spec, member) for member in spec.members]
     for kind in ("id", "instance id", "client id", "consumer.id", "host"):
         pairs = zip(spec.members, called, strict=True)

@@ -1,4 +1,4 @@
-"""Groups of ZooKeeper consumers as they are registered: owners, and the spec of a dry run."""
+"""Registered groups of ZooKeeper consumers: owners, and the spec of a dry run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kgroup.model.zookeeper import SubscriptionPattern
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Consumers of a group whose topics overlap, directly or through others; both are sorted."""
+    """Consumers of a group whose topics overlap directly or transitively; both sorted."""
 
     members: tuple[str, ...]
     topics: tuple[str, ...]
 
 
 def overlaps(spec: GroupSpec) -> tuple[Overlap, ...]:
-    """Part a group by topics, sorted by member id; who subscribes to nothing stands alone."""
+    """Partition the consumers by overlapping topics, sorted by member id."""
     found: list[tuple[set[str], set[str]]] = []
     for member in spec.members:
         members, topics = {member.member_id}, set(member.topics)
@@ -48,13 +48,12 @@ def overlaps(spec: GroupSpec) -> tuple[Overlap, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PartitionOwner:
-    """One partition.
+    """Current and computed owner of a partition.
 
     Attributes:
-        owner: the consumer that has it, and the number of its thread, None where that is not
-            known; None: nobody.
-        given: the thread that the algorithm gives it to; None: nobody. Where several consumers
-            take it, the first of them.
+        owner: current consumer, and its thread number or None if unknown; None without an owner.
+        given: thread to which the assignor assigns the partition; None if unassigned. If several
+            consumers claim it, the first one.
     """
 
     topic: str
@@ -64,18 +63,18 @@ class PartitionOwner:
 
     @property
     def is_as_given(self) -> bool:
-        """Whether the owner is the one that the algorithm gives, as far as it is known."""
+        """Whether the current owner is the computed one, as far as known."""
         if self.owner is None or self.given is None:
             return self.owner == self.given
         return self.owner[0] == self.given[0] and self.owner[1] in (None, self.given[1])
 
 
 def ownership(spec: GroupSpec, threads: ThreadAssignment) -> tuple[PartitionOwner, ...]:
-    """Tell of each partition that is owned or given, by topic and number.
+    """Return current and computed owners of partitions, by topic and number.
 
     Args:
-        spec: of a group of ZooKeeper consumers.
-        threads: who gets what.
+        spec: group of ZooKeeper consumers.
+        threads: computed assignment, by thread.
     """
     owners: dict[TopicPartition, tuple[str, int | None]] = {
         partition: (member.member_id, member.threads.get(partition))
@@ -93,10 +92,10 @@ def ownership(spec: GroupSpec, threads: ThreadAssignment) -> tuple[PartitionOwne
 
 
 def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
-    """Refuse to guess what a consumer wants whose node cannot be read, or its list evaluated.
+    """Check that the subscriptions of all consumers are known.
 
     Raises:
-        InputError: there is such a consumer.
+        InputError: a node cannot be read, or its whitelist or blacklist cannot be evaluated.
     """
     ids = f"/consumers/{group.group_id}/ids/"
     unread = next((problem for problem in problems if (problem.path or "").startswith(ids)), None)
@@ -117,10 +116,10 @@ def check_registrations(group: Group, problems: Iterable[Problem]) -> None:
 
 
 def registered_consumer(member: Member) -> MemberSpec:
-    """Give a consumer its topics and threads, and what it owns by the owner nodes."""
+    """Return a consumer with its topics and threads, and the partitions of its owner nodes."""
     subscription = member.subscription
     assert subscription is not None
-    assert subscription.topics is not None  # see check_registrations
+    assert subscription.topics is not None  # ensured by check_registrations
     streams = dict(subscription.streams or {})
     topics = tuple(streams)
     if streams and subscription.pattern is not SubscriptionPattern.STATIC:
@@ -131,7 +130,7 @@ def registered_consumer(member: Member) -> MemberSpec:
 
 
 def departed_consumers(group: Group) -> tuple[MemberSpec, ...]:
-    """Return those that are not registered, and still own something."""
+    """Return the consumers that own partitions but are not registered."""
     owned: dict[str, list[AssignedPartition]] = defaultdict(list)
     for stray in group.stray_owners:
         owned[stray.member_id].append(stray.partition)
@@ -139,10 +138,10 @@ def departed_consumers(group: Group) -> tuple[MemberSpec, ...]:
 
 
 def with_fitting_strategy(spec: GroupSpec, asked: str | None) -> tuple[GroupSpec, str]:
-    """Choose the strategy: the one that is asked for, or that gives what is owned now, or range.
+    """Choose the strategy: the requested one, one that matches the current owners, or range.
 
     Returns:
-        the group with it, and a note that says why.
+        The spec with the strategy, and a note on the choice.
     """
     names = strategies(spec.protocol)
     fitting = [name for name in names if _gives_what_is_owned(replace(spec, strategy=name))]

@@ -1,1 +1,1 @@
-"""Plans of migrations: what must hold, what to do, what is to be seen, and what it costs."""
+"""Migration plans: preconditions, steps, expected results and costs."""

@@ -1,7 +1,7 @@
-"""Which migrations make sense for a group, and what the simulator says that they save.
+"""Recommend migrations for a group, with the costs that the simulator forecasts.
 
-What is compared is what a group goes through again and again: a rolling restart, as it is and as it
-would be. For consumers on ZooKeeper it is the migration itself, without a plan and with one.
+The comparison uses an event that every group repeats: a rolling restart, before and after the
+migration. For ZooKeeper consumers it is the migration itself, without and with the plan.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 from kgroup.source.base import GroupSource, Question
 
 _ENOUGH = 0.9
-"""Of what is counted now: what saves less than a tenth is not worth a change, or a word against."""
+"""Differences of less than a tenth count neither for nor against a migration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A target that a group can be moved to, for a reason.
+    """A migration target for a group, with its benefit.
 
     Attributes:
-        goal: which of the target: a strategy; None where there is nothing to choose.
-        why: what is gained.
-        against: what becomes worse by the numbers below; None: nothing, so that it makes sense.
-        command: that plans it.
-        now: what happens without it; None where nothing is simulated.
-        then: what happens with it, likewise.
+        goal: choice within the target, such as a strategy; None if there is none.
+        why: benefit of the migration.
+        against: which costs increase by the forecasts; None if none, so that it is recommended.
+        command: command that plans the migration.
+        now: forecast without the migration; None if nothing is simulated.
+        then: forecast with the migration; None if nothing is simulated.
     """
 
     target: MigrationTarget
@@ -69,14 +69,14 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class GroupAdvice:
-    """What can be said of one group.
+    """Recommendations for a group.
 
     Attributes:
-        members: how many it has.
-        summary: what it comes to.
-        proposals: targets that make sense, and then those that the numbers speak against; none
-            where there is nothing to gain.
-        reasons: why other targets make no sense, or not now.
+        members: number of members.
+        summary: recommendation in a sentence.
+        proposals: recommended targets, followed by targets whose forecast is worse; empty if no
+            target has a benefit.
+        reasons: why other targets have no benefit, or are not possible now.
     """
 
     group_id: str
@@ -91,11 +91,11 @@ class GroupAdvice:
 
 @dataclass(frozen=True, slots=True)
 class ListedTarget:
-    """A target that there is.
+    """An available migration target.
 
     Attributes:
-        meaning: in a sentence.
-        command: how it is planned.
+        meaning: description in a sentence.
+        command: command that plans it.
     """
 
     target: MigrationTarget
@@ -111,7 +111,7 @@ _ARGUMENTS: Mapping[MigrationTarget, str] = {
 
 
 def every_target() -> Report[ListedTarget]:
-    """Name all targets."""
+    """Return all migration targets."""
     return Report(
         tuple(
             ListedTarget(
@@ -132,21 +132,21 @@ def advise(
     options: Sequence[str] = (),
     zookeeper: str | None = None,
 ) -> Report[GroupAdvice]:
-    """Tell which targets make sense for groups.
+    """Recommend migration targets for groups.
 
     Args:
-        source: of groups.
-        group_ids: names; all groups where there is none.
-        habits: of the groups' programs.
-        options: of a command that plans for the same source, as they are typed.
-        zookeeper: its address; None where the source is none that can be asked.
+        source: source of groups.
+        group_ids: group ids; empty for all groups.
+        habits: behavior of the groups' applications.
+        options: options of a command that plans for the same source, as typed.
+        zookeeper: address of ZooKeeper; None if the source is not a live ZooKeeper.
 
     Returns:
-        A row for each group, also where nothing makes sense; groups that do not exist are problems.
+        A row for each group, even without recommendation; groups that do not exist are problems.
 
     Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     question = Question(offsets=False, log_budget=0, commit_times=False)
     reading, missing = select_groups(source, group_ids, question)
@@ -159,7 +159,7 @@ def advise(
                 advice = _Advisor(source, options, habits).of_old(row, zookeeper)
             else:
                 advice = _Advisor(source, options, habits).of(row, group)
-        except NotFoundError as error:  # it has gone meanwhile
+        except NotFoundError as error:  # deleted in the meantime
             problems.append(Problem(error.kind, str(error), group_id=group_id))
             continue
         except InputError as error:
@@ -172,15 +172,15 @@ def advise(
 def judge_strategy(
     source: GroupSource, group_id: str, habits: ProgramBehavior, *, options: Sequence[str] = ()
 ) -> Proposal | str | None:
-    """Judge as `advise` does whether a group gains by cooperative-sticky.
+    """Return whether a group benefits from cooperative-sticky, as `advise` does.
 
     Returns:
-        The target; `Proposal.against` says what speaks against it. Or why it makes no sense; None
-        where a rebalance goes on, or the group has no strategy to change.
+        The target, with `Proposal.against` if its forecast is worse; or the reason why it has no
+        benefit; or None if the group is in a rebalance or has no strategy to change.
 
     Raises:
-        NotFoundError: there is no such group.
-        InputError: it cannot be simulated.
+        NotFoundError: the group does not exist.
+        InputError: the group cannot be simulated.
     """
     running = read_running(source, group_id, habits)
     if running.rests.verdict is Verdict.REFUTED or running.is_stopped:
@@ -191,14 +191,14 @@ def judge_strategy(
 
 @dataclass(frozen=True, slots=True)
 class _Advisor:
-    """What is the same for all groups of a command."""
+    """Parameters shared by all groups of a command."""
 
     source: GroupSource
     options: Sequence[str]
     habits: ProgramBehavior
 
     def of(self, row: GroupAdvice, group: Group) -> GroupAdvice:
-        """Advise a group that has a coordinator."""
+        """Return the recommendations for a group with a coordinator."""
         if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
             return replace(row, summary=f"No target is for groups of type {group.type}.")
         if group.protocol_type not in (None, "", "consumer"):
@@ -225,12 +225,12 @@ class _Advisor:
         )
 
     def now(self, running: RunningGroup) -> Compared:
-        """Play a rolling restart of a group as it is."""
+        """Simulate a rolling restart of the unchanged group."""
         restart = _restarted(running.scenario, running.scenario.members, self.habits)
         return Compared("a rolling restart as the group is", restart)
 
     def cooperative(self, running: RunningGroup, now: Compared) -> Iterator[Proposal | str]:
-        """Judge whether cooperative-sticky stops partitions for less time than what is now."""
+        """Yield a proposal if cooperative-sticky shortens partition stops, else the reason."""
         strategy = running.group.assignor
         if running.group.type is not GroupType.CLASSIC or strategy not in CLASSES:
             return
@@ -322,7 +322,7 @@ class _Advisor:
         )
 
     def of_old(self, row: GroupAdvice, address: str | None) -> GroupAdvice:
-        """Advise a group of consumers on ZooKeeper."""
+        """Return the recommendations for a group of ZooKeeper consumers."""
         old = read_old(self.source, row.group_id, {}, address)
         found: list[Proposal | str] = []
         for plan, why in (
@@ -349,7 +349,7 @@ class _Advisor:
         return _summed(row, found)
 
     def _restarted_later(self, scenario: Scenario, plans: Mapping[str, MemberPlan]) -> Forecast:
-        """Play a rolling restart of members that have become what they are to be before."""
+        """Simulate a rolling restart of members that already have the new configuration."""
         then = replace(scenario, members=plans)
         moves = [
             stopped_group(NOT_PLANNED, scenario, plans, self.habits),
@@ -381,7 +381,7 @@ def _stops(now: Compared, then: Compared) -> str:
 
 
 def _in_all(now: Compared, then: Compared) -> str:
-    """Say what is not gained, and is not enough to speak against it."""
+    """Return differences that are no benefit, but too small to count against the migration."""
     told = ""
     if _stops_as_long(now, then) and not _against(now, then):
         told = f"In all, {_stops(now, then)}. "
@@ -390,7 +390,7 @@ def _in_all(now: Compared, then: Compared) -> str:
 
 
 def _against(now: Compared, then: Compared) -> str | None:
-    """Say what becomes worse by more than a tenth, with both numbers."""
+    """Return which costs increase by more than a tenth, with both numbers."""
     before, after = now.forecast, then.forecast
     told = [_stops(now, then)] if before.stopped_ms < _ENOUGH * after.stopped_ms else []
     if before.skipped < _ENOUGH * after.skipped:
@@ -405,7 +405,7 @@ def _of_plan(plan: Plan) -> tuple[Compared | None, Compared | None]:
 
 
 def _refuted(preconditions: Sequence[Precondition]) -> str | None:
-    """Say what does not hold, and what to do."""
+    """Return the refuted precondition, and what to do."""
     for precondition in preconditions:
         if precondition.verdict is Verdict.REFUTED:
             found = "" if precondition.found is None else f" Found: {precondition.found}."

@@ -1,9 +1,9 @@
-"""From one client-side strategy to another, without stopping the group where that can be.
+"""Plan the change of the client-side strategy, without stopping the group if possible.
 
-Source: `ConsumerCoordinator` of kafka-clients 4.3.1 (a consumer that lists an eager strategy is
-eager whatever the group chose), `ClassicGroup.selectProtocol` (of the strategies that all support
-the one with most votes; each votes for the first of its list), KIP-429; of librdkafka
-`rd_kafka_assignors_init`, which refuses lists of both kinds.
+Source: `ConsumerCoordinator` of kafka-clients 4.3.1 (a consumer that lists an eager strategy uses
+the eager protocol, whatever the group selected), `ClassicGroup.selectProtocol` (selects, among the
+strategies that all members support, the one with most votes; each member votes for the first one in
+its list), KIP-429; of librdkafka, `rd_kafka_assignors_init`, which rejects lists with both kinds.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ CLASSES = {
         ("cooperative-sticky", "CooperativeSticky"),
     )
 }
-"""Strategies by the names that members agree on."""
+"""Class names of strategies, by their protocol names."""
 
 _OF_LIBRDKAFKA = ("range", "roundrobin", "cooperative-sticky")
-"""Strategies that librdkafka has; it takes their names, and no classes."""
+"""Strategies of librdkafka, which configures them by name instead of class."""
 
 _ASSIGNING = "a classic group, whose members assign"
 
 _Lists = Mapping[str, tuple[str, ...]]
-"""What members support, by name, in their order of preference."""
+"""Strategies that members support, by member name, in order of preference."""
 
 
 def strategy_named(text: str) -> str:
-    """Return a strategy by its name, or by its class.
+    """Return the name of a strategy, given by name or class.
 
     Raises:
-        UsageError: there is no such strategy.
+        UsageError: the strategy is unknown.
     """
     by_class = {class_: name for name, class_ in CLASSES.items()}
     name = by_class.get(text, text)
@@ -87,12 +87,12 @@ def plan_assignors(
     habits: ProgramBehavior,
     library: str | None = None,
 ) -> Report[Plan]:
-    """Plan for each of these groups, with what is said of members that are of it.
+    """Return a plan for each group, with the settings that apply to its members.
 
-    Arguments as of `plan_assignor`.
+    Arguments as for `plan_assignor`.
 
     Raises:
-        NotFoundError: somebody says something of a member that no group has.
+        NotFoundError: a setting is for a member that no group has.
     """
     groups: dict[str, list[str]] = {text: [] for text in told if text}
     there: dict[str, None] = {}
@@ -125,20 +125,20 @@ def plan_assignor(
     habits: ProgramBehavior,
     library: str | None = None,
 ) -> Plan:
-    """Plan the way to a strategy.
+    """Return a plan to change the strategy of a group.
 
     Args:
         running: the group.
-        strategy: where to.
-        told: what members support, as far as somebody says it; "" is every other member. Where
-            nobody does, the group's strategy alone is taken.
-        habits: of the group's programs.
-        library: of all members' clients, "java" or "librdkafka"; None where nobody says it: then
-            what members sent tells it, or nothing does.
+        strategy: new strategy.
+        told: strategies that members support, as given by the user; "" stands for all other
+            members. Members without an entry support only the group's strategy.
+        habits: behavior of the group's applications.
+        library: client library of all members, "java" or "librdkafka"; None to identify it from the
+            members.
 
     Raises:
-        InputError: the group is none whose members assign.
-        NotFoundError: somebody says something of a member that is not there.
+        InputError: the group is not a classic group.
+        NotFoundError: a setting is for a member that does not exist.
     """
     group = running.group
     if group.type is not GroupType.CLASSIC:
@@ -188,7 +188,7 @@ def plan_assignor(
 
 
 def _reached(running: RunningGroup, strategy: str, told: _Lists) -> str:
-    """Say that the group has its strategy; the last restart may be left where others are listed."""
+    """Return a summary that the strategy is in use; other listed ones need a restart."""
     if told.keys() >= running.by_name.keys():
         return f"Nothing is to be done: every member has {strategy} alone."
     return (
@@ -199,7 +199,7 @@ def _reached(running: RunningGroup, strategy: str, told: _Lists) -> str:
 
 
 def _start(running: RunningGroup, strategy: str, library: str | None) -> Plan:
-    """Plan for a group that is stopped: it has the strategy that its members come with."""
+    """Return a plan for a stopped group, whose members determine the strategy when they start."""
     group = running.group
     preconditions = [running.rests]
     if strategy == COOPERATIVE_STICKY:
@@ -278,11 +278,11 @@ def _mixed_lists(library: str | None, found: str) -> Precondition:
 
 
 def one_by_one(strategy: str, connectors: tuple[str, ...]) -> Precondition:
-    """That programs bear to be told of some of their partitions only.
+    """Return the precondition that applications handle incremental assignment.
 
     Args:
-        strategy: of the group so far, which may be eager.
-        connectors: of Kafka Connect, whose tasks members are.
+        strategy: the group's current strategy, which may be eager.
+        connectors: sink connectors of Kafka Connect whose tasks are the members.
     """
     if connectors:
         return tasks_one_by_one()
@@ -333,7 +333,7 @@ def _of_librdkafka(strategy: str, lists: _Lists) -> Precondition:
 
 
 def _supporting(scenario: Scenario, lists: _Lists) -> Scenario:
-    """Give members the strategies that they support."""
+    """Return the scenario in which members support the given strategies."""
     members = {
         name: _listing(plan, lists.get(name, plan.config.strategies))
         for name, plan in scenario.members.items()
@@ -347,7 +347,7 @@ def _listing(plan: MemberPlan, names: tuple[str, ...]) -> MemberPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Steps that lead a group to a strategy; members support lists of strategies before each."""
+    """Steps to change a group's strategy; their arguments are the lists that members support."""
 
     running: RunningGroup
     scenario: Scenario
@@ -356,7 +356,7 @@ class _Change:
     library: str | None
 
     def bounces(self, lists: _Lists) -> list[PlayedStep]:
-        """Restart the members one after another, twice if some do not support the strategy."""
+        """Restart members one by one; twice if some do not support the new strategy yet."""
         moves, strategy = [], self.strategy
         if not all(strategy in each for each in lists.values()):
             both = {
@@ -377,7 +377,7 @@ class _Change:
         return [*moves, self._rolling(self._restart(lists, alone, title, seen), alone)]
 
     def stopped(self, lists: _Lists) -> PlayedStep:
-        """Stop all members, and start them again."""
+        """Stop all members, then start them with the new strategy."""
         alone = dict.fromkeys(lists, (self.strategy,))
         title = f"Stop the whole group, and start it with {self.strategy}"
         step = replace(
@@ -421,14 +421,14 @@ class _Change:
 
 
 def _naive(scenario: Scenario, lists: _Lists, strategy: str, habits: ProgramBehavior) -> NaiveWay:
-    """Play what comes of a single rolling restart with the new strategy alone."""
+    """Simulate a single rolling restart with the new strategy only."""
     plans = {name: _listing(scenario.members[name], (strategy,)) for name in lists}
     _, found = forecast(scenario, [rolling_restart(NOT_PLANNED, scenario, plans, habits)], habits)
     return NaiveWay(f"One rolling restart, with {strategy} alone", found)
 
 
 def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[SettingChange, ...]:
-    """Say what changes: once for all members where it is the same."""
+    """Return the changed settings; one entry for all members if they are equal."""
 
     def setting(
         member: str | None, was: tuple[str, ...], becomes: tuple[str, ...]
@@ -443,7 +443,7 @@ def _settings(before: _Lists, after: _Lists, library: str | None) -> tuple[Setti
 
 
 def configured_strategies(names: tuple[str, ...], library: str | None) -> str:
-    """Write strategies as a library's setting has them: classes of Java, and else names."""
+    """Return the value of a library's setting: class names for Java, otherwise strategy names."""
     if library == LIBRDKAFKA:
         return ",".join(names)
     return ",".join(CLASSES.get(name, name) for name in names)

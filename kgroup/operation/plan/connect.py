@@ -1,7 +1,7 @@
-"""Groups of Kafka Connect: the tasks of a sink connector, whose consumers share its settings.
+"""Groups of Kafka Connect: the consumers of a sink connector's tasks share their settings.
 
 Source: `Worker.baseConsumerConfigs` and `ConnectorsResource` of Kafka 4.3.1; KAFKA-12487 (in 3.2);
-KIP-458 (a connector overrides settings of its clients), KIP-875 (a connector is stopped, resumed).
+KIP-458 (connectors override client settings), KIP-875 (connectors are stopped and resumed).
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from kgroup.operation.plan.plan import Precondition, SettingChange, Verdict
 from kgroup.operation.report import first_names
 
 OVERRIDE = "consumer.override."
-"""Before a setting of consumers in a connector's configuration."""
+"""Prefix of consumer settings in a connector's configuration."""
 _CLIENT_ID = re.compile(r"connector-consumer-(.+)-\d+", re.DOTALL)
 _POLICY = "connector.client.config.override.policy"
 
 
 def sink_connectors(members: Iterable[Member]) -> tuple[str, ...]:
-    """Return the connectors whose tasks members are, by the client ids that Connect gives them."""
+    """Return the connectors whose tasks are members, by the client ids that Connect assigns."""
     told = (_CLIENT_ID.fullmatch(member.client_id or "") for member in members)
     return tuple(sorted({match[1] for match in told if match}))
 
 
 def settable(connectors: tuple[str, ...]) -> Iterable[Precondition]:
-    """Tell that a connector may set what a plan sets; nothing where there is no connector."""
+    """Yield the precondition that connectors may override consumer settings, if there are any."""
     if connectors:
         yield Precondition(
             "connector",
@@ -43,7 +43,7 @@ def settable(connectors: tuple[str, ...]) -> Iterable[Precondition]:
 
 
 def own_settings(connectors: tuple[str, ...]) -> Iterable[Precondition]:
-    """Refuse what is another setting for each member; nothing where there is no connector."""
+    """Yield a refuted precondition, if there are connectors: tasks cannot have own settings."""
     if connectors:
         yield Precondition(
             "own-settings",
@@ -56,7 +56,7 @@ def own_settings(connectors: tuple[str, ...]) -> Iterable[Precondition]:
 
 
 def tasks_one_by_one() -> Precondition:
-    """That workers bear it that a task is told of some of its partitions only."""
+    """Return the precondition that workers handle incremental assignment of a task."""
     return Precondition(
         "listeners",
         "Workers of Kafka Connect let a task take partitions one by one: they are of 3.2 or later.",
@@ -74,7 +74,7 @@ def _found(connectors: tuple[str, ...]) -> str:
 
 
 def overrides(connectors: tuple[str, ...]) -> str:
-    """Say where the settings of a step stand."""
+    """Return where to configure the settings of a step."""
     return (
         f"The settings are of the connector, and so of all tasks: in its configuration they have "
         f"the prefix {OVERRIDE} ({_requests(connectors, 'config')}, which takes the whole of it: "
@@ -83,7 +83,7 @@ def overrides(connectors: tuple[str, ...]) -> str:
 
 
 def how_to_stop_connectors(connectors: tuple[str, ...]) -> str:
-    """Say how all tasks are stopped at once."""
+    """Return how to stop all tasks of connectors at once."""
     return (
         f"Stop the connector with all of its tasks: {_requests(connectors, 'stop')} at a "
         "worker (Kafka 3.5 or later; before, keep its configuration and delete the connector: the "
@@ -92,7 +92,7 @@ def how_to_stop_connectors(connectors: tuple[str, ...]) -> str:
 
 
 def how_to_resume(connectors: tuple[str, ...]) -> str:
-    """Say how they are started again."""
+    """Return how to resume connectors."""
     return f"Start it: {_requests(connectors, 'resume')}; the workers start all of its tasks."
 
 
@@ -103,7 +103,7 @@ def _requests(connectors: tuple[str, ...], what: str) -> str:
 
 
 def shared_settings(settings: tuple[SettingChange, ...]) -> tuple[SettingChange, ...]:
-    """Return settings as a connector has them, once for all of its tasks."""
+    """Return settings of a connector, one for all of its tasks."""
     changes: dict[str, SettingChange] = {}
     for setting in settings:
         name = OVERRIDE + setting.name

@@ -1,13 +1,14 @@
-"""Migrate a group to the consumer protocol (KIP-848), or back, while it keeps reading.
+"""Migrate a group to the consumer protocol (KIP-848), or back, while it continues to read.
 
-A classic group becomes a consumer group when the first member joins that speaks the consumer
-protocol; it may have members of both. It becomes a classic group again when the last such member
-leaves, or rejoins with the classic protocol (`GroupMetadataManager` of 4.3.1).
+A classic group becomes a consumer group when the first member joins with the consumer protocol; it
+may have members with both protocols. It becomes a classic group again when the last member with the
+consumer protocol leaves, or rejoins with the classic protocol (`GroupMetadataManager` of 4.3.1).
 
 Source: `GroupMetadataManager.validateOnlineUpgrade`, `validateOnlineDowngrade...`,
 `throwIfConsumerGroupIsFull` and `ConsumerGroup.fromClassicGroup` of 4.3.1,
-`KafkaApis.isConsumerGroupProtocolEnabled`; of kafka-clients 4.3.1 `ClassicKafkaConsumer`, which
-knows no `SubscriptionPattern`, and `ConsumerConfig`, which refuses settings of the other protocol.
+`KafkaApis.isConsumerGroupProtocolEnabled`; of kafka-clients 4.3.1, `ClassicKafkaConsumer`, which
+does not support `SubscriptionPattern`, and `ConsumerConfig`, which rejects settings of the other
+protocol.
 """
 
 from __future__ import annotations
@@ -73,14 +74,14 @@ _LEAST, _MOST = (f"group.consumer.{word}.session.timeout.ms" for word in ("min",
 
 @dataclass(frozen=True)
 class ProtocolChange:
-    """A group that is to speak another protocol.
+    """Change of a group's protocol.
 
     Attributes:
         running: the group.
-        back: whether it goes to the classic protocol.
-        stops: whether it is stopped meanwhile.
-        wanted: the assignor that it shall have, if somebody says it.
-        library: of all members' clients, "java" or "librdkafka"; None where nobody says it.
+        back: whether to change to the classic protocol.
+        stops: whether the group is stopped for the change.
+        wanted: requested assignor or strategy; None: chosen automatically.
+        library: client library of all members, "java" or "librdkafka"; None if unknown.
     """
 
     running: RunningGroup
@@ -96,38 +97,38 @@ class ProtocolChange:
 
     @property
     def brokers(self) -> Brokers:
-        """Of its cluster."""
+        """The brokers of the group's cluster."""
         return self.running.brokers
 
     @property
     def protocol(self) -> str:
-        """Where it goes, "consumer" or "classic"."""
+        """The new protocol, "consumer" or "classic"."""
         return "classic" if self.back else "consumer"
 
     @property
     def is_begun(self) -> bool:
-        """Whether the group is a consumer group, in which members may speak either."""
+        """Whether the group is a consumer group already, whose members may use either protocol."""
         return self.group.type is GroupType.CONSUMER
 
     @property
     def now(self) -> str:
-        """Strategy or assignor of the group."""
+        """Current strategy or assignor of the group."""
         assert self.running.scenario.start is not None
         return self.running.scenario.start.protocol
 
     @property
     def is_eager(self) -> bool:
-        """Whether members of the classic protocol may give up all when something changes."""
+        """Whether members with the classic protocol may revoke all partitions in a rebalance."""
         return self.now != COOPERATIVE_STICKY
 
     @property
     def default(self) -> str | None:
-        """The assignor of the broker, where members ask for none; None: unknown."""
+        """The broker's default assignor; None if unknown."""
         return (self.brokers.assignors or (None,))[0]
 
     @property
     def assignor(self) -> str | None:
-        """The assignor or strategy that the group shall have; None: what the broker likes."""
+        """The new assignor or strategy of the group; None for the broker's default."""
         if self.wanted is not None:
             return self.wanted
         if self.back:
@@ -140,12 +141,12 @@ class ProtocolChange:
 
     @property
     def asked_for(self) -> str | None:
-        """The assignor that members are to ask for; None: none, it is that of the broker."""
+        """The assignor that members request; None if they use the broker's default."""
         return None if self.assignor == self.default else self.assignor
 
     @cached_property
     def moved(self) -> tuple[str, ...]:
-        """Names of the members that speak the other protocol, or may."""
+        """Names of the members to restart: they use the other protocol, or may use it."""
         members = self.running.by_name
         if not self.is_begun:
             return () if self.back else tuple(members)
@@ -155,10 +156,10 @@ class ProtocolChange:
             if member.uses_classic_protocol is not self.back
         )
 
-    # --- for the simulator ---
+    # --- simulation ---
 
     def plans(self, names: Sequence[str]) -> dict[str, MemberPlan]:
-        """Configure members for their new protocol."""
+        """Return members configured for the new protocol."""
         members = self.running.scenario.members
         return {
             name: replace(members[name], config=self._config(members[name].config))
@@ -186,10 +187,10 @@ class ProtocolChange:
             session_timeout_ms=self.brokers.number(CONSUMER_SESSION) or _JAVA_SESSION_MS,
         )
 
-    # --- for people ---
+    # --- instructions ---
 
     def settings(self, names: Sequence[str]) -> Iterator[SettingChange]:
-        """Say what is to be set for members; settings of the other protocol are refused."""
+        """Yield the settings to change; clients reject settings of the other protocol."""
         session_ms = self.brokers.number(CONSUMER_SESSION)
         if self.back:
             assert self.assignor is not None
@@ -213,7 +214,7 @@ class ProtocolChange:
 
     @property
     def _sessions(self) -> tuple[int, int] | None:
-        """The members' session timeout and that of the broker, where they differ."""
+        """Session timeout of the members and of the broker, in milliseconds, if they differ."""
         told = {member.session_timeout_ms for member in self.group.members}
         becomes = self.brokers.number(CONSUMER_SESSION)
         if self.back or self.is_begun or len(told) != 1 or becomes is None:
@@ -230,7 +231,7 @@ class ProtocolChange:
 
     @property
     def about_session(self) -> tuple[str, ...]:
-        """What is to be known of the session timeout, where it becomes another one."""
+        """Instructions about the session timeout, if it changes."""
         if self._sessions is None:
             return ()
         was, becomes = self._sessions
@@ -244,7 +245,7 @@ class ProtocolChange:
 
     @property
     def session_commands(self) -> tuple[str, ...]:
-        """The command by which the group keeps its session timeout, where it may."""
+        """Command that keeps the group's session timeout, if brokers allow it."""
         if self._sessions is None or not self._may_keep_session:
             return ()
         return (self.brokers.configure(self.group.group_id, self._sessions[0]),)
@@ -252,15 +253,15 @@ class ProtocolChange:
 
 _FEATURE = "group.version"
 _SINCE = {"java": (4, 0), LIBRDKAFKA: (2, 12)}
-"""Version of a client from which on its consumer protocol is for production."""
+"""First version of each client library with production support of the consumer protocol."""
 
 
 def conditions(change: ProtocolChange, version: tuple[int, ...] | None) -> Iterator[Precondition]:
-    """Tell what must hold.
+    """Yield the preconditions of a protocol change.
 
     Args:
-        change: of the group.
-        version: of the library that members will have; None where nobody says it.
+        change: the change.
+        version: version of the members' client library after the change; None if unknown.
     """
     yield change.running.rests
     if change.running.is_stopped:
@@ -360,7 +361,7 @@ def _size(change: ProtocolChange) -> Precondition:
     needed = {"group.consumer.max.size": count}
     text = f"The group of {count} is not larger than it may be."
     if not stops and any(member.instance_id for member in change.group.members):
-        # The coordinator counts a static member and the one that comes in its place.
+        # The coordinator counts both a static member and its replacement.
         needed = {"group.consumer.max.size": count + 1}
         text = f"The group of {count} may have one more, while a static member comes back."
     if change.back:
@@ -430,10 +431,10 @@ def _in_the_place_of(change: ProtocolChange) -> str:
 
 
 def _user_data(change: ProtocolChange) -> Precondition:
-    """Return whether assignments hold what a broker cannot keep.
+    """Return the precondition that assignments have no user data, which a broker cannot keep.
 
-    Custom assignors may add something. That of librdkafka for cooperative-sticky gives back what
-    members have sent with their subscriptions, which is something from the second rebalance on
+    Custom assignors may add user data. librdkafka's assignor for cooperative-sticky returns the
+    user data of the subscriptions, which is not empty from the second rebalance on
     (`rd_kafka_group_MemberState_consumer_write`).
     """
     code, text = "user-data", "Assignments hold no data of a client-side assignor, to be lost."
@@ -538,27 +539,27 @@ def plan_consumer_protocol(
     library: str | None = None,
     version: tuple[int, ...] | None = None,
 ) -> Plan:
-    """Plan the way to the consumer protocol.
+    """Return a plan to change a group to the consumer protocol, or back.
 
     Args:
         running: the group.
-        habits: of the group's programs.
-        back: to the classic protocol instead.
-        assignor: that the group shall have: a server-side one, with `back` a strategy of members;
-            None: the nearest one.
-        stops: whether the group is stopped meanwhile.
-        library: of all members' clients, "java" or "librdkafka"; None where nobody says it: then
-            what members sent tells it, or nothing does.
-        version: that they will have; likewise.
+        habits: behavior of the group's applications.
+        back: change to the classic protocol instead.
+        assignor: new server-side assignor, or with `back` client-side strategy; None: the most
+            similar one.
+        stops: stop the group for the change.
+        library: client library of all members, "java" or "librdkafka"; None to identify it from the
+            members.
+        version: version of the client library after the change; None if unknown.
 
     Raises:
-        UsageError: there is no such strategy.
+        UsageError: the strategy is unknown.
     """
     if back and assignor is not None:
         assignor = strategy_named(assignor)
     group = running.group
     library = library or running.library
-    stops = stops or bool(running.connectors)  # whose settings, and restarts, are one
+    stops = stops or bool(running.connectors)  # its tasks share settings and restarts
     change = ProtocolChange(running, back, stops, assignor, library)
     plan = plan_of(
         *(group, MigrationTarget.CONSUMER_PROTOCOL, "back" if back else None, (running.rests,)),
@@ -643,7 +644,7 @@ def _step(
 
 
 def _way_back(change: ProtocolChange) -> str:
-    """Say how to go back, for which the policy is to let groups go the other way, too."""
+    """Return how to roll back, which depends on the brokers' migration policy."""
     policy = change.brokers.policy
     stopped = "stop all members, and start them with the settings that they had before"
     if change.back:
@@ -668,7 +669,7 @@ def _way_back(change: ProtocolChange) -> str:
 
 
 def _first_step(change: ProtocolChange, names: Sequence[str], habits: ProgramBehavior) -> PlanStep:
-    """Restart one member alone: it makes the group a consumer group, and shows whether it may."""
+    """Return the step that restarts one member: it converts the group, and tests the policy."""
     if change.is_eager:
         others = (
             "stop to read for a moment each time, as their strategy may be eager: they give up "
@@ -774,7 +775,7 @@ def _stopped(change: ProtocolChange, habits: ProgramBehavior) -> PlayedStep:
 
 
 def _naive(change: ProtocolChange, habits: ProgramBehavior) -> NaiveWay:
-    """Play what comes of stopping the group."""
+    """Simulate a stop and start of the group."""
     plans = change.plans(tuple(change.running.by_name))
     move = stopped_group(NOT_PLANNED, change.running.scenario, plans, habits)
     _, found = forecast(change.running.scenario, [move], habits)

@@ -1,4 +1,4 @@
-"""The brokers of a group: what they can do and how they are configured, as they tell."""
+"""The brokers of a group: supported features and configuration."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from kgroup.simulation.scenario.scenario import Scenario
 from kgroup.source.base import BrokerFeatures, GroupSource
 
 CONSUMER_GROUP_HEARTBEAT = 68
-"""Number of the API that brokers with the consumer protocol have."""
+"""API key of ConsumerGroupHeartbeat, which brokers with the consumer protocol support."""
 
 CONSUMER_SESSION = "group.consumer.session.timeout.ms"
 LEAST_SESSION, MOST_SESSION = (f"group.{word}.session.timeout.ms" for word in ("min", "max"))
-"""Of members of the classic protocol."""
+"""Limits for members with the classic protocol."""
 INTER_BROKER_VERSION = "inter.broker.protocol.version"
 PROTOCOLS = "group.coordinator.rebalance.protocols"
 MIGRATION_POLICY = "group.consumer.migration.policy"
@@ -52,7 +52,7 @@ _OF_A_GROUP = {
     "group.consumer.heartbeat.interval.ms": "consumer.heartbeat.interval.ms",
     "group.consumer.assignment.interval.ms": "consumer.assignment.interval.ms",
 }
-"""Settings of brokers that a group may have of its own."""
+"""Broker settings that a group may override, with the group's setting."""
 _WHY_NONE = "only a live cluster tells"
 _PACKAGE = "org.apache.kafka.coordinator.group.assignor."
 _BY_CLASS = {f"{_PACKAGE}UniformAssignor": "uniform", f"{_PACKAGE}RangeAssignor": "range"}
@@ -60,15 +60,16 @@ _BY_CLASS = {f"{_PACKAGE}UniformAssignor": "uniform", f"{_PACKAGE}RangeAssignor"
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """What brokers can do, and how they and a group are configured, as far as they tell.
+    """Features and configuration of the brokers, and of a group, as far as known.
 
     Attributes:
-        coordinator: the broker that coordinates the group; None where it is not known.
-        features: of that one; None where it cannot be asked.
-        why: they do not tell all; None where they do.
-        settings: by broker and name.
-        group_settings: those of the group, as they are in effect; likewise.
-        group_why: those are not told; None where they are, or where there are none (before 4.0).
+        coordinator: coordinator of the group; None if unknown.
+        features: features of the coordinator; None if unknown.
+        why: why some features or settings are unknown; None if all are known.
+        settings: settings by broker id and name.
+        group_settings: effective settings of the group.
+        group_why: why the group's settings are unknown; None if known, or not supported (before
+            4.0).
     """
 
     coordinator: Broker | None
@@ -80,11 +81,11 @@ class Brokers:
 
     @property
     def name(self) -> str:
-        """By which people know the coordinator."""
+        """Name of the coordinator in messages."""
         return "the coordinator" if self.coordinator is None else f"broker {self.coordinator.id}"
 
     def setting(self, name: str) -> str | None:
-        """Return what the coordinator has, or the group in its place; None: unknown."""
+        """Return a setting of the group, or else of the coordinator; None if unknown."""
         of_group = self.group_settings.get(_OF_A_GROUP.get(name, ""))
         if of_group is not None:
             return of_group
@@ -94,19 +95,19 @@ class Brokers:
         return self.settings.get(broker, {})
 
     def number(self, name: str) -> int | None:
-        """Return such a setting that is a number; None: unknown."""
+        """Return a setting as a number; None if unknown."""
         return _number(self.setting(name))
 
     def numbers(self, name: str) -> Collection[int]:
-        """Return what all brokers have for a setting, where they tell numbers."""
+        """Return the values of a numeric setting on all brokers where it is known."""
         told = (_number(each.get(name)) for each in self.settings.values())
         return [each for each in told if each is not None]
 
     @property
     def session_ms(self) -> int | None:
-        """How long members of the consumer protocol may be away; None: unknown.
+        """Session timeout of members with the consumer protocol, in milliseconds; None if unknown.
 
-        What a group has of its own holds before what its brokers have.
+        A setting of the group overrides that of the brokers.
         """
         if self.group_why is not None:
             return None
@@ -115,9 +116,9 @@ class Brokers:
 
     @property
     def assignors(self) -> tuple[str, ...] | None:
-        """The server-side assignors, by name, the default first; None: unknown.
+        """Names of the server-side assignors, the default first; None if unknown.
 
-        Of classes that are not Kafka's nobody tells the name: they are left as they are.
+        For a custom class, this is the class, as its assignor name is unknown.
         """
         text = self.setting(ASSIGNORS)
         if text is None:
@@ -127,12 +128,12 @@ class Brokers:
 
     @property
     def policy(self) -> MigrationPolicy | None:
-        """`group.consumer.migration.policy`; None: unknown."""
+        """`group.consumer.migration.policy`; None if unknown."""
         text = (self.setting(MIGRATION_POLICY) or "").lower()
         return next((each for each in MigrationPolicy if each == text), None)
 
     def simulated(self, scenario: Scenario) -> Scenario:
-        """Let brokers have the settings that these tell; others are left as they are."""
+        """Return the scenario with these brokers' settings; unknown settings are unchanged."""
         interval_ms = self.number("group.consumer.assignment.interval.ms")
         first_ms = self.number(_FIRST_DELAY)
         names = self.assignors or ()
@@ -151,7 +152,7 @@ class Brokers:
         return replace(scenario, settings=classic, consumer_settings=consumer)
 
     def tool(self, name: str, *words: str) -> str:
-        """Write a call of a tool of Kafka that asks the coordinator."""
+        """Return a command line of a Kafka tool that connects to the coordinator."""
         return kafka_tool(self.coordinator, name, *words)
 
     def ask(self, name: str) -> str:
@@ -161,33 +162,33 @@ class Brokers:
         return self.tool("kafka-configs", "--describe", "--all", *entity, "|", "grep", name)
 
     def configure(self, group_id: str, session_ms: int) -> str:
-        """Return the command that gives a group a session of its own."""
+        """Return the command that sets a group's session timeout."""
         entity = ("--entity-type", "groups", "--entity-name", quote(group_id))
         added = f"{_OF_A_GROUP[CONSUMER_SESSION]}={session_ms}"
         return self.tool("kafka-configs", "--alter", *entity, "--add-config", added)
 
 
 NO_BROKERS = Brokers(None, why=_WHY_NONE)
-"""Stands for those of a source that is no live cluster."""
+"""Stands for the brokers of a source that is not a live cluster."""
 
 
 def kafka_tool(broker: Broker | None, name: str, *words: str) -> str:
-    """Write a call of a tool of Kafka that asks a broker, or any where none is known."""
+    """Return a command line of a Kafka tool that connects to a broker, or to a placeholder."""
     where = map(quote, kafka_words(address_of(broker)))
     return " ".join((f"{name}.sh", *where, *words))
 
 
 def kgroup_on(group: Group, command: str, *options: str) -> str:
-    """Write a command of kgroup that asks a group's cluster for the group.
+    """Return a kgroup command for a group of the same cluster.
 
-    It has the connection options in use, or asks the coordinator that a file knows.
+    It has the connection options in use, or else the address of the coordinator from a file.
     """
     where = reaching(Reach.LIVE, address_of(group.coordinator))
     return kgroup_command(command, (group.group_id,), (*where, *options))
 
 
 def address_of(broker: Broker | None) -> str:
-    """Write where a broker is, or what stands for any where none is known."""
+    """Return the address of a broker; a placeholder if unknown."""
     return (broker and broker.address) or UNKNOWN_ADDRESS
 
 
@@ -196,7 +197,7 @@ def _number(text: str | None) -> int | None:
 
 
 def read_brokers(source: GroupSource, group: Group) -> Brokers:
-    """Ask brokers what they can do for a group, where there are any that can be asked."""
+    """Read features and settings of brokers for a group, if the source is live."""
     broker = group.coordinator
     refused: list[str] = []
     features = None
@@ -226,9 +227,9 @@ def read_brokers(source: GroupSource, group: Group) -> Brokers:
 
 
 def _knows_groups(group: Group, features: BrokerFeatures | None) -> bool:
-    """Return whether brokers have settings of groups: since 4.0, as version 1 of this API.
+    """Return whether brokers support settings of groups: since 4.0, as version 1 of this API.
 
-    In 3.7 to 3.9, where the consumer protocol is a preview, DescribeConfigs refuses a group.
+    In 3.7 to 3.9, where the consumer protocol is a preview, DescribeConfigs rejects groups.
     """
     if features is None:
         return group.type is GroupType.CONSUMER

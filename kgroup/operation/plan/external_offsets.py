@@ -1,10 +1,11 @@
-"""Offsets from Kafka to a table beside an application's results, or back from it.
+"""Move offsets from Kafka to a table next to an application's results, or back.
 
-What decides where a member goes on is its listener: the version that goes by the table seeks to
-what that has, and leaves the rest to Kafka's commit. The group is stopped in between, or it goes in
-two rolling restarts by way of a version that keeps offsets in both and begins at the later of the
-two: a partition may then go back and forth between any two versions that run at the same time.
-In one rolling restart it may not: who gets a partition back finds what it stored itself before.
+The application's rebalance listener decides where a member resumes: the version that uses the table
+seeks to the offsets in it, and starts at Kafka's commit otherwise. Either the group is stopped in
+between, or there are two rolling restarts: the intermediate version keeps offsets in both stores
+and starts at the later one. Partitions may then move back and forth between any two versions that
+run at the same time. A single rolling restart is not safe: a member that gets a partition back
+would resume at the outdated offset in its own store.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from kgroup.source.offset_change import At
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What both stores have.
+    """Offsets of a group in both stores.
 
     Attributes:
-        committed: in Kafka.
-        stored: in the table.
-        is_there: whether there is a table.
-        fault: why it cannot be used; None where it can.
+        committed: offsets in Kafka.
+        stored: offsets in the table.
+        is_there: whether the table exists.
+        fault: why the table cannot be used; None if it can.
     """
 
     committed: Mapping[At, int]
@@ -64,13 +65,13 @@ class Stores:
 
     @property
     def behind(self) -> Mapping[At, int]:
-        """By how much the table is behind Kafka, where both have something."""
+        """Offset in Kafka minus offset in the table, for partitions that both have."""
         both = self.committed.keys() & self.stored.keys()
         return {at: self.committed[at] - self.stored[at] for at in sorted(both)}
 
 
 def read_stores(running: RunningGroup, table: OffsetTable) -> Stores:
-    """Read what a group has in both.
+    """Read the offsets of a group from both stores.
 
     Raises:
         BrokerError: the database does not answer.
@@ -96,7 +97,7 @@ def read_stores(running: RunningGroup, table: OffsetTable) -> Stores:
 def preconditions(
     running: RunningGroup, table: OffsetTable, stores: Stores, *, to_kafka: bool, rolling: bool
 ) -> tuple[Precondition, ...]:
-    """Tell what must hold before a group's offsets go to the table, or back to Kafka."""
+    """Return the preconditions to move a group's offsets to the table, or back to Kafka."""
     known = stores.stored if to_kafka else stores.committed
     found = [
         running.rests,
@@ -134,7 +135,7 @@ def _usable(table: OffsetTable, stores: Stores, *, to_kafka: bool) -> Preconditi
 
 
 def _one_ahead(stores: Stores) -> Precondition:
-    """See that one store decides: the one that is ahead wherever they differ."""
+    """Return the precondition that one store is never behind the other."""
     code, text = "one-ahead", "One of the two stores is nowhere behind the other."
     behind = {at: count for at, count in stores.behind.items() if count > 0}
     ahead = {at: -count for at, count in stores.behind.items() if count < 0}
@@ -187,7 +188,7 @@ def _fenced(table: OffsetTable) -> Precondition:
 
 
 def reached(stores: Stores, *, to_kafka: bool) -> str | None:
-    """Say that the group goes by the other store already: that one is ahead."""
+    """Return a summary that the group already uses the other store, which is ahead."""
     ahead = {at for at, count in stores.behind.items() if (count > 0 if to_kafka else count < 0)}
     if not ahead:
         return None
@@ -240,21 +241,21 @@ def plan_external_offsets(
     to_kafka: bool = False,
     rolling: bool = False,
 ) -> Plan:
-    """Plan the way of a group's offsets to a table, or back.
+    """Return a plan to move a group's offsets to a table, or back.
 
     Args:
         running: the group.
-        source: of it.
-        table: where offsets go, or are.
-        copy: from Kafka to the table, as the plan is to name them.
-        habits: of the group's programs.
-        to_kafka: whether they go back.
-        rolling: whether the group is not to be stopped; tasks of a connector always are.
+        source: source of the group.
+        table: table of offsets.
+        copy: copy from Kafka to the table, with the store names for the plan.
+        habits: behavior of the group's applications.
+        to_kafka: move the offsets back to Kafka.
+        rolling: do not stop the group; ignored for tasks of a connector, which are always stopped.
 
     Raises:
         BrokerError: the database does not answer.
     """
-    rolling = rolling and not running.connectors  # whose tasks have one version
+    rolling = rolling and not running.connectors  # all tasks have the same version
     stores = read_stores(running, table)
     if to_kafka:
         copy = replace(copy, origin=copy.goal, goal=copy.origin)
@@ -289,7 +290,7 @@ def plan_external_offsets(
 def _as_it_is(
     running: RunningGroup, source: GroupSource, stores: Stores, *, to_kafka: bool
 ) -> Scenario:
-    """Let the scenario begin with what the table has, and with members that go by it or do not."""
+    """Return the scenario with the table's offsets, and with members that use the current store."""
     scenario = running.scenario
     assert scenario.start is not None
     stored = {at: offset for at, offset in stores.stored.items() if _is_in(at, scenario)}
@@ -317,7 +318,7 @@ def _keeping(plan: MemberPlan, offsets: KeptIn) -> MemberPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """What both ways are made of."""
+    """Steps of the plan, for both directions."""
 
     running: RunningGroup
     scenario: Scenario
@@ -325,7 +326,7 @@ class _Way:
     habits: ProgramBehavior
 
     def first_copy(self) -> PlayedStep:
-        """Make the table while members run."""
+        """Create the table while members run."""
         copy = replace(self.copy, creates_table=True, is_last=False)
         step = PlanStep(
             0,
@@ -340,7 +341,7 @@ class _Way:
         return copied_offsets(step, None)
 
     def stopped(self, goal: KeptIn) -> list[PlayedStep]:
-        """Stop all members, copy, and start them."""
+        """Stop all members, copy the offsets, and start the members."""
         stop = PlanStep(
             0,
             "Stop all members",
@@ -353,7 +354,7 @@ class _Way:
         return [stopped_members(stop, self.scenario, self.habits), *self.copied_and_started(goal)]
 
     def copied_and_started(self, goal: KeptIn) -> list[PlayedStep]:
-        """Copy the offsets of members that are stopped, and start them."""
+        """Copy the offsets of stopped members, and start the members."""
         group_id = self._group_id
         to = "the table" if goal is KeptIn.EXTERNAL else "Kafka"
         last = PlanStep(
@@ -376,7 +377,7 @@ class _Way:
         ]
 
     def rolling(self, goal: KeptIn) -> list[PlayedStep]:
-        """Restart members twice: both versions of each round understand each other."""
+        """Restart all members twice; versions that run at the same time are compatible."""
         before = "as it was" if goal is KeptIn.EXTERNAL else "that goes by the table"
         backs = {
             KeptIn.BOTH: f"Restart the members one after another with the version {before}.",
@@ -393,7 +394,7 @@ class _Way:
         return moves
 
     def naive(self, goal: KeptIn) -> NaiveWay:
-        """Play what comes of one rolling restart without a copy."""
+        """Simulate a single rolling restart without a copy."""
         move = rolling_restart(NOT_PLANNED, self.scenario, self._plans(goal), self.habits)
         _, found = forecast(self.scenario, [move], self.habits)
         text = f"One rolling restart with the version that {_CALLED[goal]}, and no copy"
@@ -410,7 +411,7 @@ class _Way:
         return address_of(self.running.group.coordinator)
 
     def _hidden(self) -> tuple[str, ...]:
-        """Say where the URL is that the plan does not have."""
+        """Return where to find the URL of the database, which the plan does not contain."""
         if "sql" not in (self.copy.origin, self.copy.goal):
             return ()
         return ("sql is the database of $KGROUP_SQL_URL or of the profile (-C).",)
@@ -422,7 +423,7 @@ class _Way:
 
     def _restart(self, offsets: KeptIn, title: str) -> PlanStep:
         settings: tuple[SettingChange, ...] = (SettingChange(None, _AUTO_COMMIT, None, "false"),)
-        if offsets is KeptIn.KAFKA or self.running.connectors:  # Connect commits by itself
+        if offsets is KeptIn.KAFKA or self.running.connectors:  # Connect commits explicitly
             settings = ()
         comparison = self.copy.comparison(self._group_id, self._server)
         seen = {

@@ -1,4 +1,4 @@
-"""What steps of a plan cost a group: the simulator plays them with the group's own members."""
+"""Forecast the costs of plan steps: simulate them with the group's own members."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from kgroup.simulation.scenario.scenario import (
 from kgroup.simulation.timeline import Simulation
 
 BEGIN_MS = 1_000
-"""When the first of the moves begins."""
+"""Start of the first step."""
 _SPARE_MS = 5_000
 _COPY_MS = 2_000
-"""That a command takes which copies offsets."""
+"""Duration of a command that copies offsets."""
 _MOST_ROUNDS = 20
 _COURSES = 8
 _SMALL = 1_000
-"""Members times partitions of a group that takes some tenths of a second to be played."""
+"""Largest members times partitions for which a simulation takes some tenths of a second."""
 _WITHOUT_GENERATION = (GroupState.EMPTY, GroupState.PREPARING_REBALANCE)
-"""States in which a classic group that was empty has no other generation yet."""
+"""States in which a classic group that was empty has no new generation yet."""
 _VARIES = 0.2
-"""By which part of it the time from one poll() to the next is shorter in a member, at most."""
+"""Largest relative reduction of a member's poll interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramBehavior:
-    """What no source tells of a group's programs.
+    """Behavior of a group's applications, which no source reports.
 
     Attributes:
-        poll_ms: from one poll() to the next; on ZooKeeper what a fetch keeps a stream busy.
-        restart_ms: from the end of a program to its next start.
-        seed: of what chance decides.
-        at_once: how many members are restarted at a time; None: one, or of a group of more than
-            twenty so many that there are twenty rounds, which is what people do, and can be played.
+        poll_ms: time between calls of poll(); for ZooKeeper consumers, processing time of a fetch.
+        restart_ms: time from the end of a process to its next start.
+        seed: seed of the simulation.
+        at_once: number of members to restart at a time; None: one, or in a group of more than
+            twenty members a twentieth of them, as is common, and fast to simulate.
     """
 
     poll_ms: int = 500
@@ -56,24 +56,24 @@ class ProgramBehavior:
     at_once: int | None = None
 
     def restarted_at_once(self, members: int) -> int:
-        """Return how many of so many members are restarted at a time."""
+        """Return the number of members to restart at a time."""
         return self.at_once or -(-members // _MOST_ROUNDS)
 
 
 USUAL = ProgramBehavior()
 
 NOT_PLANNED = PlanStep(0, "", expected=Expected())
-"""The step of a way that is only played: nobody takes it, and nothing of it is told."""
+"""Step of an alternative that is simulated for comparison, and not part of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedStep:
-    """A step of a plan, and what is played for it.
+    """A step of a plan, with the scenario steps that simulate it.
 
     Attributes:
-        step: without number and forecast.
-        steps: what happens, in order of time from its begin.
-        duration_ms: until the group rests again, as far as that can be said before.
+        step: plan step, without number and forecast.
+        steps: scenario steps, sorted by time from the start of the plan step.
+        duration_ms: estimated time until the group is stable again.
     """
 
     step: PlanStep
@@ -87,7 +87,7 @@ def rolling_restart(
     plans: Mapping[str, MemberPlan | ZookeeperMemberPlan],
     habits: ProgramBehavior,
 ) -> PlayedStep:
-    """Restart members one after another, or some at a time, when the group rests again."""
+    """Restart members one by one, or several at a time, each time when the group is stable."""
     pause_ms = habits.restart_ms + rest_ms(scenario, habits)
     at_once = habits.restarted_at_once(len(plans))
     steps = tuple(
@@ -100,7 +100,7 @@ def rolling_restart(
 def removing_restart(
     step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
 ) -> PlayedStep:
-    """Restart members likewise; while each is away somebody removes it, as it does not leave."""
+    """Restart members as `rolling_restart` does, and remove each one while it is stopped."""
     move = rolling_restart(step, scenario, plans, habits)
     later_ms = min(BEGIN_MS, habits.restart_ms // 2)
     removals = [Step(each.at_ms + later_ms, Action.REMOVE, each.member) for each in move.steps]
@@ -111,7 +111,7 @@ def removing_restart(
 def topic_grows(
     step: PlanStep, scenario: Scenario, topic: str, count: int, habits: ProgramBehavior
 ) -> PlayedStep:
-    """Give a topic more partitions, and wait until whoever looks for them has."""
+    """Add partitions to a topic, and wait until the group has detected them."""
     ages = [
         plan.config.metadata_max_age_ms
         for plan in scenario.members.values()
@@ -122,7 +122,7 @@ def topic_grows(
 
 
 def how_to_restart(habits: ProgramBehavior, members: int) -> str:
-    """Say how a rolling restart goes on."""
+    """Return instructions for a rolling restart."""
     at_once = habits.restarted_at_once(members)
     what = "one member" if at_once == 1 else f"{at_once} members at a time"
     return f"Restart {what}, wait until the group is stable, then go on with the next."
@@ -131,9 +131,9 @@ def how_to_restart(habits: ProgramBehavior, members: int) -> str:
 def stopped_group(
     step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
 ) -> PlayedStep:
-    """Stop members all at once, and start them, each with its plan, when the group is empty.
+    """Stop all members at once, and start them with their plans when the group is empty.
 
-    Static members do not leave: it is empty when their sessions have expired.
+    Static members do not leave; the group is empty when their sessions have expired.
     """
     away_ms = _away_ms(scenario, habits)
     steps = tuple(Step(0, Action.RESTART, name, away_ms, plan) for name, plan in plans.items())
@@ -141,7 +141,7 @@ def stopped_group(
 
 
 def stopped_members(step: PlanStep, scenario: Scenario, habits: ProgramBehavior) -> PlayedStep:
-    """Stop members all at once, and wait until the group is empty."""
+    """Stop all members at once, and wait until the group is empty."""
     steps = tuple(Step(0, Action.STOP, name) for name in scenario.members)
     return PlayedStep(step, steps, _away_ms(scenario, habits))
 
@@ -149,13 +149,13 @@ def stopped_members(step: PlanStep, scenario: Scenario, habits: ProgramBehavior)
 def started_group(
     step: PlanStep, scenario: Scenario, plans: Mapping[str, MemberPlan], habits: ProgramBehavior
 ) -> PlayedStep:
-    """Start members that are stopped, each with its plan."""
+    """Start stopped members with their plans."""
     steps = tuple(Step(0, Action.START, name, plan=plan) for name, plan in plans.items())
     return PlayedStep(step, steps, rest_ms(scenario, habits))
 
 
 def copied_offsets(step: PlanStep, to: KeptIn | None) -> PlayedStep:
-    """Copy offsets between Kafka and an external store; None: for nobody to go by them."""
+    """Copy offsets to Kafka or an external store; None: a copy that no member uses yet."""
     steps = () if to is None else (Step(0, Action.COPY_OFFSETS, to=to),)
     return PlayedStep(step, steps, _COPY_MS)
 
@@ -170,9 +170,9 @@ def _away_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
 
 
 def rest_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
-    """How long it takes until a group rests: some rounds in which each member is heard of once.
+    """Return the time until a group is stable: several heartbeat intervals.
 
-    On ZooKeeper, in which each tries once more to get what others still own.
+    For ZooKeeper consumers: several retries to claim partitions that others still own.
     """
     rounds = [connector.config.rebalance_backoff_ms for connector in scenario.connectors.values()]
     rounds += [
@@ -187,19 +187,19 @@ def rest_ms(scenario: Scenario, habits: ProgramBehavior) -> int:
 def forecast(
     scenario: Scenario, moves: Sequence[PlayedStep], habits: ProgramBehavior
 ) -> tuple[tuple[PlanStep, ...], Forecast]:
-    """Play moves one after another.
+    """Simulate plan steps one after another.
 
-    Chance decides how much of what was read is not committed yet when a partition moves. So small
-    groups are played several times, and what is read again is the most that came of it. Those that
-    become large, as a topic gets partitions, are not.
+    The number of records read again depends on the time since the last commit when a partition
+    moves, which is random. Therefore, small groups are simulated several times, and the largest
+    number is used. Groups that become large because a topic gets partitions are simulated once.
 
     Args:
-        scenario: the group as it is.
-        moves: at least one.
-        habits: of its programs.
+        scenario: current state of the group.
+        moves: steps, at least one.
+        habits: behavior of the group's applications.
 
     Returns:
-        The steps with their numbers and what each costs, and what all cost together.
+        The numbered steps with their forecasts, and the total.
     """
     count = len(scenario.members) + len(scenario.connectors)
     topics = dict(scenario.topics)
@@ -218,7 +218,7 @@ def forecast(
 
 
 def _most_read_again(courses: Sequence[Forecast]) -> Forecast:
-    """Return the first, with the most records that are read again in any."""
+    """Return the first forecast, with the largest `read_again` of all."""
     return replace(courses[0], read_again=max(course.read_again for course in courses))
 
 
@@ -251,7 +251,7 @@ def _played(
 
 
 def paced(scenario: Scenario, habits: ProgramBehavior) -> Scenario:
-    """Let members take as long from one poll() to the next as their programs do."""
+    """Return the scenario with the applications' poll interval."""
     busy_ms = habits.poll_ms
     return replace(
         scenario,
@@ -265,7 +265,7 @@ def paced(scenario: Scenario, habits: ProgramBehavior) -> Scenario:
 
 
 def beginning_at(scenario: Scenario, reset: str) -> Scenario:
-    """Give members an `auto.offset.reset`."""
+    """Return the scenario with an `auto.offset.reset` for all members."""
     members = {
         name: replace(plan, auto_offset_reset=reset) for name, plan in scenario.members.items()
     }
@@ -282,14 +282,14 @@ def _put(step: Step, habits: ProgramBehavior) -> Step:
 
 
 def _varied(name: str, plan: MemberPlan, habits: ProgramBehavior) -> MemberPlan:
-    """Let a member take a little shorter from one poll() to the next than is said, as others do.
+    """Return the member's plan with a slightly shorter, random poll interval.
 
-    All that join a generation begin at once. If each took just as long as the others they would
-    come to poll() together for ever, and whether before or after their heartbeats, which decides
-    how long partitions stop, would hang on how often the one time goes into the other.
+    All members that join a generation start at the same time. With equal intervals they would call
+    poll() simultaneously forever. Whether this is before or after their heartbeats, which
+    determines how long partitions stop, would depend on the ratio of the two intervals.
     """
     busy_ms = habits.poll_ms
-    if busy_ms < plan.config.max_poll_interval_ms:  # else it is late, which is not to be hidden
+    if busy_ms < plan.config.max_poll_interval_ms:  # otherwise it exceeds the limit; keep that
         busy_ms = round(busy_ms * Random(f"{habits.seed} {name}").uniform(1 - _VARIES, 1))
     return replace(plan, processing_ms=busy_ms)
 
@@ -297,13 +297,13 @@ def _varied(name: str, plan: MemberPlan, habits: ProgramBehavior) -> MemberPlan:
 def _measured(
     played: Simulation, before: Simulation, after: Simulation, generation_id: int | None
 ) -> Forecast:
-    """Measure what happened between two times.
+    """Return the costs between two times.
 
     Args:
-        played: has both.
-        before: ends at the first.
-        after: ends at the second.
-        generation_id: with which all begin; None: on ZooKeeper there are none.
+        played: simulation that covers both times.
+        before: simulation that ends at the first time.
+        after: simulation that ends at the second time.
+        generation_id: initial generation; None for ZooKeeper consumers, which have none.
     """
     begin_ms, end_ms = before.end_ms, after.end_ms
     if generation_id is None:
@@ -322,7 +322,7 @@ def _measured(
 def costs(
     played: Simulation, begin_ms: int, end_ms: int, rebalances: int, read_again: int, skipped: int
 ) -> Forecast:
-    """Measure what became of partitions and programs between two times, beside what is counted."""
+    """Return the costs between two times, with the counts that are given."""
     stops = [
         (partition, until_ms - since_ms)
         for partition, since_ms, until_ms in _stops(played)
@@ -348,10 +348,10 @@ def costs(
 
 
 def _generations(played: Simulation, first: int) -> int:
-    """Count the generations, or epochs, after the first.
+    """Return the number of generations or epochs after the first one.
 
-    They begin anew where a group takes the place of an empty one of the other protocol, perhaps
-    with the number at which that one ended.
+    They restart when a group replaces an empty one of the other protocol, possibly with the number
+    of the last generation or epoch of that one.
     """
     count, last, was_empty = 0, first, False
     for event in played.events:
@@ -364,7 +364,7 @@ def _generations(played: Simulation, first: int) -> int:
 
 
 def _intervals(played: Simulation) -> Mapping[TopicPartition, list[tuple[int, int, str]]]:
-    """Tell from when to when each partition was owned by whom, sorted by their begins."""
+    """Return the begin, end and owner of each ownership by partition, sorted by begin."""
     found: dict[TopicPartition, list[tuple[int, int, str]]] = defaultdict(list)
     for ownership in played.ownerships:
         end_ms = played.end_ms if ownership.end_ms is None else ownership.end_ms
@@ -377,7 +377,7 @@ def _intervals(played: Simulation) -> Mapping[TopicPartition, list[tuple[int, in
 
 
 def _moves(played: Simulation) -> Iterator[int]:
-    """Tell when partitions got another owner than they had before."""
+    """Yield the times at which partitions change their owner."""
     for intervals in _intervals(played).values():
         for before, after in pairwise(intervals):
             if before[2] != after[2]:
@@ -385,7 +385,7 @@ def _moves(played: Simulation) -> Iterator[int]:
 
 
 def _stops(played: Simulation) -> Iterator[tuple[TopicPartition, int, int]]:
-    """Tell from when to when a partition was read by nobody that had been read."""
+    """Yield the intervals in which a partition is not read, after it was read before."""
     still: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
     for standstill in played.standstills:
         end_ms = played.end_ms if standstill.end_ms is None else standstill.end_ms
@@ -412,7 +412,7 @@ def _stops(played: Simulation) -> Iterator[tuple[TopicPartition, int, int]]:
 
 
 def _most(played: Simulation, begin_ms: int, end_ms: int) -> int:
-    """Return how many partitions one member had at a time at most."""
+    """Return the largest number of partitions that one member owns at a time."""
     changes: list[tuple[int, int, str]] = []
     for ownership in played.ownerships:
         changes.append((ownership.begin_ms, 1, ownership.owner))

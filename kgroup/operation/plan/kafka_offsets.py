@@ -1,8 +1,8 @@
-"""Commits of ZooKeeper consumers, from ZooKeeper to Kafka, while the group keeps reading.
+"""Move commits of ZooKeeper consumers to Kafka, while the group continues to read.
 
 Source: `ZookeeperConsumerConnector.commitOffsets` and `fetchOffsets` of Kafka 0.8.2.2: with
-`dual.commit.enabled` a consumer commits to both, and begins at the larger offset of the two. What
-it has read from either it does not write to ZooKeeper again until it has read on.
+`dual.commit.enabled`, a consumer commits to both stores, and starts at the larger offset. It does
+not write an offset that it has fetched to ZooKeeper again until it has read more records.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DUAL = "dual.commit.enabled"
 
 
 def plan_kafka_offsets(old: OldGroup, habits: ProgramBehavior) -> Plan:
-    """Plan the way of a group's commits to Kafka; those of one that is stopped are copied."""
+    """Return a plan to move a group's commits to Kafka; those of a stopped group are copied."""
     running = old.running
     if running is None:
         return _of_stopped(old)
@@ -141,7 +141,7 @@ def _client_version(old: OldGroup) -> Precondition:
 
 
 def _plans(scenario: Scenario, *, is_dual: bool) -> Mapping[str, ZookeeperMemberPlan]:
-    """Configure members to commit to Kafka, perhaps also to ZooKeeper."""
+    """Return members configured to commit to Kafka, and optionally to ZooKeeper."""
     return {
         name: replace(plan, config=replace(plan.config, storage="kafka", dual_commit=is_dual))
         for name, plan in scenario.connectors.items()
@@ -218,9 +218,9 @@ def _restart(
 
 
 def _naive(scenario: Scenario, habits: ProgramBehavior) -> NaiveWay:
-    """Play what comes of a single rolling restart, to Kafka alone.
+    """Simulate a single rolling restart with commits to Kafka only.
 
-    Who looks there finds nothing, and begins where `auto.offset.reset` says.
+    Members find no commit there, and start where `auto.offset.reset` says.
     """
     plans = _plans(scenario, is_dual=False)
     move = rolling_restart(NOT_PLANNED, scenario, plans, habits)

@@ -1,10 +1,9 @@
-"""From the ZooKeeper consumer to Java's of 0.9 and later: one group stops, another one starts.
+"""Migrate from the ZooKeeper consumer to the Java consumer of 0.9 and later.
 
-These are two groups that know nothing of each other: each is played on a simulator of its own, and
-partitions see both.
-
-Neither sees the other: the old one looks for members and commits in ZooKeeper, the new one at the
-coordinator. So there is no rolling way, and commits are copied, as far as they are not in Kafka.
+The two groups do not see each other: the old one uses members and commits in ZooKeeper, the new one
+those of its coordinator. Therefore, a rolling migration is not possible: the old group stops,
+commits that are not in Kafka are copied, and the new group starts. Each group is simulated
+separately, and both read the same partitions.
 """
 
 from __future__ import annotations
@@ -53,17 +52,17 @@ _Span = TypeVar("_Span", Ownership, Standstill)
 
 _BEGIN_MS = 1_000
 _JOINED_MS = 30_000
-"""How long new consumers have until all have joined and read."""
+"""Time for all new consumers to join and read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The cost of a group that is stopped and started as another one.
+    """Costs of replacing a group by another one.
 
     Attributes:
-        stop: of the old consumers; their partitions stand still until new ones read them.
-        start: of the new ones.
-        total: of both.
+        stop: costs of stopping the old consumers; partitions are not read until the new ones start.
+        start: costs of starting the new consumers.
+        total: costs of both.
     """
 
     stop: Forecast
@@ -72,10 +71,11 @@ class Replacement:
 
 
 def new_members(scenario: Scenario, strategy: str) -> Mapping[str, Mapping[str, MemberPlan]]:
-    """Give each old consumer's new ones, by name: one for each of its threads.
+    """Return the new consumers of each old one, by name: one for each of its threads.
 
-    The first thread of a topic goes with the first of each other topic, and so on: a thread may
-    have read a topic of its own, a consumer reads all that it subscribes to.
+    The first new consumer subscribes to all topics with at least one thread, the second to those
+    with at least two, and so on. A thread may have read a single topic; a consumer reads all topics
+    that it subscribes to.
     """
     plans: dict[str, Mapping[str, MemberPlan]] = {}
     for name, plan in scenario.connectors.items():
@@ -99,9 +99,10 @@ def new_members(scenario: Scenario, strategy: str) -> Mapping[str, Mapping[str, 
 def replaced(
     scenario: Scenario, members: Mapping[str, Mapping[str, MemberPlan]], habits: ProgramBehavior
 ) -> Replacement:
-    """Stop all old consumers at once, and start all new ones where the old ones have committed.
+    """Stop all old consumers at once, and start all new ones at the commits of the old ones.
 
-    From the end of the last old one until the first new one starts it takes as long as a restart.
+    The time from the end of the last old consumer to the start of the first new one is that of a
+    restart.
     """
     old = _stopped(scenario, dict.fromkeys(members, _BEGIN_MS), _BEGIN_MS + _JOINED_MS, habits)
     ends = [ownership.end_ms for ownership in old.ownerships if ownership.end_ms is not None]
@@ -124,16 +125,17 @@ def replaced_one_by_one(
     habits: ProgramBehavior,
     before: int,
 ) -> Forecast:
-    """Replace old consumers one after another, without a copy of what they have committed.
+    """Replace old consumers one by one, without copying their commits.
 
-    From the first new one until the last old one each record is read by both groups. Where the last
-    old one goes before the first new one comes, what comes in between is read by nobody.
+    Between the start of the first new consumer and the end of the last old one, both groups read
+    each record. If the last old consumer stops before the first new one starts, records in between
+    are skipped.
 
     Args:
         scenario: the old group.
-        members: the new consumers of each old one.
-        habits: of all.
-        before: records that are there and that the old ones have read.
+        members: new consumers of each old one.
+        habits: behavior of all applications.
+        before: number of available records that the old consumers have read.
     """
     pause_ms = habits.restart_ms + rest_ms(scenario, habits)
     stops = {name: _BEGIN_MS + number * pause_ms for number, name in enumerate(members)}
@@ -174,7 +176,7 @@ def _started(
     *,
     is_copied: bool,
 ) -> Simulation:
-    """Play new consumers of an empty group."""
+    """Simulate new consumers of an empty group."""
     there = scenario.start
     assert there is not None
     strategy = next(iter(begins.values()))[1].config.strategies[0] if begins else ""
@@ -196,9 +198,9 @@ def _started(
 
 
 def _counted(played: Simulation) -> tuple[int, int, int]:
-    """Return how many rebalances there were, and records that were read again or skipped.
+    """Return the numbers of rebalances, of records read again, and of skipped records.
 
-    Those of the new group are generations, those of the old one have none.
+    Rebalances of the new group are its generations; the old group has none.
     """
     generations = max((event.generation_id or 0 for event in played.events), default=0)
     return (
@@ -209,7 +211,7 @@ def _counted(played: Simulation) -> tuple[int, int, int]:
 
 
 def _together(old: Simulation, new: Simulation, later_ms: int) -> Simulation:
-    """Make one simulation of two, of which the second begins later."""
+    """Merge two simulations, of which the second starts later."""
     end_ms = max(old.end_ms, new.end_ms + later_ms)
     return replace(
         old,
@@ -236,7 +238,7 @@ def _later(found: _Span, later_ms: int) -> _Span:
 
 
 def _both_ms(old: Sequence[Ownership], new: Sequence[Ownership], end_ms: int) -> int:
-    """Tell for how long partitions were read by both groups, all together."""
+    """Return the time in which both groups read a partition, summed over partitions."""
     spans: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
     for ownership in new:
         spans[ownership.topic, ownership.partition].append(
@@ -250,7 +252,7 @@ def _both_ms(old: Sequence[Ownership], new: Sequence[Ownership], end_ms: int) ->
 
 
 def _neither_ms(old: Sequence[Ownership], new: Sequence[Ownership]) -> int:
-    """Tell how long it was from the last that old ones read to the first that new ones do."""
+    """Return the time in which no group reads a partition, summed over partitions."""
     begins: dict[TopicPartition, int] = {}
     for ownership in new:
         at = ownership.topic, ownership.partition
@@ -267,9 +269,9 @@ _Members = Mapping[str, Mapping[str, MemberPlan]]
 
 
 def plan_new_consumer(old: OldGroup, habits: ProgramBehavior) -> Plan:
-    """Plan how Java's consumers take the place of those on ZooKeeper.
+    """Return a plan to replace ZooKeeper consumers by Java consumers.
 
-    A group that was stopped already is at the second step.
+    For a stopped group, the plan starts at the second step.
     """
     plan = plan_of(old.group, MigrationTarget.NEW_CONSUMER, None, _preconditions(old))
     if old.running is None and old.kafka_members:
@@ -306,7 +308,7 @@ def plan_new_consumer(old: OldGroup, habits: ProgramBehavior) -> Plan:
 
 
 def _assumed(scenario: Scenario) -> tuple[str, ...]:
-    """Say what the forecast goes by: there are two kinds of consumers."""
+    """Return the assumptions of the forecast, for both kinds of consumers."""
     version = ".".join(map(str, scenario.settings.version))
     _, *others = assumptions(scenario)
     return (
@@ -325,12 +327,12 @@ def _count(members: int) -> str:
 
 
 def _is_copied(old: OldGroup) -> bool:
-    """Return whether Kafka has every commit, or will have when the members have stopped."""
+    """Return whether Kafka has all commits, or will have them when the members have stopped."""
     return old.storage[0] is not CommitStore.ZOOKEEPER or (old.running is None and old.is_same)
 
 
 def _read_before(old: OldGroup) -> int:
-    """Count records that the log still has and that the group has read."""
+    """Return the number of records in the log that the group has read."""
     return sum(
         max(0, offset.committed_offset - start)
         for offset in old.group.offsets
@@ -340,7 +342,7 @@ def _read_before(old: OldGroup) -> int:
 
 
 def _lag(old: OldGroup) -> int:
-    """Count records that the group has not read, of partitions of which it is known."""
+    """Return the number of records that the group has not read, as far as known."""
     return sum(
         found.waiting(offset.committed_offset) or 0
         for offset in old.group.offsets
@@ -399,7 +401,7 @@ def _alone(old: OldGroup) -> Precondition:
 
 
 def _storage(old: OldGroup) -> Precondition:
-    """Tell where members commit: a copy from where they do not would lose what they have read."""
+    """Return the precondition that the store of commits is known; others are outdated."""
     _, precondition = old.storage
     if precondition.verdict is Verdict.VERIFIED or not old.kafka:
         return precondition
@@ -468,7 +470,7 @@ def _stop(old: OldGroup) -> PlanStep:
 
 
 def copy_step(old: OldGroup) -> PlanStep:
-    """Copy commits of a group that is stopped."""
+    """Return the step that copies the commits of a stopped group."""
     places, group_id = old.places, old.group.group_id
     missed = f"auto.offset.reset=latest would skip {_lag(old):,} records, and what comes meanwhile"
     again = f"earliest would read {_read_before(old):,} again"
@@ -523,7 +525,7 @@ def _start(old: OldGroup, members: _Members, strategy: str) -> PlanStep:
 
 
 def _programs(old: OldGroup, members: _Members) -> list[str]:
-    """Tell how programs change; what is the same for several members, once."""
+    """Return the changes of the applications, once for members with the same change."""
     running = old.running
     if running is None:
         return [

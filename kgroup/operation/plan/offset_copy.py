@@ -1,4 +1,4 @@
-"""The offsets that a step of a plan copies: how far they are copied, and a plan to copy them."""
+"""Copy the offsets of a plan step, and check how far they are copied."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class StepCopy:
     """What the same step of several plans copies.
 
     Attributes:
-        copy: None: nothing.
-        group_ids: of which groups.
-        notes: what people do of the step, for which groups; and which have no such step.
+        copy: the copy; None if the step copies nothing.
+        group_ids: groups with this copy.
+        notes: groups whose step is manual, with instructions; and groups without such a step.
     """
 
     copy: OffsetCopy | None
@@ -32,12 +32,12 @@ class StepCopy:
 
 
 def copy_of_step(plans: Sequence[Plan], number: int, group_ids: Collection[str] = ()) -> StepCopy:
-    """Tell what of a step can be applied, of all groups or of those that are named.
+    """Return the copy of a step, for all groups or for the named ones.
 
     Raises:
         InputError: there is no plan.
-        UsageError: none has such a step, or is for a group that is named; or they copy between
-            different stores, or give several groups another name.
+        UsageError: no plan has the step or is for a named group; or the plans copy between
+            different stores, or rename several groups.
     """
     steps, notes = chosen_steps(plans, number, group_ids)
     copying = [(plan, step.copies) for plan, step in steps if step.copies is not None]
@@ -70,14 +70,14 @@ def plan_copy(
     group_ids: Collection[str],
     notes: tuple[str, ...] = (),
 ) -> OffsetPlan:
-    """Plan to copy what groups have committed.
+    """Plan to copy the committed offsets of groups.
 
-    What both stores are to have in the end is copied only of groups without members: they would
-    commit more to the first one.
+    A final copy, after which both stores are equal, requires groups without members: members would
+    continue to commit to the first store.
 
     Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     clusters = [source for source in (goal, origin) if source.can(GroupSource.read)]
     plan = plan_transfer(
@@ -93,7 +93,7 @@ def plan_copy(
         return plan
     known = {
         (problem.kind, problem.group_id) for problem in plan.problems
-    }  # where the second store tells
+    }  # known from the second store
     active = tuple(
         replace(group, group_id=group.group_id if copy.new_id is None else copy.new_id)
         for group in active_groups(origin, group_ids)
@@ -112,12 +112,12 @@ def plan_copy(
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How far offsets are copied.
+    """Progress of a copy.
 
     Attributes:
-        partitions: of how many the first store has an offset.
-        missing: those of which the second has none, by topic and number.
-        different: those of which it has another one.
+        partitions: number of partitions with an offset in the first store.
+        missing: partitions without an offset in the second store, by topic and number.
+        different: partitions with a different offset in the second store.
         problems: what could not be read.
     """
 
@@ -130,11 +130,11 @@ class Copied:
 def compare_copied(
     origin: GroupSource, goal: GroupSource, copy: OffsetCopy, group_id: str
 ) -> Copied:
-    """Compare two stores; what only the second one has does not matter.
+    """Compare two stores; ignore offsets that only the second one has.
 
     Raises:
-        InputError: there is nothing to read.
-        BrokerError: nobody answers.
+        InputError: the source has nothing to read.
+        BrokerError: no broker answers.
     """
     new_id = group_id if copy.new_id is None else copy.new_id
     first, second = read_stored(origin, [group_id]), read_stored(goal, [new_id])

@@ -1,4 +1,4 @@
-"""Add partitions to a topic: what it means for the groups that read it.
+"""Add partitions to a topic: effects on the groups that read it.
 
 Source: `BuiltInPartitioner.partitionForKey` (murmur2 of the key, modulo the number of partitions),
 `AutoOffsetResetStrategy` of Kafka 4.0 (`auto.offset.reset`); `ConsumerCoordinator` (the leader of a
@@ -57,13 +57,13 @@ _DURATION = re.compile(
 
 
 def reset_duration_ms(reset: str) -> int | None:
-    """Return how long ago the records are with which members begin; None: no time decides.
+    """Return the duration of a reset `by_duration`, in milliseconds; None for other resets.
 
     Args:
         reset: `auto.offset.reset`: earliest, latest, none or by_duration:PnDTnHnMn.nS.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the reset is invalid.
     """
     if reset in ("earliest", "latest", "none"):
         return None
@@ -78,10 +78,10 @@ def reset_duration_ms(reset: str) -> int | None:
 
 
 def changed_keys(before: int, after: int) -> float:
-    """Return which part of all keys the default partitioner sends elsewhere from then on.
+    """Return the fraction of keys that the default partitioner maps to another partition.
 
-    A hash has the same remainder by both numbers in as many of their least common multiple's
-    classes as the smaller number says.
+    Of the residue classes modulo the least common multiple of both numbers, as many keep their
+    partition as the smaller number says.
     """
     return 1 - min(before, after) / lcm(before, after)
 
@@ -96,17 +96,17 @@ def preconditions(
     is_told: bool,
     is_restarted: bool = False,
 ) -> tuple[Precondition, ...]:
-    """Tell what must hold before a topic that the group reads gets more partitions.
+    """Return the preconditions to add partitions to a topic that the group reads.
 
     Args:
         running: the group.
-        topic: that it reads.
-        before: how many partitions the topic has.
-        count: how many it shall have.
-        reset: what members have for `auto.offset.reset`; None where nobody says it.
-        is_told: whether the cluster tells how many there are; else it is what members own, or the
-            group has committed.
-        is_restarted: whether members are to be restarted with another reset.
+        topic: the topic.
+        before: current number of partitions.
+        count: new number of partitions.
+        reset: the members' `auto.offset.reset`; None if unknown.
+        is_told: whether the cluster reports the current number; otherwise it is derived from
+            assigned or committed partitions.
+        is_restarted: whether members are restarted with another reset.
     """
     found = [running.rests, _more(running, topic, before, count, is_told=is_told)]
     if count <= before:
@@ -230,7 +230,7 @@ _UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _QUESTION = Question(log_budget=0, commit_times=False)
 _JUST_MS = 50
-"""By which heartbeats have been answered that were just sent."""
+"""Time in which heartbeats that were just sent have been answered."""
 
 
 def plan_partitions(
@@ -244,26 +244,25 @@ def plan_partitions(
     max_age_ms: int = 300_000,
     zookeeper: GroupSource | None = None,
 ) -> Report[Plan]:
-    """Plan to give a topic more partitions, for the groups that read it.
+    """Return plans to add partitions to a topic, for the groups that read it.
 
     Args:
-        source: of groups.
-        topic: that shall have more.
-        count: how many it shall have.
-        group_ids: for whom; all that have members that read it where none is named.
-        habits: of the groups' programs.
-        reset: what members have for `auto.offset.reset`, as `reset_duration_ms` takes it;
-            None where nobody says it.
-        max_age_ms: what they have for `metadata.max.age.ms`.
-        zookeeper: where else groups may read it; None: only the source is looked at.
+        source: source of groups.
+        topic: the topic.
+        count: new number of partitions.
+        group_ids: group ids; empty for all groups with members that read the topic.
+        habits: behavior of the groups' applications.
+        reset: the members' `auto.offset.reset`, as for `reset_duration_ms`; None if unknown.
+        max_age_ms: the members' `metadata.max.age.ms`.
+        zookeeper: second source, of groups of ZooKeeper consumers; None without.
 
     Returns:
-        A plan for each group; groups that cannot be planned for are problems.
+        A plan for each group; groups without a plan are problems.
 
     Raises:
-        NotFoundError: there is no such topic, as far as the source knows.
-        UsageError: it is one of Kafka's own.
-        BrokerError: nobody answers.
+        NotFoundError: the topic does not exist, as far as the source knows.
+        UsageError: the topic is internal.
+        BrokerError: no broker answers.
     """
     if topic in _INTERNAL:
         raise UsageError(
@@ -294,7 +293,7 @@ def plan_partitions(
 
 
 def _told_count(source: GroupSource, topic: str) -> int | None:
-    """Return how many partitions a topic has; None where the source does not know topics."""
+    """Return the number of partitions of a topic; None if the source does not know topics."""
     if not source.can(GroupSource.view):
         return None
     found = source.view([topic]).topics.get(topic)
@@ -308,7 +307,7 @@ def _told_count(source: GroupSource, topic: str) -> int | None:
 
 
 def _meant(source: GroupSource, topic: str) -> str:
-    """Ask whether a topic was meant that groups read, or have read."""
+    """Return a suggestion of topics that groups read or have committed."""
     groups = source.read(None, _QUESTION).image.groups.values()
     read = {offset.topic for group in groups for offset in group.offsets}
     for each in (member for group in groups for member in group.members):
@@ -318,12 +317,12 @@ def _meant(source: GroupSource, topic: str) -> str:
 
 
 class _Readers(NamedTuple):
-    """Who reads a topic.
+    """Groups that read a topic.
 
     Attributes:
         group_ids: groups with members that read it.
-        away: groups without members, and with commits of it.
-        old: whose members live on ZooKeeper.
+        away: groups without members, but with commits for it.
+        old: groups of ZooKeeper consumers.
         problems: what could not be read.
     """
 
@@ -365,7 +364,7 @@ def _remarks(found: _Readers, topic: str) -> Iterator[str]:
 
 
 def _about_away(away: tuple[Group, ...], topic: str, told: int | None, count: int) -> str:
-    """Say what is to be done for groups that nobody is in, between the step and their start."""
+    """Return a note on what to do for groups without members before they start."""
     known = 1 + max(
         offset.partition for one in away for offset in one.offsets if offset.topic == topic
     )
@@ -395,10 +394,10 @@ def _plan(
     habits: ProgramBehavior,
     reset: str | None,
 ) -> Plan:
-    """Plan for one group.
+    """Return the plan for one group.
 
     Raises:
-        InputError: it does not read the topic, or nobody knows what comes of it.
+        InputError: the group does not read the topic, or cannot be simulated.
     """
     group, scenario = running.group, running.scenario
     if running.is_stopped:
@@ -413,7 +412,7 @@ def _plan(
         )
     told_reset = reset
     if running.connectors:
-        reset = reset or "earliest"  # as Connect sets it
+        reset = reset or "earliest"  # default of Connect
     is_restarted = not _begins_at_first(reset, scenario, habits)
     conditions = preconditions(
         *(running, topic, before, count, told_reset),
@@ -448,7 +447,7 @@ def _plan(
 
 
 def _reached(group: Group, topic: str, count: int, *, is_told: bool) -> str:
-    """Say that the topic has its partitions, of which the group may not know yet."""
+    """Return a summary that the topic has its partitions; the group may not own them yet."""
     if not is_told:
         return (
             f"Nothing is to be done if {topic} has {count} partitions: so many are known, and this "
@@ -466,10 +465,10 @@ def _reached(group: Group, topic: str, count: int, *, is_told: bool) -> str:
 def _of_stopped(
     running: RunningGroup, topic: str, count: int, told: int | None, reset: str | None
 ) -> Plan:
-    """Plan for a group that nobody is in, as far as it has read the topic.
+    """Return the plan for a stopped group with commits for the topic.
 
     Raises:
-        InputError: it has not.
+        InputError: the group has no commits for it.
     """
     group = running.group
     committed = [offset.partition for offset in group.offsets if offset.topic == topic]
@@ -529,7 +528,7 @@ def _of_a_time(reset: str, *, is_restarted: bool) -> str:
 
 
 def _begins_at_first(reset: str | None, scenario: Scenario, habits: ProgramBehavior) -> bool:
-    """Tell whether members read new partitions from the first record when they get to own them."""
+    """Return whether members will read new partitions from their first record."""
     since_ms = None if reset is None else reset_duration_ms(reset)
     if since_ms is None:
         return reset == "earliest"
@@ -537,11 +536,11 @@ def _begins_at_first(reset: str | None, scenario: Scenario, habits: ProgramBehav
 
 
 def _at_worst(scenario: Scenario, topic: str, count: int, habits: ProgramBehavior) -> Forecast:
-    """Play what comes of more partitions at the worst time.
+    """Simulate the addition of partitions at the worst time.
 
-    Members of the consumer protocol learn of them with their heartbeats: the worst is that all have
-    just sent one. The leader of a classic group does when its metadata are old: they are new when
-    it all begins.
+    Members with the consumer protocol receive new partitions with a heartbeat response: the worst
+    time is just after a heartbeat of all members. The leader of a classic group detects them when
+    it refreshes its metadata: the simulation starts just after a refresh.
     """
     start = scenario.start
     if start is not None and start.is_consumer_group:
@@ -556,9 +555,9 @@ def _at_worst(scenario: Scenario, topic: str, count: int, habits: ProgramBehavio
 def _as_configured(
     scenario: Scenario, reset: str | None, max_age_ms: int, habits: ProgramBehavior
 ) -> Scenario:
-    """Give members these settings; Kafka's default where nobody says what they have.
+    """Return the scenario with the members' settings; Kafka's defaults if unknown.
 
-    What ends them at once is not played: with none, as with latest, nothing is read again.
+    The reset none, which stops members, is simulated as latest: nothing is read again.
     """
     aged = {
         name: replace(plan, config=replace(plan.config, metadata_max_age_ms=max_age_ms))
@@ -603,7 +602,7 @@ def _restart(
 
 
 def _begin_at_first(group: Group, topic: str, before: int, count: int) -> str:
-    """Return the command by which a stopped group begins new partitions at their first record."""
+    """Return the command that resets new partitions of a stopped group to their first record."""
     new = f"{topic}:{','.join(map(str, range(before, count)))}"
     options = ("--topic", new, "--uncommitted", "--to-earliest", "--execute")
     return kgroup_on(group, "offsets reset", *options)

@@ -1,4 +1,4 @@
-"""The plan of a migration: its preconditions, its steps, and a forecast of each."""
+"""Migration plans: preconditions and steps, with a forecast of each step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgroup.word import Word
 
 
 class MigrationTarget(Word):
-    """What a group is to be moved to."""
+    """Targets of migrations."""
 
     ASSIGNOR = ("assignor", "Another strategy by which members assign partitions.")
     KAFKA_OFFSETS = ("kafka-offsets", "Commits of consumers on ZooKeeper in Kafka.")
@@ -30,7 +30,7 @@ class MigrationTarget(Word):
 
 
 class Verdict(Word):
-    """What is known of a precondition."""
+    """What is known about a precondition."""
 
     VERIFIED = ("verified", "It holds.")
     REFUTED = ("refuted", "It does not hold: the plan cannot be carried out so.")
@@ -39,13 +39,13 @@ class Verdict(Word):
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """Something that must hold before a plan begins.
+    """A condition that must hold before a plan starts.
 
     Attributes:
-        code: a word for scripts.
-        text: what must hold.
-        found: on what the verdict rests; None where nothing was found.
-        check: how to find out, or what to do where it does not hold; None where it holds.
+        code: stable name, for scripts.
+        text: the condition.
+        found: evidence for the verdict; None without evidence.
+        check: how to check it, or what to do if it does not hold; None if it holds.
     """
 
     code: str
@@ -57,13 +57,13 @@ class Precondition:
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A setting of a client that is to be changed.
+    """Change of a client setting.
 
     Attributes:
-        member: whose; None: of every member that is restarted.
-        name: as Kafka calls it.
-        before: what it is; None where nobody tells.
-        after: what it shall be; None: it is taken out.
+        member: name of the member; None for all members that are restarted.
+        name: Kafka's name of the setting.
+        before: current value; None if unknown.
+        after: new value; None to remove the setting.
     """
 
     member: str | None
@@ -74,22 +74,21 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What the simulator says of a step, or of all of them.
+    """Simulated costs of a step, or of all steps.
 
     Attributes:
-        rebalances: generations or, in groups of the consumer protocol, epochs that come; of
-            consumers on ZooKeeper how often some rebalance, who do it together.
-        moved: how often a partition changes its owner.
-        stopped: partitions that nobody reads for a while.
-        longest_stop_ms: the longest such while; None where there is none.
-        stopped_ms: of all partitions together.
-        most_partitions: that one member has at a time.
-        read_again: records that are read once more; of small groups the most that came of several
-            courses of chance, of which the rest is the first.
-        skipped: records that nobody reads.
-        failed: members whose programs end, by name, with Kafka's name of the error.
-        is_at_rest: whether the group rests in the end; where it does not, more comes of it than is
-            told here.
+        rebalances: number of generations or, with the consumer protocol, epochs; for ZooKeeper
+            consumers, number of rebalances, counting simultaneous ones once.
+        moved: number of times that a partition changes its owner.
+        stopped: number of partitions that are not read for some time.
+        longest_stop_ms: longest time in which a partition is not read; None without stops.
+        stopped_ms: total time in which partitions are not read, summed over partitions.
+        most_partitions: largest number of partitions that one member owns at a time.
+        read_again: number of records read again; for small groups, the largest number of several
+            simulations, of which the first one gives the other values.
+        skipped: number of records that are not read.
+        failed: members whose processes terminate, by name, with Kafka's name of the error.
+        is_at_rest: whether the group is stable at the end; if not, the costs are incomplete.
     """
 
     rebalances: int
@@ -106,21 +105,21 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a group looks like when a step is done; what is None or empty does not matter.
+    """Expected state of a group after a step; unset attributes are not checked.
 
     Attributes:
-        type: of the group; one on ZooKeeper is looked for there.
-        assignor: that it uses.
-        is_restarted: whether every member has another id than before the step.
-        members: how many there are at least.
-        state: in which it is.
-        topics: to which members subscribe.
-        commits: of consumers on ZooKeeper: BOTH where Kafka has the commits that ZooKeeper has,
-            KAFKA where it is ahead.
-        instance_ids: which static members there are at least, and no dynamic ones; without any:
-            no static ones.
-        partitions: of the topics that the group then owns all of, by topic.
-        protocol: that every member speaks, "consumer".
+        type: group type; for ZooKeeper consumers, the group is read from ZooKeeper.
+        assignor: assignor in use.
+        is_restarted: whether every member has a different id than before the step.
+        members: minimum number of members.
+        state: group state.
+        topics: topics that members subscribe to.
+        commits: for ZooKeeper consumers, BOTH if commits in Kafka and ZooKeeper are equal, KAFKA if
+            Kafka is ahead.
+        instance_ids: instance ids that must exist, without any dynamic member; if empty, no member
+            may be static.
+        partitions: number of partitions by topic, all of which the group must own.
+        protocol: protocol of every member, "consumer".
     """
 
     type: GroupType | None = None
@@ -137,10 +136,10 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMember:
-    """A member as it was when it was looked at; attributes as in `Member`.
+    """A member at the time of planning; attributes as in `Member`.
 
     Attributes:
-        name: by which the plan calls it.
+        name: name of the member in the plan.
     """
 
     name: str
@@ -152,19 +151,19 @@ class PlannedMember:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCopy:
-    """Offsets that a step copies: what `kgroup plan apply` does, as `kgroup offsets copy` would.
+    """Offsets to copy in a step, by `kgroup plan apply` or `kgroup offsets copy`.
 
     Attributes:
-        origin: the store that has them, as that command names it: `kafka` is the cluster of -b, -C
-            or the environment, `sql` the database of --sql, the profile or the environment, as a
-            URL may have a password, and a plan has none.
-        goal: the store that gets them, likewise.
-        new_id: what the group is called there; None: as it is.
-        table: of a database; None: that of the profile, or the default.
-        columns: of the table, as --sql-column takes them.
-        creates_table: whether a missing table is made.
-        is_last: whether both stores are to have the same then; otherwise members go on meanwhile,
-            and the second is to have something of each partition.
+        origin: store to read, as named on the command line: `kafka` is the cluster of -b, -C or the
+            environment, `sql` the database of --sql, the profile or the environment, because a URL
+            may contain a password, which plans never do.
+        goal: store to write, named in the same way.
+        new_id: group id in the store to write; None: unchanged.
+        table: table of the database; None: that of the profile, or the default.
+        columns: columns of the table, in the format of --sql-column.
+        creates_table: create the table if it does not exist.
+        is_last: whether both stores must be equal afterwards; otherwise, members continue to
+            commit, and the second store needs any offset for each partition.
     """
 
     origin: str
@@ -176,12 +175,12 @@ class OffsetCopy:
     is_last: bool = True
 
     def command(self, group_id: str, server: str) -> str:
-        """Write the command that does the same; `server` is a broker of the cluster `kafka`."""
+        """Return the equivalent command; `server` is a broker of the cluster `kafka`."""
         creates = ("--create-table",) if self.creates_table else ()
         return join((*self._words("copy", group_id, server), *creates, "--execute"))
 
     def comparison(self, group_id: str, server: str) -> str:
-        """Write the command that compares both stores; likewise."""
+        """Return the command that compares both stores; `server` as for `command`."""
         return join(self._words("diff", group_id, server))
 
     def _words(self, verb: str, group_id: str, server: str) -> tuple[str, ...]:
@@ -194,7 +193,7 @@ class OffsetCopy:
 
     @property
     def table_words(self) -> tuple[str, ...]:
-        """Options that choose the table of an `external-offsets` plan, for another command."""
+        """Options that select the table of an `external-offsets` plan, for another command."""
         stores = dict(each.partition(":")[::2] for each in (self.origin, self.goal))
         return ("--sql", stores["sql"] or "profile", *self._table_words)
 
@@ -208,24 +207,23 @@ class OffsetCopy:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """A step, after which one can stop and look.
+    """A step of a plan; the plan can be interrupted after it.
 
     Attributes:
-        number: from 1.
+        number: number of the step, from 1.
         title: what is done.
-        restarted: members that are restarted, one after another, in this order.
-        settings: that are changed before.
+        restarted: members to restart one by one, in this order.
+        settings: settings to change before the restart.
         actions: what to do, in order.
-        commands: to run, in order.
-        see: what is to be seen afterwards.
-        back: how to go back from here.
-        expected: what `kgroup plan verify` looks for.
-        forecast: None where the step does nothing to the group that is simulated.
-        seen: the members that were there when `kgroup plan verify` found it done first; None
-            before.
-        met: members that were not there before the step, and that `kgroup plan verify` saw before
-            it was done: they are to be restarted, too; None: none.
-        copies: offsets that it copies; None: it copies none.
+        commands: commands to run, in order.
+        see: what is visible afterwards.
+        back: how to roll back from here.
+        expected: conditions that `kgroup plan verify` checks.
+        forecast: forecast; None if the step does not affect the simulated group.
+        seen: members when `kgroup plan verify` first found the step done; None before.
+        met: members that joined after the start of the step, as `kgroup plan verify` found before
+            it was done; they must be restarted, too. None if there are none.
+        copies: offsets to copy; None if none.
     """
 
     number: int
@@ -245,11 +243,11 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Something that happens to a group, and what it costs.
+    """An event and its forecast.
 
     Attributes:
-        text: what happens.
-        forecast: by the simulator.
+        text: the event.
+        forecast: its simulated costs.
     """
 
     text: str
@@ -258,7 +256,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class NaiveWay:
-    """What somebody would do without the plan, and what comes of it."""
+    """The obvious alternative to the plan, and its costs."""
 
     text: str
     forecast: Forecast
@@ -269,18 +267,18 @@ class Plan:
     """A plan for one group.
 
     Attributes:
-        goal: which of the target: a strategy, a topic with its partitions; None where there is
-            nothing to choose.
-        summary: what it comes to.
-        type: of the group.
-        assignor: that the group uses.
-        members: as they were.
-        preconditions: in the order in which they are to be looked at.
-        steps: none where there is nothing to do, or a precondition is refuted.
-        forecast: of all steps; None without any.
-        naive: what the plan saves; None where there is no other way.
-        cluster_id: Kafka's base64url text; None where the source does not tell.
-        assumed: what the forecast goes by and no source tells.
+        goal: choice within the target: a strategy, or a topic with its number of partitions; None
+            if there is none.
+        summary: the plan in a sentence.
+        type: group type.
+        assignor: current assignor of the group.
+        members: members at the time of planning.
+        preconditions: preconditions, in the order in which to check them.
+        steps: steps; empty if there is nothing to do, or a precondition is refuted.
+        forecast: forecast of all steps; None without steps.
+        naive: alternative without the plan; None if there is none.
+        cluster_id: cluster id in base64url; None if unknown.
+        assumed: assumptions of the forecast, which no source reports.
     """
 
     group_id: str
@@ -299,16 +297,16 @@ class Plan:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether it cannot be carried out."""
+        """Whether a precondition is refuted."""
         return any(precondition.verdict is Verdict.REFUTED for precondition in self.preconditions)
 
     @property
     def is_sound(self) -> bool:
-        """Whether it can be carried out, and no program is forecast to end on the way."""
+        """Whether no precondition is refuted, and no process is forecast to terminate."""
         return not self.is_refuted and not (self.forecast and self.forecast.failed)
 
     def refused(self) -> Plan:
-        """Sum up what does not hold."""
+        """Return the plan with a summary of its refuted preconditions."""
         refuted = (
             precondition
             for precondition in self.preconditions
@@ -329,7 +327,7 @@ class Plan:
         total: Forecast | None = None,
         naive: NaiveWay | None = None,
     ) -> Plan:
-        """Add the steps, and what they cost; where programs end on the way, sum up that too."""
+        """Return the plan with steps and costs; the summary mentions processes that terminate."""
         failed = {} if total is None else total.failed
         if failed:
             ended = ", ".join(f"{name} with {error}" for name, error in failed.items())
@@ -340,13 +338,13 @@ class Plan:
 def chosen_steps(
     plans: Sequence[Plan], number: int, group_ids: Collection[str] = ()
 ) -> tuple[tuple[tuple[Plan, PlanStep], ...], tuple[str, ...]]:
-    """Return the step of this number of each plan, or of those for the groups that are named.
+    """Return the step with this number of each plan, or of the plans for the named groups.
 
     Returns:
-        The plans that have such a step, with it, and notes on the others.
+        The plans that have the step, each with the step, and notes on the others.
 
     Raises:
-        UsageError: none of them has such a step, or there is no plan for a group that is named.
+        UsageError: no plan has the step, or is for a named group.
         InputError: there is no plan.
     """
     if unknown := set(group_ids) - {plan.group_id for plan in plans}:

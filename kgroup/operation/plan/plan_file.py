@@ -1,4 +1,4 @@
-"""Plans in a file, as `kgroup plan … -o json` writes them, and notes in it of what was seen."""
+"""Plan files, written by `kgroup plan … -o json`, and the observations recorded in them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kgroup.operation.plan.plan import Plan
 from kgroup.source.json_fault import json_fault
 
 _LARGEST = 1 << 27
-"""Bytes; a plan of a group with a hundred thousand members has some thirty million."""
+"""Maximum file size in bytes; a plan for a group of 100,000 members has about 30 million."""
 _NOTED = ("seen", "met")
 """Fields of a step that `kgroup plan verify` writes."""
 
 
 class PlanFile(msgspec.Struct):
-    """A document with plans."""
+    """A JSON document with plans."""
 
     schema_version: int
     command: str
@@ -28,32 +28,31 @@ class PlanFile(msgspec.Struct):
 
 
 def read_plan_file(path: Path) -> PlanFile:
-    """Read a document.
+    """Read a plan file.
 
     Raises:
-        InputError: it is none with plans.
+        InputError: the file has no plans.
     """
     return _plan_file(path, _read(path))
 
 
 def note_in_plan_file(path: Path, file: PlanFile, note: Callable[[Plan], Plan]) -> None:
-    """Note in a document what was seen of its steps; all else in it stays as it is.
+    """Record observations of steps in a plan file; everything else in it is unchanged.
 
-    It is read again: somebody may have noted the same of another group meanwhile.
+    The file is read again, because another process may have recorded another group in between.
 
     Args:
-        path: of the document.
-        file: that was read from there.
-        note: gives a plan with notes.
+        path: path of the file.
+        file: document that was read from the file.
+        note: returns a plan with observations.
 
     Raises:
-        InputError: it is none with plans any more, or one with others.
-        UsageError: it is no file.
-        OSError: it cannot be written.
+        InputError: it is not a regular file, or no longer has the same plans.
+        OSError: the file cannot be written.
     """
     from kgroup.atomic_file import output_file
 
-    if not path.is_file():  # the last one of a pipe: who reads it again waits for ever
+    if not path.is_file():  # reading a pipe again would block forever
         raise InputError(f"{path}: expected a file, found none", path=str(path))
     with _alone(path):
         text = _read(path)
@@ -75,13 +74,13 @@ def note_in_plan_file(path: Path, file: PlanFile, note: Callable[[Plan], Plan]) 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Let nobody else note something in files of the same folder, where the system can do that."""
+    """Lock the folder against concurrent updates of its plan files, if the system supports it."""
     import fcntl
     import os
 
     folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)
     try:
-        with suppress(OSError):  # of some network file systems
+        with suppress(OSError):  # raised by some network file systems
             fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:

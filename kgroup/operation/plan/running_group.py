@@ -1,4 +1,4 @@
-"""A group as plans need it: its description, its brokers, and a scenario that continues from it."""
+"""A group to plan for: its description, its brokers, and a scenario that starts from its state."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from kgroup.simulation.scenario.scenario import InitialGroup, Scenario
 from kgroup.source.base import GroupSource
 
 _LIBRARIES: Final = {KAFKA_CLIENTS: "java", LIBRDKAFKA: LIBRDKAFKA}
-"""Client libraries that plans know apart, and what `--client` calls each."""
+"""Client libraries that plans distinguish, with their values of `--client`."""
 _CONSUMERS: Final = "a classic or consumer group"
 
 
 @dataclass(frozen=True, slots=True)
 class RunningGroup:
-    """A group with members, or one that is stopped.
+    """A group with members, or a stopped group.
 
     Attributes:
-        group: as the source knows it.
-        scenario: in which it is as it is, and nothing happens; without anybody, where it is
-            stopped.
+        group: the group as the source knows it.
+        scenario: scenario that starts from its current state and has no steps; without members, if
+            the group is stopped.
         problems: what could not be read.
-        notes: what was taken in the place of what the source does not know.
-        assumed: what a forecast assumes.
-        brokers: of its cluster, which have the scenario's settings as far as they tell them.
+        notes: assumptions for values that the source does not know.
+        assumed: assumptions of a forecast.
+        brokers: brokers of its cluster; the scenario uses their settings as far as known.
     """
 
     group: Group
@@ -47,7 +47,7 @@ class RunningGroup:
     brokers: Brokers = NO_BROKERS
 
     def report(self, plan: Plan, source: GroupSource) -> Report[Plan]:
-        """Give a plan for it with its cluster, and with what its forecast goes by if it has one."""
+        """Return the report of a plan, with the cluster id and the forecast's assumptions."""
         name = source.store_name
         steps = plan.steps
         if self.connectors:
@@ -62,7 +62,7 @@ class RunningGroup:
 
     @property
     def by_name(self) -> Mapping[str, Member]:
-        """The members, by the names that the scenario has for them."""
+        """The members, by their names in the scenario."""
         assert self.scenario.start is not None
         known = {member.member_id: member for member in self.group.members}
         return {
@@ -73,12 +73,12 @@ class RunningGroup:
 
     @property
     def connectors(self) -> tuple[str, ...]:
-        """The connectors of Kafka Connect whose tasks its members are: their settings are one."""
+        """The connectors of Kafka Connect whose tasks are members, with shared settings."""
         return sink_connectors(self.group.members)
 
     @property
     def library(self) -> str | None:
-        """What plans call the library of all members, where what they sent tells it for certain."""
+        """Client library of all members, as plans name it; None if not certain."""
         told = {
             (member.client_library, member.client_library_certainty)
             for member in self.group.members
@@ -88,12 +88,12 @@ class RunningGroup:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nobody is in it: then there is nothing to simulate."""
+        """Whether the group has no members; then there is nothing to simulate."""
         return not self.group.members
 
     @property
     def rests(self) -> Precondition:
-        """That no rebalance goes on, or that the group is stopped."""
+        """The precondition that the group is stable or stopped."""
         state, type_ = self.group.state, self.group.type
         if self.is_stopped:
             text = "Nobody is in the group: how its programs are configured counts at their start."
@@ -109,7 +109,7 @@ class RunningGroup:
 
     @property
     def names(self) -> Sequence[str]:
-        """All that members are called by; see `named`."""
+        """All names, instance ids, client ids and member ids; see `named`."""
         told = [
             (name, member.instance_id, member.client_id, member.member_id)
             for name, member in self.by_name.items()
@@ -117,7 +117,7 @@ class RunningGroup:
         return [text for texts in told for text in texts if text]
 
     def has(self, text: str) -> bool:
-        """Return whether a member is called so; see `named`."""
+        """Return whether a member has this name or id; see `named`."""
         return bool(self._called(text))
 
     def _called(self, text: str) -> Sequence[str]:
@@ -128,10 +128,10 @@ class RunningGroup:
         ]
 
     def named(self, text: str) -> str:
-        """Find a member's name by its name, member id, client id or instance id.
+        """Return the name of the member with a name, member id, client id or instance id.
 
         Raises:
-            NotFoundError: no member, or several, are called so.
+            NotFoundError: no member, or several members, have it.
         """
         found = self._called(text)
         if len(found) == 1:
@@ -151,14 +151,14 @@ def plan_of(
     preconditions: Iterable[Precondition],
     summary: str = "",
 ) -> Plan:
-    """Make a plan without steps for a group as it is."""
+    """Return a plan without steps for a group."""
     members = planned_members(group.members)
     kind = group.type, group.assignor
     return Plan(group.group_id, target, goal, summary, *kind, members, tuple(preconditions))
 
 
 def planned_members(members: Sequence[Member]) -> tuple[PlannedMember, ...]:
-    """Note who members are, by the names that scenarios have for them."""
+    """Return the members for a plan, with their names in scenarios."""
     names = member_names(members)
     return tuple(
         PlannedMember(
@@ -179,19 +179,19 @@ def read_running(
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
     expected: str = _CONSUMERS,
 ) -> RunningGroup:
-    """Read a group that is to be moved, and whose members are consumers with a coordinator.
+    """Read a group whose members are consumers with a coordinator, to plan for it.
 
     Args:
-        source: of groups.
-        group_id: of one.
-        habits: of its programs.
-        configured: gives members in the scenario what somebody says of them and no source knows.
-        expected: what the group is to be, for the error.
+        source: source of groups.
+        group_id: group id.
+        habits: behavior of the group's applications.
+        configured: adds settings to the scenario that the user gives and no source knows.
+        expected: required kind of group, for the error.
 
     Raises:
-        NotFoundError: there is no such group.
-        InputError: it is another group, nobody knows what its members do, or it cannot be
-            simulated.
+        NotFoundError: the group does not exist.
+        InputError: the group is of another kind, its members' subscriptions are unknown, or it
+            cannot be simulated.
     """
     reading, group = find_group(source, group_id)
     if group.type not in (GroupType.CLASSIC, GroupType.CONSUMER):
@@ -206,7 +206,7 @@ def read_running(
         return RunningGroup(group, empty, brokers=brokers)
     report = scenario_of(source, reading, group)
     scenario = brokers.simulated(report.data[0])
-    if sink_connectors(group.members):  # Connect sets it, where nobody says otherwise
+    if sink_connectors(group.members):  # default of Connect
         scenario = beginning_at(scenario, "earliest")
     scenario = paced(configured(scenario), habits)
     late = tuple(_late(scenario, habits))
@@ -215,10 +215,10 @@ def read_running(
 
 
 def _is_stopped(found: Group) -> bool:
-    """Return whether nobody is in a group whose members, if it had any, were consumers.
+    """Return whether a group without members is a group of consumers.
 
     Raises:
-        InputError: they were others.
+        InputError: the group is of another kind.
     """
     protocol_of(found)
     return found.state is GroupState.EMPTY and not found.members
@@ -233,7 +233,7 @@ def _restarts(scenario: Scenario, habits: ProgramBehavior) -> str:
 
 
 def _late(scenario: Scenario, habits: ProgramBehavior) -> Iterator[str]:
-    """Tell that members are said to be so slow that their group would never rest."""
+    """Yield a note if the poll interval is so long that the group would never be stable."""
     allowed = {name: plan.config.max_poll_interval_ms for name, plan in scenario.members.items()}
     late = [name for name, most_ms in allowed.items() if most_ms <= habits.poll_ms]
     if late:
@@ -252,7 +252,7 @@ def plan_each(
     configured: Callable[[Scenario], Scenario] = lambda scenario: scenario,
     expected: str = _CONSUMERS,
 ) -> Report[Plan]:
-    """Plan for each of these groups, which are read as `read_running` does; see `plan_all`."""
+    """Return a plan for each group, read as by `read_running`; see `plan_all`."""
 
     def plan(group_id: str) -> Report[Plan]:
         running = read_running(source, group_id, habits, configured, expected)
@@ -262,11 +262,11 @@ def plan_each(
 
 
 def plan_all(group_ids: Collection[str], plan: Callable[[str], Report[Plan]]) -> Report[Plan]:
-    """Make plans, each for a group.
+    """Return a plan for each group.
 
     Returns:
-        The plans; groups for which there is none are problems, and notes name theirs where they are
-        not of all. Where each has a plan, the verdict is a problem if one cannot be carried out so.
+        The plans. Groups without a plan are problems; notes name their groups, unless they apply to
+        all. If every group has a plan, the verdict is `PROBLEM` if any of them cannot be executed.
     """
     plans: list[Plan] = []
     problems: list[Problem] = []

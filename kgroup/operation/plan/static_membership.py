@@ -1,9 +1,9 @@
-"""Static members: a restart within the session moves nothing; and back to dynamic ones.
+"""Static membership: restarts within the session timeout move nothing; and the way back.
 
 Source: KIP-345; `ClassicGroup.replaceStaticMember` and `ConsumerGroup` of Kafka 4.3 (a static
-member that comes back takes the place of what it was), `KafkaConsumer.close` (static members do not
-leave; of the consumer protocol they say that they will be back, with epoch -2), `GroupConfig`
-(`consumer.session.timeout.ms`), `KafkaApis.handleJoinGroupRequest` of 2.3 (refuses static members
+member that returns replaces its former self), `KafkaConsumer.close` (static members do not leave;
+with the consumer protocol they announce their return by epoch -2), `GroupConfig`
+(`consumer.session.timeout.ms`), `KafkaApis.handleJoinGroupRequest` of 2.3 (rejects static members
 before `inter.broker.protocol.version` 2.3).
 """
 
@@ -50,7 +50,7 @@ from kgroup.simulation.client.config import ConsumerConfig
 from kgroup.simulation.scenario.scenario import MemberPlan, Scenario
 
 FIELDS = ("client", "host", "number")
-"""What a template may have in braces: a member's `client.id`, its host, and its place, from 1."""
+"""Fields of a template in braces: a member's `client.id`, its host, and its number from 1."""
 _LONGEST = 249
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
 _TEMPLATES = ("{client}", "{client}-{host}", "{client}-{number}")
@@ -64,20 +64,20 @@ _WHY = {
 def proposed(
     members: Mapping[str, Member], template: str | None = None
 ) -> tuple[Mapping[str, str], str]:
-    """Name members that have no instance id, and keep the ids of the others.
+    """Return an instance id for each member; existing instance ids are unchanged.
 
-    Without a template the first of client, client and host, client and number is taken that tells
-    all apart. Of a client id or a host, what no instance id may have becomes "-".
+    Without a template, the first of these that is unique is used: client id, client id with host,
+    client id with number. Illegal characters of client ids and hosts become "-".
 
     Args:
-        members: by name.
-        template: as a user writes it: "{client}-{host}".
+        members: members by name.
+        template: format of the ids, such as "{client}-{host}".
 
     Returns:
-        Instance ids by name, and what they are made of; with a template they may be alike.
+        Instance ids by name, and a description of their parts; with a template, ids may be equal.
 
     Raises:
-        UsageError: the template is none.
+        UsageError: the template is invalid.
     """
     if template is not None:
         _check(template)
@@ -90,7 +90,7 @@ def proposed(
 
 
 def why_unfit(ids: Mapping[str, str]) -> str | None:
-    """Say why some of these cannot be members' ids; None where each can (`Topic.validate`)."""
+    """Return why some ids are invalid or not unique; None if all are valid (`Topic.validate`)."""
     named: dict[str, list[str]] = {}
     for name, each in ids.items():
         named.setdefault(each, []).append(name)
@@ -144,7 +144,10 @@ _STATIC_SINCE = (2, 3)
 
 
 def client_version(members: Mapping[str, Member], of_brokers: Collection[str]) -> Precondition:
-    """That clients know static members; who has the session of brokers is new enough."""
+    """Return the precondition that clients support static members.
+
+    Members in `of_brokers` use the consumer protocol, and are new enough.
+    """
     text = "Clients know static members: of Java 2.3, librdkafka 1.4, or later."
     unknown = [
         name
@@ -167,7 +170,7 @@ def client_version(members: Mapping[str, Member], of_brokers: Collection[str]) -
 
 
 def broker_version(members: Mapping[str, Member], brokers: Brokers) -> Precondition:
-    """That brokers know static members."""
+    """Return the precondition that brokers support static members."""
     text = "Brokers know static members: of 2.3 or later, and so is inter.broker.protocol.version."
     if static := [name for name, member in members.items() if member.instance_id]:
         found = f"static already: {first_names(static)}"
@@ -186,7 +189,7 @@ def broker_version(members: Mapping[str, Member], brokers: Brokers) -> Precondit
         broker, version = next(iter(old.items()))
         found = f"inter.broker.protocol.version {version} of broker {broker}"
         return Precondition("broker-version", text, Verdict.REFUTED, found, check)
-    # Brokers without that setting are of 4.0 or later: all before have it.
+    # Brokers without this setting have version 4.0 or later.
     if told and brokers.why is None:
         found = ", ".join(sorted({each or "4.0 or later" for each in told.values()}))
         return Precondition("broker-version", text, Verdict.VERIFIED, found)
@@ -198,7 +201,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def unique_ids(ids: Mapping[str, str], made_of: str) -> Precondition:
-    """That no two members get the same instance id, and that each id is one."""
+    """Return the precondition that all instance ids are valid and unique."""
     text = "Every member gets an id that no other has."
     if unfit := why_unfit(ids):
         check = "Choose another --instance-id, with {client}, {host} or {number} in it."
@@ -207,7 +210,7 @@ def unique_ids(ids: Mapping[str, str], made_of: str) -> Precondition:
 
 
 def lasting_ids(members: Mapping[str, Member]) -> Precondition:
-    """That ids are those of programs, and not of their starts."""
+    """Return the precondition that a process keeps its instance id when it restarts."""
     text = "An id stays with its program over restarts, and no two programs have it at a time."
     if all(member.instance_id for member in members.values()):
         found = "members are static already"
@@ -225,7 +228,7 @@ def lasting_ids(members: Mapping[str, Member]) -> Precondition:
 
 
 def restart_time(habits: ProgramBehavior, *, is_measured: bool) -> Precondition:
-    """That nobody is away for longer than the plan goes by."""
+    """Return the precondition that no restart takes longer than the plan assumes."""
     text = f"A restart takes {seconds(habits.restart_ms)} at most."
     if is_measured:
         return Precondition("restart-time", text, Verdict.VERIFIED, "said with --restart-time")
@@ -240,7 +243,7 @@ def restart_time(habits: ProgramBehavior, *, is_measured: bool) -> Precondition:
 
 
 def session_of_members(session_ms: int, brokers: Brokers) -> Precondition:
-    """That brokers take the session that members of the classic protocol ask for."""
+    """Return the precondition that brokers accept a session timeout (classic protocol)."""
     low, high = LEAST_SESSION, MOST_SESSION
     text = f"Brokers let a member have {SESSION}={session_ms}."
     least = max(brokers.numbers(low), default=None)
@@ -266,7 +269,7 @@ def session_of_members(session_ms: int, brokers: Brokers) -> Precondition:
 
 
 def session_of_group(running: RunningGroup, needed_ms: int, brokers: Brokers) -> Precondition:
-    """Say whether brokers let members be away for so long; they decide it, not the members."""
+    """Return the precondition that brokers set the session timeout (consumer protocol)."""
     most_name, told_ms = _OF_CONSUMER_GROUPS, brokers.session_ms
     text = f"Brokers let the group have a session of {seconds(needed_ms)}."
     most = min(brokers.numbers(most_name), default=None)
@@ -294,13 +297,13 @@ def session_of_group(running: RunningGroup, needed_ms: int, brokers: Brokers) ->
 
 
 def seconds(length_ms: int) -> str:
-    """Write a length of time."""
+    """Return a duration in seconds, with unit."""
     return f"{length_ms / 1000:g} s"
 
 
 _DEFAULT_SESSION_MS = ConsumerConfig("", "").session_timeout_ms
 _MARGIN = 2
-"""How much longer than a restart a session is to be: a slow day, and the last heartbeat before."""
+"""Session timeout divided by restart time: for slow restarts, and the last heartbeat's age."""
 _STEP_MS = 5_000
 
 
@@ -311,16 +314,16 @@ def plan_static_membership(
     template: str | None = None,
     is_measured: bool = False,
 ) -> Plan:
-    """Plan to give each member a `group.instance.id`.
+    """Return a plan to set `group.instance.id` for each member.
 
     Args:
         running: the group.
-        habits: of the group's programs.
-        template: of instance ids, as `proposed` takes it.
-        is_measured: whether the time of a restart was measured.
+        habits: behavior of the group's applications.
+        template: format of instance ids, see `proposed`.
+        is_measured: whether the restart time was measured.
 
     Raises:
-        UsageError: the template is none.
+        UsageError: the template is invalid.
     """
     if running.is_stopped:
         return _of_stopped(running, None)
@@ -387,7 +390,7 @@ def plan_static_membership(
 
 
 def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> Plan:
-    """Plan to take `group.instance.id` from each member that has one."""
+    """Return a plan to remove `group.instance.id` from each static member."""
     if running.is_stopped:
         return _of_stopped(running, "back")
     static = {
@@ -438,7 +441,7 @@ def plan_dynamic_membership(running: RunningGroup, habits: ProgramBehavior) -> P
 
 
 def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
-    """Say what is to be done while nobody is there to have a name."""
+    """Return a plan without steps for a stopped group: its members have no names."""
     if goal is None:
         what = (
             f"give each of its programs a {INSTANCE_ID} of its own before it starts, and a "
@@ -456,7 +459,7 @@ def _of_stopped(running: RunningGroup, goal: str | None) -> Plan:
 
 
 def _with_session(scenario: Scenario, session_ms: int) -> Scenario:
-    """Let the brokers give members of the consumer protocol a session."""
+    """Return the scenario with a session timeout for members with the consumer protocol."""
     settings = replace(scenario.consumer_settings, session_timeout_ms=session_ms)
     return replace(scenario, consumer_settings=settings)
 
@@ -471,7 +474,7 @@ def _static(plan: MemberPlan, instance_id: str, session_ms: int | None) -> Membe
 def _settings(
     members: Mapping[str, Member], ids: Mapping[str, str], sessions: Mapping[str, int]
 ) -> tuple[SettingChange, ...]:
-    """Say what changes: a session once for all members where it is the same."""
+    """Return the changed settings; one session timeout for all members if it is equal."""
     changes = [
         SettingChange(name, INSTANCE_ID, None, ids[name])
         for name, member in members.items()
@@ -525,7 +528,7 @@ def _make_static(
 def _later(
     running: RunningGroup, ids: Mapping[str, str], session_ms: int, habits: ProgramBehavior
 ) -> PlanStep:
-    """Describe what every restart is from then on."""
+    """Return the step that describes all later restarts."""
     was_ms = max(member.session_timeout_ms or 0 for member in running.by_name.values())
     before = f", and not after {seconds(was_ms)} as now" if 0 < was_ms < session_ms else ""
     return PlanStep(

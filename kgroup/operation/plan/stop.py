@@ -1,4 +1,4 @@
-"""How a whole group is stopped, and started when it is: what steps say, whatever they do then."""
+"""Instructions to stop a whole group, and to start a stopped group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgroup.operation.plan.plan import Expected, PlanStep, SettingChange
 
 
 def how_to_stop(group: Group) -> tuple[str, ...]:
-    """Say how its members are stopped, and when they are."""
+    """Return how to stop the members, and when they have stopped."""
     stay = ""
     if removal(group):
         stay = (
@@ -31,7 +31,7 @@ def how_to_stop(group: Group) -> tuple[str, ...]:
 
 
 def how_to_start(group: Group) -> tuple[str, ...]:
-    """Say how they are started again, with the settings of the step."""
+    """Return how to start the members again, with the settings of the step."""
     if connectors := sink_connectors(group.members):
         return overrides(connectors), how_to_resume(connectors)
     return ("Start all members.",)
@@ -45,7 +45,7 @@ def removal(group: Group) -> tuple[str, ...]:
 
 
 def seen_stopped(group: Group) -> str:
-    """Say where it is seen; of a group without commits nothing is left then."""
+    """Return how to see that the group is stopped; a group without commits disappears."""
     shown = f"{kgroup_on(group, 'describe')} shows it Empty"
     return shown if group.offsets else f"{shown}, or no longer: it has no commits that stay"
 
@@ -53,13 +53,13 @@ def seen_stopped(group: Group) -> str:
 def started_with(
     what: str, settings: tuple[SettingChange, ...], see: tuple[str, ...], expected: Expected
 ) -> PlanStep:
-    """Return the step of a group that is stopped: its programs are configured, and start.
+    """Return the step that configures and starts the members of a stopped group.
 
     Args:
-        what: they have then, after "Start the members with".
-        settings: that they are to have.
-        see: what is to be seen then.
-        expected: likewise.
+        what: new configuration, to complete "Start the members with".
+        settings: settings of the members.
+        see: what is visible afterwards.
+        expected: conditions that `kgroup plan verify` checks.
     """
     return PlanStep(
         1,

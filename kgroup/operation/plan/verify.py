@@ -1,8 +1,8 @@
-"""Verify a step of a plan: compare the group as it is with what the step was to make of it.
+"""Verify a step of a plan: compare the group with the expected result of the step.
 
-A cluster does not tell when a member has come, nor how it is configured; but one that was restarted
-has another id, a static one too (`ClassicGroup.replaceStaticMember`). So who has another id has
-taken the step, one that has crashed and is back among them: nothing else can be known of it.
+A cluster does not report when a member joined, or how it is configured. However, a member that was
+restarted has another id, even if it is static (`ClassicGroup.replaceStaticMember`). Therefore, a
+member with another id counts as done, even if it crashed and rejoined with its old configuration.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _BY: tuple[Callable[[PlannedMember], object], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Turnover:
-    """Members that a step restarts, and their present state.
+    """Members that a step restarts, compared with the current members.
 
     Attributes:
-        before: the members that it is to restart, as they were.
-        missing: those of them that are still there.
-        new_count: how many are there that were not there before.
-        new: who may be one of these: just they, where it can be told.
-        gone_count: how many are not back.
-        gone: likewise.
+        before: members to restart, as they were before the step.
+        missing: those that have not been restarted.
+        new_count: number of members that joined since.
+        new: members that may have joined since; exactly these, if they can be identified.
+        gone_count: number of members that have not returned.
+        gone: members that may not have returned; exactly these, if they can be identified.
     """
 
     before: _Members
@@ -86,7 +86,7 @@ def turnover(plan: Plan, step: PlanStep, there: _Members) -> Turnover:
     new = tuple(member for member in there if member.member_id not in ids_before)
     gone = tuple(member for member in known if member.member_id not in ids)
     missing = tuple(each for each in before if each.member_id in ids)
-    if earlier and not earlier[-1].seen:  # the group was empty: whoever is there was started since
+    if earlier and not earlier[-1].seen:  # the group was empty: all members are new
         return Turnover(before, missing, 0, (), 0, ())
     new, gone = _unpaired(new, gone)
     more = len(new) - len(gone)
@@ -101,9 +101,9 @@ def turnover(plan: Plan, step: PlanStep, there: _Members) -> Turnover:
 
 
 def _unpaired(new: _Members, gone: _Members) -> tuple[_Members, _Members]:
-    """Leave out members that have come back with another id, as far as they can be identified.
+    """Return the members that are new or gone, without those that returned with another id.
 
-    If more members of a name have joined than left, it is unknown which of them came back.
+    If more members of a name have joined than left, it is unknown which of them returned.
     """
     for name in _BY:
         come, left = (Counter(map(name, members)) for members in (new, gone))
@@ -125,10 +125,10 @@ def shares(earlier: PlanStep, step: PlanStep) -> bool:
 
 
 def is_shown(plan: Plan, step: PlanStep) -> bool:
-    """Return whether the group shows of every member, whenever it came, that it has taken a step.
+    """Return whether the group's state proves that every member has taken a step.
 
-    A type that the group did not have before does, and a strategy shows that every member supports
-    it, which is what is to be done where a later step takes away the others.
+    A group type that the group did not have before proves it. A new strategy proves that every
+    member supports it, which is sufficient if a later step removes the other strategies.
     """
     expected = step.expected
     if expected.instance_ids is not None or expected.protocol is not None:
@@ -162,11 +162,11 @@ _HALF = StepProgress.HALF_DONE
 
 @dataclass(frozen=True, slots=True)
 class StepCondition:
-    """One of the conditions that a step is expected to bring about.
+    """One of the expected conditions of a step.
 
     Attributes:
-        text: what should be.
-        found: what is; None where nobody tells.
+        text: expected condition.
+        found: actual value; None if unknown.
     """
 
     text: str
@@ -176,14 +176,14 @@ class StepCondition:
 
 @dataclass(frozen=True, slots=True)
 class ObservedGroup:
-    """A group as it is now.
+    """Current state of a group.
 
     Attributes:
-        group: as it is.
-        kafka: what it has committed to Kafka; None where nobody tells.
-        counts: of partitions, by topic, where that matters and the source knows it.
-        turnover: of its members, and
-        left: names of those that have not taken the step.
+        group: the group.
+        kafka: its commits to Kafka; None if unknown.
+        counts: number of partitions by topic, if needed and known.
+        turnover: comparison of its members with those before the step.
+        left: names of the members that have not taken the step.
     """
 
     group: Group
@@ -241,7 +241,7 @@ def _restarted(plan: Plan, seen: ObservedGroup) -> StepCondition:
 
 
 def _new(turnover: Turnover) -> StepCondition:
-    """Say of members that came meanwhile that nobody knows how they were started."""
+    """Return the condition that members which joined since have the configuration of the step."""
     names = first_names([member.name for member in turnover.new])
     if turnover.known_new:
         found = f"came since, nobody tells how: {names}; restart them with the others, too"
@@ -265,7 +265,7 @@ def _counted(expected: Expected, seen: ObservedGroup) -> StepCondition:
 
 
 def _unverified(plan: Plan, step: PlanStep) -> Iterator[StepCondition]:
-    """Tell that a step may seem done and not be: the ids of one before were never noted."""
+    """Yield a condition if an earlier step was not verified: this one may be incomplete."""
     if not step.expected.is_restarted or step.expected.commits is not None:
         return
     earlier = [
@@ -307,10 +307,10 @@ def _subscribed(topics: Collection[str], group: Group) -> StepCondition:
 
 
 def _committed(expected: Expected, group: Group, kafka: Commits | None) -> StepCondition:
-    """Compare stores; where there are members, for the partitions that they own.
+    """Compare the commits in both stores; of a group with members, for owned partitions only.
 
-    A running consumer commits what it owns, and nothing else. Where ids do not tell who was
-    restarted, commits of each owner have to.
+    A running consumer commits only partitions that it owns. If member ids do not show restarts, the
+    commits of each owner must.
     """
     is_both = expected.commits is CommitStore.BOTH
     text = (
@@ -355,9 +355,9 @@ def _committed(expected: Expected, group: Group, kafka: Commits | None) -> StepC
 
 
 def _spoken(protocol: str, group: Group) -> StepCondition:
-    """Return whether all members of a consumer group use the consumer protocol.
+    """Return the condition that all members of a consumer group use the consumer protocol.
 
-    Brokers before 4.0 do not tell who does (ConsumerGroupDescribe of version 0).
+    Brokers before 4.0 do not report the protocol (ConsumerGroupDescribe of version 0).
     """
     classic = [member for member in group.members if member.uses_classic_protocol]
     names = ", ".join(
@@ -370,7 +370,7 @@ def _spoken(protocol: str, group: Group) -> StepCondition:
 
 
 def copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> StepCondition:
-    """Compare the stores; a missing table or file has nothing yet."""
+    """Compare the stores of a copy; a table or file that does not exist has no offsets."""
     what = "the same in" if copy.is_last else "something in"
     text = f"Each partition that {copy.origin} has an offset of has {what} {copy.goal}."
     if open_stores is None:
@@ -392,13 +392,13 @@ def copied(copy: OffsetCopy, group_id: str, open_stores: OpenStores | None) -> S
 
 def _same(what: str, expected: str, found: str | None) -> StepCondition:
     progress = StepProgress.DONE if expected == found else StepProgress.WRONG
-    if found is None:  # as long as a rebalance goes on
+    if found is None:  # during a rebalance
         progress = StepProgress.HALF_DONE
     return StepCondition(f"The group's {what} is {expected}.", progress, found)
 
 
 def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Iterator[StepCondition]:
-    """Compare topics' partitions, and what of them the group owns."""
+    """Compare the partition counts of topics, and the partitions that the group owns."""
     owned = {
         (partition.topic, partition.partition)
         for m in group.members
@@ -421,7 +421,7 @@ def _owned(expected: Expected, group: Group, counts: Mapping[str, int]) -> Itera
 
 
 def _instances(expected: Sequence[str], group: Group) -> StepCondition:
-    """Compare the members' instance ids: whoever was restarted has its own."""
+    """Compare the members' instance ids with the expected ones."""
     there = {member.instance_id for member in group.members if member.instance_id is not None}
     dynamic = [
         member.client_id or member.member_id for member in group.members if not member.instance_id
@@ -449,11 +449,11 @@ class StepCheck:
     """Result of `kgroup plan verify` for one group.
 
     Attributes:
-        step: its number.
-        progress: of the whole step.
-        missing: members that have not taken it, by their names in the plan.
-        new: members that were not there before it, where it can be told who they are.
-        members: that are there now.
+        step: number of the step.
+        progress: progress of the whole step.
+        missing: members that have not taken the step, by their names in the plan.
+        new: members that joined since, if they can be identified.
+        members: current members.
     """
 
     group_id: str
@@ -474,30 +474,30 @@ def verify_step(
     *,
     open_stores: OpenStores | None = None,
 ) -> Report[StepCheck]:
-    """Look at the groups of plans.
+    """Verify a step of plans for several groups.
 
     Args:
-        source: of groups.
-        plans: that were saved.
-        number: of the step.
-        group_ids: only these; all where none is named.
-        open_stores: where the step copies offsets; None: it does not, or nobody can tell.
+        source: source of groups.
+        plans: saved plans.
+        number: number of the step.
+        group_ids: groups to verify; empty for all groups of the plans.
+        open_stores: opens the stores of a step that copies offsets; None if not available.
 
     Returns:
-        A check for each group; groups that do not exist are problems. Its verdict is a problem
-        where a step is not done.
+        A check for each group; groups that do not exist are problems. The verdict is `PROBLEM` if
+        the step is not done.
 
     Raises:
-        UsageError: no plan has such a step, or is for a group that is named; or the step is to be
-            seen in another source.
-        BrokerError: nobody answers.
+        UsageError: no plan has the step, or is for a named group; or the step must be verified in
+            another source.
+        BrokerError: no broker answers.
     """
     chosen, notes = chosen_steps(plans, number, group_ids)
     steps = {plan.group_id: step for plan, step in chosen}
     for step in steps.values():
         _check_source(source, step)
     _check_cluster(source, [plan for plan, _ in chosen])
-    # Before ZooKeeper: whoever commits to both writes there last, so that it is never behind.
+    # Read Kafka before ZooKeeper: consumers with dual commit write to ZooKeeper last.
     asked = [group_id for group_id, step in steps.items() if step.expected.commits]
     kafka = kafka_offsets(source, asked)
     counts = _partition_counts(source, steps.values())
@@ -522,9 +522,9 @@ def verify_step(
 def _gone(
     chosen: Iterable[tuple[Plan, PlanStep]], missing: Iterable[Problem], others: Iterable[Problem]
 ) -> Mapping[str, Group]:
-    """Give groups that were to become empty, and are not there: without commits none stays.
+    """Return expected empty groups that do not exist: without commits, an empty group disappears.
 
-    Not where others may be in what could not be read.
+    Empty if the missing groups may be in what could not be read.
     """
     if any(problem.group_id is None for problem in others):
         return {}
@@ -538,7 +538,7 @@ def _gone(
 
 
 def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
-    """Refuse a group of the same name in another cluster."""
+    """Check the cluster id; another cluster may have a group with the same name."""
     name = source.store_name
     if name is None:
         return
@@ -551,7 +551,7 @@ def _check_cluster(source: GroupSource, plans: Iterable[Plan]) -> None:
 
 
 def _check_source(source: GroupSource, step: PlanStep) -> None:
-    """Refuse a source of the other kind: Kafka for a group in ZooKeeper, or the reverse."""
+    """Check that the source is of the right kind: ZooKeeper or Kafka."""
     if step.expected.type is None:
         return
     is_there = step.expected.type is GroupType.ZOOKEEPER
@@ -574,10 +574,11 @@ def _of_group(kafka: KafkaOffsets, group_id: str) -> Commits | None:
 
 
 def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
-    """Note who was there when a step was done: the next step is to replace them.
+    """Record the members when a step is done, as the next step must replace them.
 
-    Just once: who is there later may have taken the next step, which would seem to be undone. Until
-    it is done it is noted who came in between: they are to be restarted with the others.
+    They are recorded only once: later members may have taken the next step, which would then look
+    undone. Before the step is done, members that joined since are recorded: they must be restarted,
+    too.
     """
     came = tuple(member for member in check.members if member.name in check.new)
 
@@ -594,7 +595,7 @@ def with_members_seen(plan: Plan, check: StepCheck) -> Plan:
 
 
 def _partition_counts(source: GroupSource, steps: Iterable[PlanStep]) -> Mapping[str, int]:
-    """Tell how many partitions topics have, where that matters and the source knows it."""
+    """Return the number of partitions of the expected topics, if the source knows it."""
     topics = {topic for step in steps for topic in step.expected.partitions}
     if not topics or not source.can(GroupSource.view):
         return {}
@@ -618,10 +619,12 @@ def _check(
         names = {member.member_id: member.name for member in plan.members}
         missing = tuple(sorted(names.get(member.member_id, member.member_id) for member in there))
     found = tuple(conditions(plan, step, ObservedGroup(group, kafka, counts, members, missing)))
-    if step.copies is not None and step.expected.commits is None:  # which tells the same
+    if (
+        step.copies is not None and step.expected.commits is None
+    ):  # otherwise, `commits` checks the same
         found += (copied(step.copies, plan.group_id, open_stores),)
     progress = _whole([condition.progress for condition in found], missing)
-    if progress is not StepProgress.WRONG:  # what is not so yet may still come
+    if progress is not StepProgress.WRONG:  # wrong conditions may still change
         found = tuple(
             replace(condition, progress=progress)
             if condition.progress is StepProgress.WRONG
@@ -633,7 +636,7 @@ def _check(
 
 
 def _whole(found: Sequence[StepProgress], missing: Sequence[str]) -> StepProgress:
-    """Say how far a step is; what is wrong before it was taken by all may still come right."""
+    """Return the progress of a step; a wrong condition may still change if members are missing."""
     if all(progress is StepProgress.DONE for progress in found):
         return StepProgress.DONE
     if StepProgress.NOT_BEGUN in found:

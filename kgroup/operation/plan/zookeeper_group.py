@@ -1,4 +1,4 @@
-"""Groups of ZooKeeper consumers: where they commit, their brokers, and their settings.
+"""Groups of ZooKeeper consumers to migrate: commits, brokers and settings.
 
 Source: `kafka.consumer.ConsumerConfig` and `ZKConfig` of 0.8.2.2;
 `org.apache.kafka.clients.consumer.ConsumerConfig` of 0.9.0 to 3.7.
@@ -38,7 +38,7 @@ from kgroup.simulation.zookeeper.config import ZookeeperConfig
 from kgroup.source.base import GroupSource, Question
 
 RESETS: Mapping[str, str] = {"smallest": "earliest", "largest": "latest"}
-"""`auto.offset.reset`; with anything else a consumer of 0.8 throws, as Java's does with "none"."""
+"""Java's `auto.offset.reset` by that of 0.8; other values stop both, as Java's "none" does."""
 
 BECOMES: Mapping[str, str | None] = {
     "zookeeper.connect": "bootstrap.servers",
@@ -70,13 +70,13 @@ BECOMES: Mapping[str, str | None] = {
     "zookeeper.session.timeout.ms": None,
     "zookeeper.sync.time.ms": None,
 }
-"""Every setting of a consumer of 0.8.2: by which name Java's knows it; None: it has none such."""
+"""Java's name for every consumer setting of 0.8.2; None if Java has no such setting."""
 
 _OTHER_DEFAULTS: Mapping[str, str] = {
     "auto.commit.interval.ms": "60000",
     "fetch.wait.max.ms": "100",
 }
-"""Defaults of 0.8.2 that are not those of Java's consumers."""
+"""Defaults of 0.8.2 that differ from those of the Java consumer."""
 
 _FIELDS: Mapping[str, str] = {
     "zookeeper.session.timeout.ms": "session_timeout_ms",
@@ -95,7 +95,7 @@ _FIELDS: Mapping[str, str] = {
     "offsets.channel.backoff.ms": "offsets_channel_backoff_ms",
     "offsets.commit.max.retries": "offsets_commit_max_retries",
 }
-"""Fields of `ZookeeperConfig`, by settings."""
+"""Fields of `ZookeeperConfig`, by setting."""
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "auto.commit.enable": ("true", "false"),
@@ -107,10 +107,10 @@ _MOST = 2**31 - 1
 
 
 def configured(config: ZookeeperConfig, settings: Mapping[str, str]) -> ZookeeperConfig:
-    """Configure a consumer as its settings say; what they do not say stays.
+    """Return a consumer configuration with settings; others are unchanged.
 
     Raises:
-        UsageError: a value is none of 0.8.2, or the settings are of another group.
+        UsageError: a value is invalid in 0.8.2, or the settings have another group id.
     """
     group_id = settings.get("group.id", config.group_id)
     if group_id != config.group_id:
@@ -121,8 +121,8 @@ def configured(config: ZookeeperConfig, settings: Mapping[str, str]) -> Zookeepe
         _FIELDS[name]: _value(name, text) for name, text in settings.items() if name in _FIELDS
     }
     if "offsets.storage" in settings:
-        changes.setdefault("dual_commit", None)  # its default hangs on the storage
-    if "zookeeper.sync.time.ms" in settings:  # of which the backoff is made
+        changes.setdefault("dual_commit", None)  # its default depends on the storage
+    if "zookeeper.sync.time.ms" in settings:  # the default of the backoff
         sync_ms = _value("zookeeper.sync.time.ms", settings["zookeeper.sync.time.ms"])
         changes.setdefault("rebalance_backoff_ms", sync_ms)
     return replace(config, **changes)
@@ -145,13 +145,14 @@ def _value(name: str, text: str) -> Any:
 def java_settings(
     group_id: str, servers: str, strategy: str, settings: Mapping[str, str]
 ) -> tuple[SettingChange, ...]:
-    """Tell how Java's consumers are configured in the place of those of 0.8.
+    """Return the settings of Java consumers that replace consumers of 0.8.
 
     Args:
-        group_id: of both.
+        group_id: group id of both.
         servers: `bootstrap.servers`.
-        strategy: by its class.
-        settings: of those of 0.8; where there are none, <NAME> stands for the value of a setting.
+        strategy: class of the strategy.
+        settings: settings of the consumers of 0.8; if empty, placeholders <NAME> are used as
+            values.
     """
     made: Mapping[str, Callable[[str], str]] = {
         "zookeeper.connect": lambda _: servers,
@@ -197,25 +198,25 @@ def _unknown(name: str) -> str:
 
 _ALONE = Question(offsets=False, log_budget=0, commit_times=False)
 _MADE_ID = re.compile(r".+-\d{13}-[0-9a-f]{1,8}")
-"""An id that its consumer has made: its host, when it began, and what tells it from others."""
+"""A generated consumer id: host, start time, and a random part."""
 _ENOUGH_BROKERS = 3
-"""A client that knows some of them learns of the others."""
+"""Number of bootstrap servers to name; a client discovers the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAddresses:
-    """How commands of a plan name both stores.
+    """Names of both stores in commands of a plan.
 
     Attributes:
-        zookeeper: as `--zookeeper` has it.
-        kafka: as `--bootstrap-server` has it.
+        zookeeper: value of `--zookeeper`.
+        kafka: value of `--bootstrap-server`.
     """
 
     zookeeper: str
     kafka: str
 
     def offsets(self, what: str, first: str, second: str, group_id: str) -> str:
-        """Write a command that compares or copies; stores are named by their kinds."""
+        """Return a command that compares or copies offsets between stores of these kinds."""
         stores = {"zookeeper": f"zookeeper:{self.zookeeper}", "kafka": f"kafka:{self.kafka}"}
         execute = self._settings + (" --execute" if what == "copy" else "")
         named = f"{stores[first]} {stores[second]} --group {quote(group_id)}"
@@ -223,12 +224,12 @@ class StoreAddresses:
 
     @property
     def in_zookeeper(self) -> str:
-        """Options of a command that asks ZooKeeper."""
+        """Options of a command that connects to ZooKeeper."""
         return f"--zookeeper {quote(self.zookeeper)}{self._settings}"
 
     @property
     def in_kafka(self) -> str:
-        """Options of a command that asks the brokers."""
+        """Options of a command that connects to the brokers."""
         return f"-b {quote(self.kafka)}{self._settings}"
 
     @property
@@ -237,7 +238,7 @@ class StoreAddresses:
 
     @property
     def copy(self) -> OffsetCopy | None:
-        """The copy from ZooKeeper to Kafka; None where it is not known where both are."""
+        """The copy from ZooKeeper to Kafka; None if an address is unknown."""
         if UNKNOWN_ADDRESS in (self.zookeeper, self.kafka):
             return None
         return OffsetCopy(f"zookeeper:{self.zookeeper}", f"kafka:{self.kafka}")
@@ -245,18 +246,18 @@ class StoreAddresses:
 
 @dataclass(frozen=True, slots=True)
 class OldGroup:
-    """A group of consumers on ZooKeeper.
+    """A group of ZooKeeper consumers.
 
     Attributes:
-        group: with its commits in ZooKeeper.
-        running: it, as it goes on; None where it has no members.
-        kafka: its commits in Kafka; None where nobody tells.
-        kafka_members: of the group of the same id there; None where nobody tells.
-        ranges: of the partitions with commits, as far as they are known.
-        brokers: that are registered.
-        has_offsets_topic: whether there is a topic for commits.
-        settings: of its consumers, as somebody says them.
-        address: of ZooKeeper; None where it is none that can be asked.
+        group: the group with its commits in ZooKeeper.
+        running: the group with a scenario; None if it has no members.
+        kafka: its commits in Kafka; None if unknown.
+        kafka_members: number of members of the group with the same id in Kafka; None if unknown.
+        ranges: log ranges of committed partitions, as far as known.
+        brokers: registered brokers.
+        has_offsets_topic: whether the topic `__consumer_offsets` exists.
+        settings: settings of its consumers, as given by the user.
+        address: address of ZooKeeper; None if the source is not live.
     """
 
     group: Group
@@ -271,7 +272,7 @@ class OldGroup:
 
     @property
     def zookeeper(self) -> Mapping[TopicPartition, int]:
-        """Its commits in ZooKeeper."""
+        """The group's commits in ZooKeeper."""
         return {
             (offset.topic, offset.partition): offset.committed_offset
             for offset in self.group.offsets
@@ -279,7 +280,7 @@ class OldGroup:
 
     @property
     def is_same(self) -> bool:
-        """Whether Kafka has the commits that ZooKeeper has."""
+        """Whether Kafka has all commits of ZooKeeper."""
         kafka = self.kafka
         return kafka is not None and all(
             kafka.get(at) == offset for at, offset in self.zookeeper.items()
@@ -287,12 +288,12 @@ class OldGroup:
 
     @property
     def planned_members(self) -> tuple[PlannedMember, ...]:
-        """The members as a plan keeps them."""
+        """The members in the form of a plan."""
         return planned_members(self.group.members)
 
     @property
     def places(self) -> StoreAddresses:
-        """Where both stores are."""
+        """The addresses of both stores."""
         hosts = [
             server_text(broker.host, broker.port)
             for broker in self.brokers
@@ -303,7 +304,7 @@ class OldGroup:
 
     @property
     def storage(self) -> tuple[CommitStore, Precondition]:
-        """Tell where its members commit, and how well that is known."""
+        """The store of the members' commits, and the precondition that it is known."""
         store, verdict, found = self._storage()
         check = (
             "Look at offsets.storage and dual.commit.enabled of every member, and say them with "
@@ -336,8 +337,8 @@ class OldGroup:
         if not zookeeper:
             found = f"{_counted_commits(len(ats))} in Kafka, none in ZooKeeper"
             return CommitStore.KAFKA, Verdict.VERIFIED, found
-        # Whoever commits to both may be in between, and whoever commits to one may have left the
-        # other behind. To go by ZooKeeper takes a restart too many, and loses nothing.
+        # Members may be committing to both, or to one while the other is outdated. The assumption
+        # ZooKeeper may cost an unnecessary restart, but loses nothing.
         return (
             CommitStore.ZOOKEEPER,
             Verdict.UNKNOWN,
@@ -347,7 +348,7 @@ class OldGroup:
 
     @property
     def leftovers(self) -> Precondition:
-        """Tell that no commit in Kafka is larger than that in ZooKeeper, at which members are."""
+        """The precondition that no commit in Kafka is larger than that in ZooKeeper."""
         text = "No commit in Kafka is ahead of ZooKeeper's: of two commits the larger one counts."
         check = (
             "Where members commit to ZooKeeper alone, records up to it would be skipped: stop the "
@@ -366,17 +367,17 @@ class OldGroup:
 
     @property
     def set_ids(self) -> tuple[str, ...]:
-        """Members that come back with the same id, as `consumer.id` is set: by name."""
+        """Names of members that keep their id in a restart, because `consumer.id` is set."""
         names = [member.name for member in self.planned_members]
         return tuple(name for name in names if not _MADE_ID.fullmatch(name))
 
     def brokers_since(self, version: int, text: str, advice: str) -> Precondition:
-        """Return whether all brokers are of 0.8.2, or of 0.9, at least.
+        """Return the precondition that all brokers have version 0.8.2, or 0.9, or later.
 
         Args:
-            version: 9 for 0.9, and else 8.
-            text: what must hold.
-            advice: what to do where it does not.
+            version: 9 for 0.9, otherwise 8.
+            text: text of the precondition.
+            advice: what to do if it does not hold.
         """
         count = len(self.brokers)
         code = "broker-version"
@@ -415,19 +416,19 @@ def read_old(
     address: str | None = None,
     cluster: GroupSource | None = None,
 ) -> OldGroup:
-    """Read a group that is to leave ZooKeeper.
+    """Read a group of ZooKeeper consumers, to plan for it.
 
     Args:
-        source: of groups.
-        group_id: of one.
-        settings: of its consumers, as far as somebody says them.
-        address: of ZooKeeper; None where it is none that can be asked.
-        cluster: the brokers beside it; None: the source asks them, where it can.
+        source: source of groups.
+        group_id: group id.
+        settings: settings of its consumers, as far as given by the user.
+        address: address of ZooKeeper; None if the source is not live.
+        cluster: the brokers of this ZooKeeper; None: the source connects to them if it can.
 
     Raises:
-        NotFoundError: there is no such group.
-        InputError: it is not of ZooKeeper, or cannot be simulated.
-        UsageError: the settings are none.
+        NotFoundError: the group does not exist.
+        InputError: the group is not in ZooKeeper, or cannot be simulated.
+        UsageError: the settings are invalid.
     """
     try:
         reading, group = find_group(source, group_id)
@@ -476,7 +477,7 @@ def _is_in_kafka(source: GroupSource, group_id: str, cluster: GroupSource | None
 
 
 def _configured(scenario: Scenario, old: OldGroup) -> Scenario:
-    """Configure members as their settings say, and to commit where they do."""
+    """Return the scenario with members that have the settings, and commit to the known store."""
     store, _ = old.storage
     storage = "zookeeper" if store is CommitStore.ZOOKEEPER else "kafka"
     is_dual = store is CommitStore.BOTH
@@ -497,7 +498,7 @@ def plan_old(
     make: Callable[[OldGroup], Plan],
     cluster: GroupSource | None = None,
 ) -> Report[Plan]:
-    """Plan for each of these groups; arguments as of `read_old` and `plan_all`."""
+    """Return a plan for each group; arguments as for `read_old` and `plan_all`."""
 
     def plan(group_id: str) -> Report[Plan]:
         old = read_old(source, group_id, settings, address, cluster)

@@ -1,1 +1,1 @@
-"""Options that several commands have, and what is made of their values."""
+"""Options shared by several commands, and the values that they produce."""

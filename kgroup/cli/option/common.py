@@ -1,4 +1,4 @@
-"""Options that mean the same in every command, and the values that they take."""
+"""Options with the same meaning in every command, and their types."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from kgroup.model.pattern import Pattern, parse_regex
 
 
 class AnyPath(click.Path):
-    """A path; an empty one, such as a shell's unset variable gives, is not the current folder.
+    """A path; an empty text, such as an unset shell variable, is rejected.
 
-    What is there is found out by reading or writing it. Every option that takes a path has a type
-    below this one, which says whether it is read or written.
+    Reading or writing shows whether the path exists. Every path option has a subtype of this type,
+    for reading or writing.
     """
 
     def __init__(self) -> None:
         super().__init__(path_type=Path, readable=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read what was typed."""
+        """Convert the typed text to a path."""
         if value == "":
             self.fail("expected a path, found an empty text", param, ctx)
         if "\0" in str(value):
@@ -43,21 +43,21 @@ class AnyPath(click.Path):
 
 
 class InputPath(AnyPath):
-    """A file or folder to read; no output replaces it."""
+    """A file or folder to read; no output file may replace it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read what was typed, and note it as an input."""
+        """Convert the typed text to a path, and register it as an input."""
         path: Path = super().convert(value, param, ctx)
         INPUTS.append(path)
         return path
 
 
 class OutputPath(AnyPath):
-    """A file to write; `kgroup.cli.option.file` has the options that take one."""
+    """A file to write; for the options, see `kgroup.cli.option.file`."""
 
 
 class _Folder(AnyPath):
-    """A warehouse; a URI would be the name of a folder, and not what it says."""
+    """Folder of a warehouse; URIs are rejected, as they would be taken for folder names."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", str(value)):
@@ -73,27 +73,27 @@ class OutputFolder(_Folder):
     """A warehouse to write."""
 
 
-class CaseInsensitiveChoice(click.Choice):  # type: ignore[type-arg]  # likewise
-    """One of some words, in capitals or not; they are shown as they are written."""
+class CaseInsensitiveChoice(click.Choice):  # type: ignore[type-arg]  # as `_Id`
+    """A choice that ignores case, but shows the choices as they are written."""
 
     def __init__(self, choices: Iterable[str]) -> None:
         super().__init__(list(choices), case_sensitive=False)
 
     def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
-        """Name the words; click would write them small."""
+        """Return an error message with all choices; click would show them in lower case."""
         return f"{value!r} is not one of {', '.join(map(repr, self.choices))}."
 
 
-class _Id(click.ParamType):  # type: ignore[type-arg]  # which older ones do not have
-    """A name in Kafka, which is UTF-8, whatever the locale takes the command line for.
+class _Id(click.ParamType):  # type: ignore[type-arg]  # older versions of click are not generic
+    """A name in Kafka, in UTF-8 regardless of the locale.
 
-    What is none may stand in a log all the same; no broker can be asked for it.
+    A log may contain names that are not valid UTF-8, but they cannot be sent to a broker.
     """
 
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Read the bytes that the locale could not."""
+        """Convert the text; decode bytes that the locale could not decode."""
         text = str(value)
         try:
             text.encode()
@@ -104,13 +104,13 @@ class _Id(click.ParamType):  # type: ignore[type-arg]  # which older ones do not
 
 
 ID = _Id()
-"""The id of a group, a member, a producer, or the name of a topic."""
+"""Id of a group, member or producer, or name of a topic."""
 PATH = InputPath()
 FOLDER = InputFolder()
 
 
 def parsed(parse: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """Make a callback that reads an option with a function that raises ValueError for the user."""
+    """Return an option callback for a parser that raises ValueError for invalid input."""
 
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         try:
@@ -130,13 +130,14 @@ def options_into(
     *options: Decorator,
     names: Sequence[str] | None = None,
 ) -> Decorator:
-    """Add options of which the command takes one parameter.
+    """Add options that are combined into one parameter of the command.
 
     Args:
-        parameter: its name.
-        make: makes its value, of a dataclass say; as ``module:name`` it is imported to run.
-        options: in the order of the help.
-        names: arguments of `make`; None: its own parameters, as far as there are such options.
+        parameter: name of the parameter.
+        make: creates its value, such as a dataclass; ``module:name`` is imported when the command
+            runs.
+        options: options, in the order of the help.
+        names: arguments of `make`; None: its own parameters for which there are options.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -161,9 +162,9 @@ def output_options(
     """Add `-o`, `--columns` and `--no-headers`; the command takes ``output: Output``.
 
     Args:
-        columns: those that the command writes, by their name in `kgroup.render`; None: those of the
+        columns: columns of the command, by their name in `kgroup.render`; None: the columns of the
             answer.
-        by_option: the same where an option chooses other rows: ``--members``, ``--type topic``.
+        by_option: columns by the option that selects other rows: ``--members``, ``--type topic``.
     """
     chosen = click.option("--columns", cls=ColumnsOption, columns=columns, by_option=by_option)
     return options_into("output", _output, _FORM_OPTION, chosen, _NO_HEADERS_OPTION)
@@ -181,10 +182,11 @@ def _output(form: str, columns: tuple[str, ...] | None, no_headers: bool) -> Out
 
 
 class ColumnsOption(BlockOption):
-    """`--columns`: chooses from the columns that a command declares, and lists them.
+    """The option `--columns`, which selects columns of a command, or lists them.
 
     Attributes:
-        declared: names of columns in `kgroup.render`, by the words that choose them; by default "".
+        declared: names of columns in `kgroup.render`, by the option that selects them; "" by
+            default.
     """
 
     def __init__(
@@ -220,7 +222,7 @@ class ColumnsOption(BlockOption):
         raise click.exceptions.Exit
 
     def _suggested(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-        """Suggest columns of the rows that the line chooses, except those already typed."""
+        """Suggest columns of the selected rows, except those already typed."""
         if not self.declared:
             return []
         chosen = (words for words in self.declared if words and _stands(words, ctx))
@@ -229,7 +231,7 @@ class ColumnsOption(BlockOption):
 
 
 def _stands(words: str, ctx: click.Context) -> bool:
-    """Whether a line has an option, with the value if the words name one."""
+    """Return whether an option is given, with the value if the words contain one."""
     option, _, value = words.partition(" ")
     name = next(param.name or "" for param in ctx.command.params if option in param.opts)
     return str(ctx.params.get(name)) == value if value else bool(ctx.params.get(name))
@@ -258,7 +260,7 @@ def _parse_columns(text: str) -> tuple[str, ...]:
 
 
 source_option = partial(click.option, cls=BlockOption, block=Block.SOURCE)
-"""`click.option` for what chooses a source."""
+"""`click.option` for options that select a source."""
 
 LOG_DIR_OPTION: Decorator = source_option(
     "--log-dir",
@@ -274,10 +276,10 @@ SAMPLE_OPTION: Decorator = source_option(
 
 
 def log_dirs(log_dir: Sequence[Path], *, sample: bool) -> tuple[Path, ...]:
-    """Return the log directories that the two options choose.
+    """Return the log directories that the two options select.
 
     Raises:
-        click.UsageError: both are given.
+        click.UsageError: both options are given.
     """
     if not sample:
         return tuple(log_dir)
@@ -311,7 +313,7 @@ section_options = options_into(
     click.option("--members", is_flag=True, help="Section: members and what they own."),
     click.option("--offsets", is_flag=True, help="Section: committed offsets and lag."),
 )
-"""Adds `--state`, `--members` and `--offsets`; the command takes ``sections``, those chosen."""
+"""Adds `--state`, `--members` and `--offsets`; the command takes ``sections`` (selected ones)."""
 
 
 def _log_budget(log_budget_mib: int | None) -> int:
@@ -339,25 +341,25 @@ log_budget_option = options_into(
 )
 """Adds `--log-budget`; the command, which has `--all`, takes ``log_budget`` in bytes.
 
-By default no log is read for all groups, named or not.
+By default, the log is not read for all groups.
 """
 
 
 def check_all(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
-    """Make sure that groups are not chosen by names or a pattern where all are."""
+    """Check that `--all` is not combined with names or a pattern."""
     if every and (groups or regex is not None):
         raise click.UsageError("--all is every group; leave it out, or the names and --regex")
 
 
 def check_choice(groups: Sequence[str], regex: Pattern | None, *, every: bool) -> None:
-    """Make sure that groups are chosen in one way: by names and a pattern, or all of them."""
+    """Check that groups are selected either by names and a pattern, or by `--all`."""
     check_all(groups, regex, every=every)
     if not (every or groups or regex is not None):
         raise click.UsageError("which groups? Name them, or choose --regex RE, or --all")
 
 
 def given_options() -> dict[str, str]:
-    """Tell which options stand on the command line: name of the parameter -> as it is written."""
+    """Return the options on the command line: option text by parameter name."""
     ctx = click.get_current_context()
     return {
         option.name: max(option.opts, key=len)
@@ -369,5 +371,5 @@ def given_options() -> dict[str, str]:
 
 
 def examples(*lines: str) -> str:
-    """Write the examples that end a command's help; tests run each of them."""
+    """Return the examples for the end of a command's help; tests run each of them."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

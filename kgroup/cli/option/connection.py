@@ -1,4 +1,4 @@
-"""Options that say which cluster to ask, and how to connect to it."""
+"""Options that select a cluster and the connection to it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ DEFAULT_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What the connection options say.
+    """Values of the connection options.
 
     Attributes:
         bootstrap_server: `-b`, None without.
-        command_config: file of Java properties, None without.
-        overrides: each `-X`, as key=value; they may hold secrets.
+        command_config: Java properties file, None without.
+        overrides: each `-X`, as key=value; may contain secrets.
         profile: `-C`, None without.
-        timeout_s: how long to wait.
+        timeout_s: timeout in seconds.
     """
 
     bootstrap_server: str | None
@@ -50,7 +50,7 @@ class Connection:
 
     @property
     def chosen_by(self) -> str | None:
-        """The option that says to ask a cluster, the strongest; None where none does."""
+        """The given option of highest precedence that selects a cluster; None without."""
         options = {
             "--bootstrap-server": self.bootstrap_server is not None,
             "-X": bool(self.overrides),
@@ -61,20 +61,20 @@ class Connection:
 
     @property
     def cluster_option(self) -> str | None:
-        """The option that names brokers to ask; None without."""
+        """The option that names brokers; None without."""
         return "--bootstrap-server" if self.bootstrap_server is not None else None
 
     @property
     def is_default(self) -> bool:
-        """Whether the environment names a cluster to ask where no option chooses a source."""
+        """Whether the environment names a cluster, as the default source."""
         return any(os.environ.get(name) for name in ("KGROUP_BOOTSTRAP_SERVER", "KGROUP_PROFILE"))
 
     def words(self, *, with_environment: bool = True) -> tuple[list[str], list[str]]:
-        """Write the options anew, as far as they have no secrets.
+        """Return the options as words of a command line, without secrets.
 
         Args:
-            with_environment: also those in whose place the environment stands, so that they mean
-                the same in another shell.
+            with_environment: also add options that replace environment variables, so that they have
+                the same meaning in another shell.
 
         Returns:
             Words of a command line, and the keys whose values are secret.
@@ -83,7 +83,7 @@ class Connection:
 
         environment = os.environ if with_environment else {}
         server = self.bootstrap_server
-        if server is None and not self.overrides and self.command_config is None:  # stronger ones
+        if server is None and not self.overrides and self.command_config is None:  # take precedence
             server = environment.get("KGROUP_BOOTSTRAP_SERVER") or None
         found: list[str] = []
         for option, value in (
@@ -106,14 +106,14 @@ class Connection:
     def printed(
         self, config: ClientConfig, zookeeper: str | None = None
     ) -> AbstractContextManager[None]:
-        """Let commands that reports print carry these options; values that are secret are "...".
+        """Include these options in commands that reports print; secret values become "...".
 
-        Kafka's own tools take neither profiles nor -X. Their commands carry the bootstrap servers,
-        and `--command-config ...`, to be filled in, if TLS or SASL is used and no file was given.
+        Kafka's own tools support neither profiles nor -X. Their commands contain the bootstrap
+        servers and, if TLS or SASL is used without a file, the placeholder `--command-config ...`.
 
         Args:
-            config: what the options come to.
-            zookeeper: the address of ZooKeeper, where they say how to connect to it.
+            config: configuration that results from the options.
+            zookeeper: address of ZooKeeper, if the options are for its connection.
         """
         from kgroup.operation.printed_command import connected_by
 
@@ -136,15 +136,15 @@ class Connection:
     def client_config(
         self, *, needs_server: bool = True, with_environment: bool = True
     ) -> ClientConfig:
-        """Put the configuration together, with environment and profiles; tell what has no effect.
+        """Return the configuration from options, environment and profiles; warn of unused settings.
 
         Args:
-            needs_server: whether it must say which brokers to ask.
-            with_environment: whether the cluster that the environment names matters.
+            needs_server: whether the configuration must name brokers.
+            with_environment: whether to use the cluster that the environment names.
 
         Raises:
             InputError: a file cannot be read.
-            UsageError: something is missing or is not as it should be.
+            UsageError: a setting is missing or invalid.
         """
         from kgroup.source.config.client_config import client_config
 
@@ -166,14 +166,14 @@ class Connection:
 
     @contextmanager
     def open_zookeeper(self, address: ZookeeperAddress, *, of_silence: bool) -> Iterator[Zookeeper]:
-        """Give ZooKeeper, and by it the brokers that are registered there, likewise.
+        """Yield ZooKeeper, with the registered brokers, while the context is open.
 
-        The cluster that the environment names is another source. Brokers that a profile or a
-        setting names are asked in the place of those that are registered.
+        The cluster in the environment is a different source, and is ignored. Brokers of a profile
+        or a setting replace the registered ones.
 
         Raises:
-            InputError: a file of the configuration cannot be read.
-            UsageError: the configuration is not as it should be.
+            InputError: a configuration file cannot be read.
+            UsageError: the configuration is invalid.
         """
         config = self.client_config(needs_server=False, with_environment=False)
         tls = config.zookeeper_tls
@@ -194,14 +194,14 @@ class Connection:
 
     @contextmanager
     def open(self, *, of_silence: bool = False) -> Iterator[LiveCluster]:
-        """Yield the cluster, for as long as the context lasts.
+        """Yield the cluster while the context is open.
 
         Args:
-            of_silence: let the timeout bound the time in which no broker answers, not all.
+            of_silence: the timeout limits the time without any response, instead of the total time.
 
         Raises:
-            InputError: a file of the configuration cannot be read.
-            UsageError: the configuration is not as it should be.
+            InputError: a configuration file cannot be read.
+            UsageError: the configuration is invalid.
         """
         config = self.client_config()
         options = config.kafka_options()

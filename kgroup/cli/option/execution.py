@@ -1,4 +1,4 @@
-"""Changes: their plan is shown, and carried out where that is wanted; what was is saved first."""
+"""Show the plan of a change, save the previous state, and execute the plan on request."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _NOT_AGAIN = "check the offsets before you reset again: a second reset starts fr
 
 
 class Execution:
-    """Whether a plan is carried out, and what is asked and saved before.
+    """Whether to execute a plan, with confirmation and backup.
 
     Args:
-        execute: --execute.
-        yes: --yes.
-        backup: file for what was there; None: one that is named by the time.
-        allow_skip: whether a plan may skip unread records without a question of its own
-            (--allow-skip).
+        execute: `--execute`.
+        yes: `--yes`.
+        backup: file for the previous state; None: a file name with the current time.
+        allow_skip: whether the plan may skip unread records without a separate confirmation
+            (`--allow-skip`).
 
     Attributes:
-        is_wanted: whether to do more than to show the plan.
+        is_wanted: whether to execute the plan, not only show it.
     """
 
     def __init__(
@@ -64,20 +64,20 @@ class Execution:
         output: Output,
         cluster: GroupSource | None = None,
     ) -> ExitStatus:
-        """Show the plan, or carry it out and show what became of it.
+        """Show the plan, or execute it and show the results.
 
         Args:
-            plan: what to do.
-            store: where to do it, and
-            chosen: what the command line says of it.
-            output: form, columns and heads.
-            cluster: where groups of a store read that does not know their members.
+            plan: the change.
+            store: store to change.
+            chosen: options that select the store.
+            output: form, columns and headers.
+            cluster: cluster that coordinates the groups, if the store does not know their members.
 
         Raises:
-            UsageError: the store cannot be changed, or the plan skips unread records, which nobody
-                is there to confirm.
-            InputError: what was there could not be saved; nothing was changed.
-            KgroupError: somebody was asked and did not say yes; likewise.
+            UsageError: the store is read-only, or the plan skips unread records and nobody can
+                confirm it.
+            InputError: the backup could not be written; nothing was changed.
+            KgroupError: the user did not confirm; nothing was changed.
         """
         from kgroup.operation.offsets.plan import Result, carry_out, with_requests
         from kgroup.render.offsets import counted, plan_sheet, plan_text, skip_warning
@@ -95,8 +95,8 @@ class Execution:
             raise UsageError(
                 f"--execute changes offsets of a cluster, ZooKeeper or a SQL table; {_READ_ONLY}"
             )
-        plan_sheet(()).select(output.columns)  # a wrong one is told before anything is changed
-        warn_notes(plan.notes)  # of another cluster's file, say
+        plan_sheet(()).select(output.columns)  # report unknown columns before changes
+        warn_notes(plan.notes)  # such as: the file is from another cluster
         text = partial(plan_text, plan.rows, "table", headers=True)
         skipped = None if self._allows_skip else skip_warning(plan.rows)
         if skipped is not None and not self._asks:
@@ -113,7 +113,7 @@ class Execution:
             undo = _undo(file, chosen, {offset.group_id for offset in before})
             saved = f"what was committed before is in {file}; {undo}"
             warn(f"note: {saved}")
-        store.renew()  # neither planning nor the time for the answer counts
+        store.renew()  # the timeout excludes planning and the user's answer
         done: dict[str, None] = {}
         groups = len(plan.deleted or plan.changes)
         try:
@@ -126,7 +126,7 @@ class Execution:
                     lambda group_id: done.update({group_id: None}),
                     cluster,
                 )
-        except (InputError, UsageError):  # stores raise these only before they send anything
+        except (InputError, UsageError):  # raised only before anything is sent
             if not done:
                 _discard(file)
             raise
@@ -136,15 +136,15 @@ class Execution:
             return _show(report, output)
 
     def ask(self, plan: Callable[..., Iterable[str]], question: Callable[[], str]) -> None:
-        """Show a plan and ask whether to do it, on a terminal.
+        """Show a plan on a terminal, and ask for confirmation.
 
         Args:
-            plan: writes it, for a `terminal`.
-            question: gives it, with its mark.
+            plan: returns the text of the plan; `terminal` says whether it is for a terminal.
+            question: returns the question.
 
         Raises:
-            UsageError: nobody would see the question.
-            KgroupError: the answer is something else than yes.
+            UsageError: standard error is not a terminal, so that the question would not be seen.
+            KgroupError: the answer is not yes.
         """
         if not self._asks:
             return
@@ -162,10 +162,10 @@ class Execution:
         return not self._is_sure and sys.stdin.isatty()
 
     def _save(self, offsets: Sequence[StoredOffset], store: StoreName | None) -> Path:
-        """Write a new file.
+        """Write the backup to a new file, and return its path.
 
         Raises:
-            InputError: there is one of that name, or it cannot be written.
+            InputError: the file exists already, or cannot be written.
         """
         from kgroup.atomic_file import new_file
         from kgroup.render.offsets import file_lines
@@ -190,10 +190,10 @@ class Execution:
 
 
 def _confirm(question: str) -> None:
-    """Ask a question on a terminal; what was typed before it stood there is no answer.
+    """Ask a question on a terminal; ignore input typed before the question.
 
     Raises:
-        KgroupError: the answer is something else than yes.
+        KgroupError: the answer is not yes.
     """
     import termios
 
@@ -201,7 +201,7 @@ def _confirm(question: str) -> None:
 
     with suppress(termios.error):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    # Not by click, which writes a blank to standard output before it reads.
+    # click's prompt would write a space to standard output.
     click.echo(f"{harmless(question)} [y/N] ", nl=False, err=True)
     try:
         answer = sys.stdin.buffer.readline()
@@ -216,26 +216,26 @@ def _confirm(question: str) -> None:
 
 
 def _discard(file: Path | None) -> None:
-    """Remove the backup of a change that was not made."""
+    """Remove the backup if nothing was changed."""
     if file is not None:
         file.unlink(missing_ok=True)
         warn(f"note: nothing was changed; the backup {file} was removed")
 
 
 def _unsaved(path: Path, reason: str) -> InputError:
-    """Make the error of a backup that cannot be written."""
+    """Return the error that a backup cannot be written."""
     return InputError(f"{path}: {reason}; nothing was changed", path=str(path))
 
 
 def planned(store: StoreName | None) -> str:
-    """Say that a plan was shown and nothing done, and what would do it; None: nothing can."""
+    """Return a note that nothing was changed, and how to do it; None stands for read-only."""
     if store is not None:
         return f"note: nothing was changed in {store}; --execute carries out the plan"
     return f"note: nothing was changed, and --execute cannot change it: {_READ_ONLY}"
 
 
 def _show(report: Report[PlannedOffset], output: Output) -> ExitStatus:
-    """Show a plan, or what became of it, and what it comes to."""
+    """Show a plan or its results, with totals; return the exit status."""
     from kgroup.render.offsets import plan_sheet, plan_text, plan_totals
 
     status = show(report, output, plan_sheet, plan_text)
@@ -255,7 +255,7 @@ def _question(plan: OffsetPlan, store: StoreName | None) -> str:
 
 
 def _undo(file: Path, store: StoreChoice, group_ids: Collection[str]) -> str:
-    """Return the command that undoes a change by its backup, and what secrets it leaves out."""
+    """Return the command that restores the backup, and which secrets it requires."""
     from kgroup.operation.printed_command import kgroup_command
 
     words, secrets = store.words()
@@ -268,7 +268,7 @@ def _undo(file: Path, store: StoreChoice, group_ids: Collection[str]) -> str:
 
 @contextmanager
 def telling_of_interrupts(text: Callable[[], str]) -> Iterator[None]:
-    """Say how far a change has come where Ctrl-C or SIGTERM ends it; they go on as everywhere."""
+    """Print the progress of a change if Ctrl-C or SIGTERM interrupts it."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
@@ -292,7 +292,7 @@ def _interrupted(command: str, done: Sequence[str], count: int, saved: str | Non
 
 @contextmanager
 def telling_results(report: Report[Any]) -> Iterator[None]:
-    """Tell what a change came to also where its report cannot be written."""
+    """Print the results of a change if its report cannot be written."""
     try:
         yield
     except OSError:
@@ -313,8 +313,8 @@ def execution_options(*, saves: bool = True, skips: bool = False) -> Decorator:
     """Add `--execute` and `--yes`; the command takes ``execution: Execution``.
 
     Args:
-        saves: also `--backup`: what is changed can be saved.
-        skips: also `--allow-skip`: skipped records are confirmed separately.
+        saves: also add `--backup`: the previous state can be saved.
+        skips: also add `--allow-skip`: skipped records are confirmed separately.
     """
     more = [*([_SKIP_OPTION] if skips else []), *([_BACKUP_OPTION] if saves else [])]
     return options_into("execution", Execution, *_OPTIONS, *more)

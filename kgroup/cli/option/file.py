@@ -1,4 +1,4 @@
-"""Files named on the command line: reading them or standard input, and options to write one."""
+"""Files on the command line: input files and standard input, and options for an output file."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from kgroup.limited_input import read_limited
 
 STDIN = Path("-")
 LARGEST = 1 << 27
-"""Bytes of a file that is read as a whole; specs of a million members have some 100 million."""
+"""Maximum size in bytes of a file that is read at once; specs of 1,000,000 members have 100 MB."""
 
 
 def standard_input() -> BinaryIO:
-    """Give standard input; where somebody is to type it, tell."""
+    """Return standard input; print a note if it is a terminal."""
     if sys.stdin.isatty():
         warn("note: reading from the terminal, up to Ctrl-D")
     return sys.stdin.buffer
 
 
 def read_whole(path: Path) -> bytes:
-    """Read a file, or standard input (``-``), as a whole.
+    """Return the contents of a file, or of standard input (``-``).
 
     Raises:
-        InputError: it cannot be read, or is larger than `LARGEST` bytes.
+        InputError: the file cannot be read, or is larger than `LARGEST` bytes.
     """
     try:
         with nullcontext(standard_input()) if path == STDIN else path.open("rb") as file:
@@ -47,10 +47,10 @@ def read_whole(path: Path) -> bytes:
 
 @contextmanager
 def input_files(paths: Sequence[Path]) -> Iterator[tuple[list[Path], Callable[[Path], str]]]:
-    """Give the files to read, and a function that says what to call each of them.
+    """Yield the files to read, and a function that returns the name of a file for messages.
 
-    Standard input (``-``) is copied to a temporary file, since a log is read more than once: what
-    became of a transaction stands behind its records.
+    Standard input (``-``) is copied to a temporary file, because a log is read more than once: the
+    marker of a transaction follows its records.
     """
     if STDIN not in paths:
         yield list(paths), str
@@ -76,9 +76,9 @@ class OutputFile:
     """A file to write.
 
     Attributes:
-        path: as it was typed.
-        kind: of the file, and of those that it may replace.
-        force: `--force`: it may replace others too.
+        path: path as typed.
+        kind: kind of the file; it may replace an existing file of this kind.
+        force: `--force`; it may replace any file.
     """
 
     path: Path
@@ -87,12 +87,12 @@ class OutputFile:
 
     @property
     def is_stdout(self) -> bool:
-        """Whether standard output is meant."""
+        """Whether the file is standard output."""
         return self.path in _STDOUT
 
     @contextmanager
     def open(self, *, durable: bool = True) -> Iterator[BinaryIO]:
-        """Give the file to write to; see `kgroup.atomic_file.output_file`."""
+        """Yield the file for writing; see `kgroup.atomic_file.output_file`."""
         with output_file(self.path, self.kind, force=self.force, durable=durable) as file:
             yield file
 
@@ -100,16 +100,16 @@ class OutputFile:
 def output_file_option(
     *names: str, kind: FileKind, text: str, required: bool = True, stdout: bool = False
 ) -> Decorator:
-    """Add an option that names a file to write, and `--force`; the command takes ``target``.
+    """Add an option for an output file, and `--force`; the command takes ``target``.
 
-    The command does not begin where it could not replace the file.
+    The command fails at the start if it may not replace the file.
 
     Args:
-        names: of the option.
-        kind: of the file.
-        text: help of the option.
-        required: whether it is wrong usage to leave it out; ``target`` is None without it.
-        stdout: whether - is standard output; otherwise it is refused.
+        names: names of the option.
+        kind: kind of the file.
+        text: help text of the option.
+        required: whether the option is required; otherwise, ``target`` is None without it.
+        stdout: whether ``-`` means standard output; otherwise it is rejected.
     """
 
     def target(output_path: Path | None, force: bool) -> OutputFile | None:

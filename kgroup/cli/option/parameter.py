@@ -1,4 +1,4 @@
-"""Values of options that click has no type for: instants, topics and pasted bytes."""
+"""Parsers of option values that click has no type for: times, durations, topics and bytes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from math import nan
 from kgroup.model.instant import duration_ms
 
 LEAST_EPOCH_MS = 100_000_000_000
-"""Smaller numbers are offsets where both could be meant: no Kafka ran in March 1973."""
+"""Smaller numbers are offsets if both are possible; this time is in March 1973."""
 
 LONGEST_S = 1e6
-"""Longer waiting is not meant, and the system's clocks do not all take it."""
+"""Maximum timeout in seconds; some system calls do not accept longer ones."""
 
 _INT64 = 1 << 63
 
 
 def parse_instant(text: str) -> int:
-    """Read a time as epoch milliseconds.
+    """Parse a time to epoch milliseconds.
 
     Args:
         text: RFC 3339 (``2023-11-14T22:13:20.004Z``; a date alone is its midnight, a time without
-            zone is UTC), epoch milliseconds, ``now``, or how long ago (``2h``, ``1d12h``, ``90s``).
+            zone is UTC), epoch milliseconds, ``now``, or an age (``2h``, ``1d12h``, ``90s``).
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text is invalid.
     """
     text = text.strip()
     if text == "now":
@@ -52,11 +52,11 @@ def parse_instant(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Read a time as `parse_instant` does, but no number that is one of seconds more likely.
+    """Parse a time as `parse_instant` does, but reject numbers that may be epoch seconds.
 
     Raises:
-        ValueError: it is none, or a number below `LEAST_EPOCH_MS`: negative ones, which have other
-            meanings in Kafka's ListOffsets, too.
+        ValueError: the text is invalid, or a number below `LEAST_EPOCH_MS`. This includes negative
+            numbers, which have special meanings in Kafka's ListOffsets.
     """
     instant = parse_instant(text)
     if re.fullmatch(r"-?\d+", text.strip()) and instant < LEAST_EPOCH_MS:
@@ -68,10 +68,10 @@ def parse_time(text: str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Read a length of time.
+    """Parse a duration in seconds.
 
     Raises:
-        ValueError: it is no number above 0, or one above `LONGEST_S`.
+        ValueError: the text is not a number above 0 and up to `LONGEST_S`.
     """
     try:
         seconds = float(text)
@@ -84,10 +84,10 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_duration(text: str) -> int:
-    """Read a length of time as milliseconds: ``2h``, ``1d12h``, ``90s``, ``500ms``.
+    """Parse a duration to milliseconds: ``2h``, ``1d12h``, ``90s``, ``500ms``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is invalid.
     """
     if (length_ms := duration_ms(text)) is None:
         raise ValueError(f"{text!r} is no length of time; expected 90s, 5m, 2h or 1d12h")
@@ -95,10 +95,10 @@ def parse_duration(text: str) -> int:
 
 
 def parse_some_time(text: str) -> int:
-    """Read a length of time as `parse_duration` does, which is not nothing.
+    """Parse a duration as `parse_duration` does, but reject 0.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is invalid.
     """
     if (length_ms := parse_duration(text)) == 0:
         raise ValueError(f"expected some time, found {text!r}")
@@ -106,16 +106,16 @@ def parse_some_time(text: str) -> int:
 
 
 def parse_end(text: str) -> tuple[int | None, int | None]:
-    """Read where a log is taken to end: an offset, or a time as `parse_instant` reads it.
+    """Parse the end of a log to read: an offset, or a time as for `parse_instant`.
 
     Args:
-        text: ``offset:42``, or a time; a bare number below `LEAST_EPOCH_MS` is an offset too.
+        text: ``offset:42``, or a time; a number below `LEAST_EPOCH_MS` is an offset, too.
 
     Returns:
-        The offset or None, epoch milliseconds or None.
+        Offset or None, epoch milliseconds or None.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text is invalid.
     """
     form, colon, rest = text.strip().partition(":")
     if colon and form == "offset":
@@ -130,17 +130,17 @@ def parse_end(text: str) -> tuple[int | None, int | None]:
 
 
 def parse_bytes(text: str) -> bytes:
-    r"""Read bytes pasted from elsewhere.
+    r"""Parse bytes copied from other output.
 
     Args:
-        text: hexadecimal digits in pairs (spaces, colons, ``0x`` and ``\x`` are passed over), or
-            base64 (standard or URL alphabet), or text with escapes, see `_unescaped`. What could be
-            both of the former is hexadecimal, unless it begins with a capital A: keys and values
-            begin with a zero byte, and their base64 with A. ``hex:`` or ``base64:`` before it
-            settles the matter.
+        text: pairs of hexadecimal digits (spaces, colons, ``0x`` and ``\x`` are ignored), or base64
+            (standard or URL alphabet), or text with escapes, see `_unescaped`. Text that is valid
+            as hexadecimal and base64 is hexadecimal, unless it begins with a capital A: keys and
+            values begin with a zero byte, and their base64 with A. The prefixes ``hex:`` and
+            ``base64:`` select the format.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text is invalid.
     """
     form, colon, rest = text.strip().partition(":")
     if not colon or form not in ("hex", "base64"):
@@ -172,9 +172,9 @@ def parse_bytes(text: str) -> bytes:
 
 
 def parse_record_bytes(text: str) -> bytes:
-    """Read a pasted key or value: likewise, but in quotes there is no base64 and no hexadecimal.
+    """Parse a key or value as `parse_bytes` does; quoted text must have escapes.
 
-    Keys and values begin with a zero byte, so text without an escape is none of them.
+    Keys and values begin with a zero byte, which text without escapes does not have.
     """
     literal = _LITERAL.fullmatch(text.strip())
     if literal is not None and literal[2] and "\\" not in literal[2]:
@@ -188,7 +188,7 @@ def parse_record_bytes(text: str) -> bytes:
 _LITERAL = re.compile(r"[bB]?(['\"])(.*)\1", re.DOTALL)
 """Bytes or text as Python, C, Java and JSON write them."""
 _PREFIXED_HEX = re.compile(r"\s*\\x[0-9A-Fa-f:\s]*|(?:[\s:]*\\x[0-9A-Fa-f]{2})*[\s:]*")
-r"""Digits after one ``\x``, as PostgreSQL writes them, or a ``\x`` before each pair of them."""
+r"""Digits after one ``\x``, as PostgreSQL writes them, or a ``\x`` before each pair of digits."""
 _PIECE = re.compile(
     r"""[^\\]+
     | \\x (?P<hex> [0-9A-Fa-f]{1,2})
@@ -203,14 +203,14 @@ _LETTERS = dict(zip("abefnrstv", "\a\b\x1b\f\n\r \t\v", strict=True))
 
 
 def _unescaped(text: str) -> bytes:
-    r"""Return the bytes of text in which those that cannot be printed are escaped.
+    r"""Return the bytes of text with escapes for unprintable bytes.
 
     Escapes are those of Python, C, Java and JSON: ``\x00``, ``\u0000``, ``\000``, ``\0``, ``\n``.
-    The hexadecimal one has two digits, or one that no digit follows. All other characters stand
-    for themselves, in UTF-8, and so do those that ``\u`` names.
+    The hexadecimal escape has two digits, or one if no digit follows. Other characters, and those
+    of ``\u``, are encoded in UTF-8.
 
     Raises:
-        ValueError: there is another escape, or a character that stands for lost bytes.
+        ValueError: the text has another escape, or the replacement character of lost bytes.
     """
     pieces: list[bytes] = []
     position = 0
@@ -239,7 +239,7 @@ def _unescaped(text: str) -> bytes:
 
 
 def _character(piece: re.Match[str]) -> str:
-    """Return the text that a piece stands for which is no byte."""
+    """Return the text of a piece that is not an escaped byte."""
     if piece["high"] is not None:
         return bytes.fromhex(piece["high"] + piece["low"]).decode("utf-16-be")
     if (digits := piece["unit"] or piece["wide"]) is not None:
@@ -249,13 +249,13 @@ def _character(piece: re.Match[str]) -> str:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int] | None]:
-    """Read topics, perhaps with numbers of partitions: ``orders``, ``orders:0,2``.
+    """Parse topics with optional partition numbers: ``orders``, ``orders:0,2``.
 
     Returns:
-        Numbers by topic; None: all that it has.
+        Partition numbers by topic; None for all partitions.
 
     Raises:
-        ValueError: a text is neither.
+        ValueError: a text is invalid.
     """
     found: dict[str, frozenset[int] | None] = {}
     for name, numbers in map(_topic, texts):

@@ -1,7 +1,7 @@
-"""Where groups come from: one choice among the options, the same for every command.
+"""The source of groups: one choice among options, the same for all commands.
 
-`--sample` is two sources: the log directory of a broker, and the ZooKeeper that the same shop had
-before. `Source` chooses the half that a question is about.
+`--sample` stands for two sources: a broker's log directory, and ZooKeeper of the same company in
+earlier times. `Source` selects the one that a command needs.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was chosen: log directories, a snapshot, ZooKeeper, a cluster, or none if that may be.
+    """The selected source: log directories, a snapshot, ZooKeeper, a cluster, or none if optional.
 
     Attributes:
         paths: log directories, empty without.
-        connection: to a cluster, None without.
-        snapshot: file of a snapshot, None without.
-        zookeeper: address of ZooKeeper, None without; `connection` says how to connect then.
-        is_sample: whether it is the recorded data in the package, or a half of it.
-        timeout_s: `--timeout`, also without a connection: of a database beside.
+        connection: connection to a cluster, None without.
+        snapshot: snapshot file, None without.
+        zookeeper: address of ZooKeeper, None without; `connection` has the connection settings.
+        is_sample: whether it is the recorded data in the package, or a part of it.
+        timeout_s: `--timeout`, in seconds; also for a database if there is no connection.
     """
 
     paths: tuple[Path, ...] = ()
@@ -56,12 +56,12 @@ class Source:
 
     @staticmethod
     def sample() -> Source:
-        """Return the recorded data in the package: its log directory, which has most groups."""
+        """Return the log directory of the recorded data in the package, which has most groups."""
         return Source(paths=log_dirs((), sample=True), is_sample=True)
 
     @property
     def of_zookeeper(self) -> Source:
-        """The source of the groups of ZooKeeper consumers: this one, or the sample's other half."""
+        """The source of groups of ZooKeeper consumers: this one, or ZooKeeper of the sample."""
         if not self.is_sample:
             return self
         from kgroup.sample import sample_zookeeper
@@ -70,13 +70,13 @@ class Source:
 
     @property
     def is_named(self) -> bool:
-        """Whether the command line names it; the environment may name a cluster."""
+        """Whether an option selects the source; otherwise, it is from the environment."""
         chosen_by = self.connection is not None and self.connection.chosen_by
         return bool(self.paths or self.snapshot or self.zookeeper or chosen_by)
 
     @property
     def origin(self) -> Origin:
-        """What a snapshot of it is said to be taken from."""
+        """Origin of a snapshot of this source."""
         from kgroup.model.snapshot import Origin
 
         if self.zookeeper is not None:
@@ -88,15 +88,15 @@ class Source:
         return Origin("log-dir", tuple(str(path.absolute()) for path in self.paths))
 
     def that_has(self, group_ids: Sequence[str]) -> Source:
-        """Give the source that has the groups that are named, or those that may have been meant."""
+        """Return the source that has the named groups, or groups with similar names."""
         return self.divided(group_ids)[0][0]
 
     def divided(
         self, group_ids: Sequence[str], *, every: bool = False
     ) -> Sequence[tuple[Source, Sequence[str]]]:
-        """Give the sources that have the groups that are named, or every group; each with its own.
+        """Return the sources that have the named groups, or all groups, each with its groups.
 
-        There are two, this one first, where some are of the sample's ZooKeeper alone.
+        There are two sources, this one first, if some groups are only in ZooKeeper of the sample.
         """
         zookeeper = self.of_zookeeper
         if zookeeper == self or not group_ids:
@@ -110,7 +110,7 @@ class Source:
         return [(self, own), (zookeeper, old)] if old else [(self, own)]
 
     def _means_one_of(self, names: Collection[str], name: str) -> bool:
-        """Return whether one of these groups, and none of this source, is nearest to a name."""
+        """Return whether the most similar group is among `names`, and not in this source."""
         from difflib import get_close_matches
 
         if not get_close_matches(name, names):
@@ -124,11 +124,11 @@ class Source:
 
     @contextmanager
     def open(self, *, of_silence: bool = False, in_rounds: bool = False) -> Iterator[GroupSource]:
-        """Yield the source, for as long as the context lasts.
+        """Yield the source while the context is open.
 
         Args:
             of_silence: see `Connection.open`.
-            in_rounds: it is read again and again, so that no progress is to be told in between.
+            in_rounds: do not show progress, because the source is read repeatedly.
         """
         from kgroup.operation.printed_command import connected_by
 
@@ -154,7 +154,7 @@ class Source:
 
     @property
     def _words(self) -> tuple[str, ...]:
-        """The options that choose it, of one that is a file or a folder."""
+        """The options that select this source, if it is a file or folder."""
         if self.is_sample:
             return ("--sample",)
         if self.snapshot is not None:
@@ -162,7 +162,7 @@ class Source:
         return tuple(word for path in self.paths for word in ("--log-dir", str(path)))
 
     def instant_ms(self, found: GroupSource) -> int:
-        """Return the epoch milliseconds of which it speaks: now, or when a snapshot was taken."""
+        """Return the data's time in epoch milliseconds: now, or the time of a snapshot."""
         if self.snapshot is None:
             return time.time_ns() // 1_000_000
         from kgroup.source.snapshot.source import SnapshotSource
@@ -171,10 +171,10 @@ class Source:
         return found.snapshot.taken_ms
 
     def open_snapshot(self) -> SnapshotSource:
-        """Read the snapshot, where one was chosen.
+        """Read the selected snapshot.
 
         Raises:
-            InputError: it is none, or damaged.
+            InputError: the file is not a snapshot, or is damaged.
         """
         from kgroup.source.snapshot.file import read_snapshot
         from kgroup.source.snapshot.source import snapshot_source
@@ -186,15 +186,15 @@ class Source:
 def source_options(
     *, required: bool, snapshots: bool = True, zookeeper: bool = True, files: bool = True
 ) -> Decorator:
-    """Add the choice of a source; the command takes ``source: Source``.
+    """Add the options that select a source; the command takes ``source: Source``.
 
-    The environment may name a cluster; it is the source where no option chooses one.
+    If no option selects a source, it is the cluster that the environment names.
 
     Args:
-        required: whether it is wrong usage to choose none.
-        snapshots: whether a snapshot may be one.
-        zookeeper: whether ZooKeeper may be one.
-        files: whether log directories, snapshots and the sample may be.
+        required: whether a source is required.
+        snapshots: whether to allow a snapshot.
+        zookeeper: whether to allow ZooKeeper.
+        files: whether to allow log directories, snapshots and the sample.
     """
     options = [connection_options]
     options += [LOG_DIR_OPTION, SAMPLE_OPTION] if files else []
@@ -204,7 +204,7 @@ def source_options(
 
 
 def zookeeper_source_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the choice of a source for what only ZooKeeper has."""
+    """Add the options that select a source with nodes of ZooKeeper."""
     decorated = options_into("source", _source_of_nodes, source_options(required=False))(command)
     for option in getattr(decorated, "__click_params__", ()):
         option.hidden = option.name in _WITHOUT_NODES
@@ -222,7 +222,7 @@ def _source_of_nodes(source: Source) -> Source:
 
 
 _WITHOUT_NODES = ("bootstrap_server", "log_dir")
-"""Sources that have none, by the names of the parameters: known, so that an error can say so."""
+"""Hidden options of sources without ZooKeeper nodes, accepted for a helpful error message."""
 
 _SNAPSHOT_OPTION: Decorator = source_option(
     "--snapshot",
@@ -241,15 +241,15 @@ _ZOOKEEPER_OPTION: Decorator = source_option(
 
 
 def source_of(options: Mapping[str, Any], timeout_s: float) -> Source:
-    """Return the source that options choose, as far as a command has them; for completion.
+    """Return the source that a command's options select; for completion.
 
     Args:
-        options: values by the names of the parameters that `source_options` adds; also ``files``,
-            further log directories.
-        timeout_s: how long to wait for a cluster.
+        options: values by parameter name, as added by `source_options`; also ``files``, further log
+            directories.
+        timeout_s: timeout of a cluster, in seconds.
 
     Raises:
-        click.UsageError: they choose two, or none.
+        click.UsageError: the options select no source, or several.
     """
     paths = (*(options.get("log_dir") or ()), *(options.get("files") or ()))
     connection = Connection(
@@ -273,7 +273,7 @@ def _source(
     required: bool,
 ) -> Source:
     paths = log_dirs(log_dir, sample=sample)
-    # Settings of a connection are for the brokers behind ZooKeeper, and for itself.
+    # With ZooKeeper, connection settings apply to it and to its registered brokers.
     option = connection.chosen_by if zookeeper is None else connection.cluster_option
     chosen = [f"{option} (a cluster)"] if option else []
     chosen += ["--zookeeper"] if zookeeper is not None else []
@@ -302,11 +302,11 @@ _CHOICES = {
     "snapshot": "--snapshot FILE",
     "sample": "--sample (recorded data inside the package)",
 }
-"""What a command line may choose, by the names of the parameters; not every command has all."""
+"""Options that select a source, by parameter name; not every command has all of them."""
 
 
 def missing_source() -> click.UsageError:
-    """Return the error of a command line that names no source where it needs one."""
+    """Return the error that a source is required."""
     ctx = click.get_current_context(silent=True)
     known = {param.name for param in ctx.command.params} if ctx is not None else _CHOICES.keys()
     *choices, last = (text for name, text in _CHOICES.items() if name in known)

@@ -1,4 +1,4 @@
-"""Where offsets are kept: what a source of groups is, and also a SQL table or a file."""
+"""Offset stores: sources of groups, SQL tables and files."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from kgroup.source.sql.store import SqlOffsetStore
 
 _KINDS = ("kafka", "zookeeper", "sql", "log-dir", "snapshot", "file")
-"""What a store's name may begin with where two are named."""
+"""Prefixes of store names, for commands with two stores."""
 
 PROFILE = "profile"
-"""What stands for the URL of a database where the environment or a profile has it."""
+"""Value for the database URL of the environment or a profile."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlNames:
-    """What options say of a table: its name, columns by what they hold, whether it is made."""
+    """Options of a table: its name, its columns by meaning, and whether to create it."""
 
     table: str | None = None
     columns: tuple[str, ...] = ()
@@ -44,14 +44,14 @@ class SqlNames:
 
 @dataclass(frozen=True, slots=True)
 class StoreChoice:
-    """One of the three.
+    """The selected store: a source of groups, a database or a file.
 
     Attributes:
-        source: of groups; beside a database the cluster that the groups read from, if it has a
+        source: source of groups; for a database, the cluster that the groups read from, if it has a
             connection.
-        sql: URL of a database, @ and a file that has it, or `PROFILE`.
-        file: of offsets.
-        names: of the table.
+        sql: URL of a database, @ followed by a file with the URL, or `PROFILE`.
+        file: file of offsets.
+        names: names of the table.
     """
 
     source: Source = field(default_factory=Source)
@@ -61,11 +61,11 @@ class StoreChoice:
 
     @contextmanager
     def open(self, group_ids: tuple[str, ...] = ()) -> Iterator[GroupSource]:
-        """Yield the store, for as long as the context lasts.
+        """Yield the store while the context is open.
 
         Raises:
-            InputError: there is none.
-            UsageError: something that is needed to open it is missing, or is not as it should be.
+            InputError: the store does not exist.
+            UsageError: a required setting is missing or invalid.
         """
         if self.file is not None:
             from kgroup.source.offset_file import OffsetFile
@@ -79,10 +79,10 @@ class StoreChoice:
 
     @contextmanager
     def open_cluster(self, store: GroupSource) -> Iterator[GroupSource | None]:
-        """Yield what knows where partitions begin and end: the store itself, or the cluster beside.
+        """Yield the source of log start and end offsets: the store, or the cluster of a database.
 
         Raises:
-            UsageError: the cluster's configuration is not as it should be.
+            UsageError: the cluster's configuration is invalid.
         """
         from kgroup.source.base import GroupSource
 
@@ -96,10 +96,10 @@ class StoreChoice:
                 yield cluster
 
     def words(self) -> tuple[list[str], list[str]]:
-        """Write the options that choose this store, for a command to be pasted; without secrets.
+        """Return the options that select this store, to print in a command; without secrets.
 
         Returns:
-            Words of a command line, and what secrets are to be said in another way.
+            Words of a command line, and instructions for the secrets.
         """
         connection = self.source.connection
         if self.sql is not None:
@@ -133,8 +133,8 @@ class StoreChoice:
             text: as `sql`.
 
         Raises:
-            InputError: a file that has the URL cannot be read.
-            UsageError: nobody says which database, or something is not as it should be.
+            InputError: a file with the URL cannot be read.
+            UsageError: no database is given, or a setting is invalid.
         """
         from kgroup.source.config.profile import config_file, read_sql_profile
         from kgroup.source.sql.address import parse_sql_profile, sql_settings
@@ -179,17 +179,17 @@ def _names(
 
 
 def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoice:
-    """Read how a store is named where two are.
+    """Parse the name of a store, for commands with two stores.
 
     Args:
         text: ``kafka`` (the cluster of the connection), ``kafka:HOST:PORT``,
-            ``zookeeper:HOST:PORT/CHROOT``, ``sql`` (of profile or environment), ``sql:URL``,
-            ``log-dir:PATH``, ``snapshot:FILE``, ``sample``, or the path of a file.
-        connection: with which to ask a cluster.
-        names: of the table of a database.
+            ``zookeeper:HOST:PORT/CHROOT``, ``sql`` (of profile or environment), ``sql:URL``, ``log-
+            dir:PATH``, ``snapshot:FILE``, ``sample``, or the path of a file.
+        connection: connection settings of a cluster.
+        names: names of the table of a database.
 
     Raises:
-        UsageError: it is none of these, or click's.
+        UsageError: the text is invalid; also click's UsageError.
     """
     from kgroup.redaction import keep_userinfo
 
@@ -221,7 +221,7 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoi
     from difflib import get_close_matches
 
     path = _path(text, text)
-    is_there = os.path.exists(path)  # not Path's, which raises for names too long
+    is_there = os.path.exists(path)  # Path.exists raises for names that are too long
     close = get_close_matches(kind, (*_KINDS, "sample"), 1, 0.75)
     if (colon or close) and not is_there:
         meant = f"; did you mean {close[0]}{colon}{rest}?" if close and close[0] != kind else ""
@@ -235,15 +235,15 @@ def parse_store(text: str, connection: Connection, names: SqlNames) -> StoreChoi
 def copied_stores(
     copy: OffsetCopy, source: Source, sql: str | None
 ) -> tuple[StoreChoice, StoreChoice]:
-    """Return the two stores between which a step of a plan copies offsets.
+    """Return the two stores between which a plan step copies offsets.
 
     Args:
-        copy: names the stores.
-        source: what the plan calls ``kafka``.
-        sql: what it calls ``sql``; None: what the profile or the environment says.
+        copy: the copy, with the names of the stores.
+        source: source that the plan calls ``kafka``.
+        sql: database that the plan calls ``sql``; None: that of the profile or the environment.
 
     Raises:
-        UsageError: there is no source.
+        UsageError: no source is given.
     """
     names = SqlNames(copy.table, copy.columns, copy.creates_table)
     return _copied(copy.origin, source, sql, names), _copied(copy.goal, source, sql, names)
@@ -253,7 +253,7 @@ def copied_stores(
 def open_copied(
     copy: OffsetCopy, group_ids: tuple[str, ...], source: Source, sql: str | None
 ) -> Iterator[tuple[GroupSource, GroupSource]]:
-    """Open these; errors as of `StoreChoice.open`."""
+    """Open the two stores of a plan step; raises as `StoreChoice.open`."""
     first, second = copied_stores(copy, source, sql)
     try:
         with first.open(group_ids) as origin, second.open(group_ids) as goal:
@@ -274,13 +274,13 @@ def _copied(text: str, source: Source, sql: str | None, names: SqlNames) -> Stor
 
 
 def planned_table(source: Source, sql: str | None, names: SqlNames) -> SqlOffsetStore:
-    """Return the table of a plan, which is empty where there is none; errors as of `open_table`."""
+    """Return the table of a plan; a missing table counts as empty. Raises as `open_table`."""
     names = replace(names, creates=True)
     return StoreChoice(source, names=names).open_table(sql or PROFILE)
 
 
 def planned_copy(sql: str | None, names: SqlNames) -> OffsetCopy:
-    """Name a copy from Kafka to a table as a plan may: without secrets."""
+    """Return the copy from Kafka to a table for a plan, without secrets."""
     from kgroup.operation.plan.plan import OffsetCopy
 
     (_, url, *_), _ = StoreChoice(sql=sql or PROFILE).words()
@@ -291,29 +291,29 @@ def planned_copy(sql: str | None, names: SqlNames) -> OffsetCopy:
 def check_new_name(
     new_id: str | None, groups: Sequence[str], regex: Pattern | None, advice: str
 ) -> None:
-    """Raise a usage error where several groups would get one new name.
+    """Check that a new group id is given for one group only.
 
     Args:
-        new_id: the name; None: they keep theirs.
-        groups: those that are named.
-        regex: others that are chosen.
-        advice: how just one is chosen.
+        new_id: new group id; None: unchanged.
+        groups: named groups.
+        regex: pattern that selects further groups.
+        advice: how to select a single group.
     """
     if new_id is not None and (len(groups) != 1 or regex is not None):
         raise click.UsageError(f"--as gives one group another name: {advice}")
 
 
 def check_two(first: str, second: str) -> None:
-    """Raise a usage error where both of two stores are standard input."""
+    """Check that not both stores are standard input."""
     if {first, second} <= {"-", "file:-"}:
         raise click.UsageError("standard input is read once: name a file for one of the two stores")
 
 
 def _path(text: str, store: str) -> Path:
-    """Make a path of what stands where no shell sees that it is one.
+    """Return a path; expand what the shell does not expand within a store name.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the path is empty or invalid.
     """
     from kgroup.source.config.properties_file import user_path
 
@@ -323,7 +323,7 @@ def _path(text: str, store: str) -> Path:
 
 
 def _profile(connection: Connection | None) -> str | None:
-    """Return the name of the profile that is chosen for a database."""
+    """Return the name of the profile that has the database."""
     return (connection and connection.profile) or os.environ.get("KGROUP_PROFILE")
 
 
@@ -332,7 +332,7 @@ def _names_server(connection: Connection) -> bool:
 
 
 def _beside(connection: Connection, sql: str, names: SqlNames) -> StoreChoice:
-    """Return a database, with the connection's profile."""
+    """Return a database store, with the connection's profile."""
     return StoreChoice(Source(connection=connection), sql, names=names)
 
 
@@ -345,7 +345,7 @@ topic_option: Decorator = click.option(
     shell_complete=suggest_topics,
     help="Only this topic, or its partitions of these numbers. Repeat it for more.",
 )
-"""Adds `--topic`; the command takes ``topics``: numbers of partitions, or None, by topic."""
+"""Adds `--topic`; the command takes ``topics``: partition numbers by topic, None for all."""
 
 clamp_option: Decorator = click.option(
     "--clamp",
@@ -383,7 +383,7 @@ _NAME_OPTIONS = (
     ),
 )
 table_options = options_into("names", _names, SQL_OPTION, *_NAME_OPTIONS)
-"""Adds the choice of a table; the command takes ``sql: str | None`` and ``names: SqlNames``."""
+"""Adds the options for a table; the command takes ``sql: str | None`` and ``names: SqlNames``."""
 
 names_options = options_into(
     "names",
@@ -395,7 +395,7 @@ names_options = options_into(
         help="Take a missing table for an empty one, which --execute makes.",
     ),
 )
-"""Adds what a table is called; the command takes ``names: SqlNames``."""
+"""Adds the options for names of a table; the command takes ``names: SqlNames``."""
 
 store_options = options_into(
     "store",
@@ -405,4 +405,4 @@ store_options = options_into(
     SQL_OPTION,
     names_options,
 )
-"""Adds the choice of a store; the command takes ``store: StoreChoice``."""
+"""Adds the options for a store; the command takes ``store: StoreChoice``."""

@@ -1,7 +1,7 @@
-"""What a word on a command line may become, by what the source of groups says that stands there.
+"""Completion of words from a source of groups.
 
-Somebody waits for the tab key: what takes long is given up, what goes wrong is passed over: then
-there is nothing to suggest, and nothing is said about it. Clusters are sent questions only, as by
+The user is waiting after the tab key. Therefore, slow requests are abandoned and errors are
+ignored: there are no suggestions then, and no message. Clusters receive only read requests, as from
 `kgroup list`.
 """
 
@@ -26,16 +26,14 @@ if TYPE_CHECKING:
     from kgroup.source.base import GroupSource
 
 PATIENCE_S = 1.0
-"""How long to wait for a source of groups, unless $KGROUP_COMPLETION_TIMEOUT says otherwise."""
+"""Timeout of a source in seconds; $KGROUP_COMPLETION_TIMEOUT overrides it."""
 
 
 def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest ids of groups that the source on the command line, or in the environment, has.
+    """Suggest group ids from the source on the command line, or in the environment.
 
-    That may be a warehouse, too.
-
-    Left out are ids that were given already, ids with characters that no line can show, and, for
-    arguments, ids that would be taken for options.
+    The source may also be a warehouse. Excluded are ids that were typed already, unprintable ids
+    and, for arguments, ids that look like options.
     """
     if ctx.params.get("kind") == "transaction":
         return []
@@ -56,16 +54,16 @@ def suggest_groups(ctx: click.Context, param: click.Parameter, incomplete: str) 
 groups_argument = click.argument(
     "groups", metavar="[GROUP...]", nargs=-1, type=ID, shell_complete=suggest_groups
 )
-"""Ids of groups, as ``groups``."""
+"""Group ids, as ``groups``."""
 
 named_groups_argument = click.argument(
     "groups", metavar="GROUP...", nargs=-1, required=True, type=ID, shell_complete=suggest_groups
 )
-"""The same, at least one."""
+"""Group ids, as ``groups``; at least one."""
 
 
 def suggest_members(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest ids of the members of the group that stands on the command line."""
+    """Suggest member ids of the group on the command line."""
     return [
         CompletionItem(member_id)
         for member_id in _of_group(
@@ -76,9 +74,10 @@ def suggest_members(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def suggest_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest topics: all of a cluster, or those that the groups of another source name.
+    """Suggest topics: all topics of a cluster, or the topics of the groups in another source.
 
-    Topics of Kafka's own, whose names begin with two underscores, are for those who begin so too.
+    Topics that begin with two underscores, which are Kafka's own, are suggested only after an
+    underscore.
     """
 
     def ask(source: GroupSource) -> Collection[str]:
@@ -94,7 +93,7 @@ def suggest_topics(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def suggest_topics_of_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest topics of the group that stands on the command line; before "=" where one follows."""
+    """Suggest topics of the group on the command line; with "=" if a value follows."""
     equals = "=" in (param.metavar or "")
     return [
         CompletionItem(f"{topic}=", PART) if equals else CompletionItem(topic)
@@ -106,9 +105,9 @@ def suggest_topics_of_group(ctx: click.Context, param: click.Parameter, incomple
 def _of_group(
     ctx: click.Context, texts: Callable[[Group], Collection[str]], *, offsets: bool = False
 ) -> Sequence[str]:
-    """Ask the source for the group that stands on the command line, and that for something."""
-    # click gives up the arguments of a line that ends with an option whose value is being typed
-    depth = len(ctx.command_path.split()) - 1  # words of the command itself
+    """Return texts about the group on the command line, read from the source."""
+    # click drops the arguments if the line ends with an option whose value is being typed.
+    depth = len(ctx.command_path.split()) - 1  # words of the command after "kgroup"
     words = list((ctx.obj or ())[depth:-1])
     line = ctx.command.make_context(ctx.info_name, words, ctx.parent, resilient_parsing=True)
     group_id = line.params.get("group")
@@ -132,7 +131,7 @@ def _group_ids(source: GroupSource) -> Collection[str]:
 
 
 def _groups_of_warehouse(ctx: click.Context) -> Collection[str]:
-    """Read the ids of the groups that the warehouse on the command line has records of."""
+    """Return the group ids in the warehouse on the command line."""
     from kgroup.history.sql.engine import DuckEngine
     from kgroup.history.sql.question import group_ids
     from kgroup.history.warehouse.warehouse import read_warehouse
@@ -145,7 +144,7 @@ def _groups_of_warehouse(ctx: click.Context) -> Collection[str]:
 
 
 def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) -> Sequence[str]:
-    """Ask the source on the command line, or in the environment, as long as patience lasts."""
+    """Query the source on the command line, or in the environment, within the timeout."""
     options = {name: _expanded(value) for name, value in ctx.params.items()}
     patience_s = _patience_s()
     is_of_zookeeper = ctx.parent is not None and ctx.parent.command.name == "zk"
@@ -154,7 +153,7 @@ def _asked(ctx: click.Context, ask: Callable[[GroupSource], Collection[str]]) ->
         chosen = source_of(options, patience_s)
         if is_of_zookeeper:
             chosen = chosen.of_zookeeper
-        with chosen.open(of_silence=True) as source:  # `_within` ends it
+        with chosen.open(of_silence=True) as source:  # `_within` limits the time
             return ask(source)
 
     return _within(patience_s, open_and_ask)
@@ -167,13 +166,13 @@ def _patience_s() -> float:
 
 
 def _within(seconds: float, ask: Callable[[], Collection[str]]) -> Sequence[str]:
-    """Answer a question if that takes no longer and meets no trouble."""
+    """Call `ask` with a timeout; return nothing if it is exceeded or an error occurs."""
     from threading import Thread
 
     answers: list[str] = []
 
     def work() -> None:
-        with suppress(Exception, SystemExit):  # the line that is being typed may be anything
+        with suppress(Exception, SystemExit):  # the typed line may be invalid
             answers.extend(ask())
 
     thread = Thread(target=work, daemon=True)
@@ -183,7 +182,7 @@ def _within(seconds: float, ask: Callable[[], Collection[str]]) -> Sequence[str]
 
 
 def _expanded(value: Any) -> Any:
-    """Write out what the shell would have: it hands over words as they stand there."""
+    """Expand variables and ``~`` in paths, which the shell does not expand for completion."""
     if isinstance(value, Path):
         return Path(os.path.expandvars(value)).expanduser()
     if isinstance(value, tuple):

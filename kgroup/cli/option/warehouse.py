@@ -1,4 +1,4 @@
-"""Options of commands about the past: warehouse, engine, Spark, groups, topics and times."""
+"""Options of history commands: warehouse, engine, Spark, groups, topics and times."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _ENGINES = ("duckdb", "spark")
 
 @dataclass(frozen=True, slots=True)
 class WarehouseChoice:
-    """What the options say.
+    """The selected warehouse and engine.
 
     Attributes:
-        root: the warehouse's folder.
-        cluster: to look in only; None: in all.
-        engine: "duckdb" or "spark"; None: what is installed.
-        spark: which one that is.
+        root: folder of the warehouse.
+        cluster: cluster to query; None: all clusters.
+        engine: "duckdb" or "spark"; None: the installed one.
+        spark: options of Spark.
     """
 
     root: Path
@@ -53,12 +53,12 @@ class WarehouseChoice:
 
     @contextmanager
     def open(self) -> Iterator[Engine]:
-        """Yield an engine for the tables, and say where records may be missing from them.
+        """Yield an engine for the tables; print a note if records may be missing from them.
 
         Raises:
-            InputError: the folder is no warehouse, or cannot be read.
-            NotFoundError: it has no such cluster.
-            KgroupError: what the engine needs is not installed.
+            InputError: the folder is not a warehouse, or cannot be read.
+            NotFoundError: the warehouse does not have the cluster.
+            KgroupError: the engine is not installed.
         """
         with self.open_both() as (warehouse, engine):
             count = warehouse.row_count("damage", self.cluster)
@@ -71,23 +71,23 @@ class WarehouseChoice:
             yield engine
 
     def command(self, question: str, *names: str, options: Sequence[str] = ()) -> str:
-        """Write a command that asks the same warehouse something, to be pasted into a shell."""
+        """Return another command for the same warehouse, to paste into a shell."""
         from kgroup.operation.printed_command import kgroup_command
 
         return kgroup_command(f"history {question}", names, (*options, *self.words))
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options, as they were given."""
+        """The options as given."""
         cluster = () if self.cluster is None else ("--cluster", self.cluster)
         engine = () if self.engine is None else ("--engine", self.engine)
         return ("--warehouse", str(self.root), *cluster, *engine, *self.spark.words)
 
     @contextmanager
     def open_both(self) -> Iterator[tuple[Warehouse, Engine]]:
-        """Yield the warehouse too; otherwise as `open`.
+        """Yield the warehouse and an engine; otherwise as `open`.
 
-        To what is said of a group that is not there it adds how to list those that are.
+        The error about a missing group also says how to list all groups.
         """
         from kgroup.history.warehouse.warehouse import read_warehouse
 
@@ -146,7 +146,7 @@ def _warehouse(
 def explain_write_errors(
     root: Path, outcome: str = "Nothing has changed: the tables are as they were."
 ) -> Iterator[None]:
-    """Say of errors of writing, such as a full disk, what they mean for the tables."""
+    """Add the effect on the tables to write errors, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -157,12 +157,12 @@ def explain_write_errors(
 group_argument: Decorator = click.argument(
     "group_id", metavar="GROUP", type=ID, shell_complete=suggest_groups
 )
-"""The group that is asked about, as ``group_id``."""
+"""Group id, as ``group_id``."""
 
 any_group_argument: Decorator = click.argument(
     "group_id", metavar="[GROUP]", type=ID, required=False, shell_complete=suggest_groups
 )
-"""The same, or None: all groups."""
+"""Group id, as ``group_id``; None for all groups."""
 
 topic_option: Decorator = click.option("--topic", type=ID, help="Only of this topic.")
 
@@ -175,26 +175,26 @@ to_option: Decorator = click.option(
     required=True,
     help="The warehouse: a new folder, or one that was made so before.",
 )
-"""Where tables are written, as ``root``."""
+"""Output folder of the tables, as ``root``."""
 
 
 def at_option(text: str) -> Decorator:
-    """Add `--at`, one time; the command takes ``at_ms``.
+    """Add `--at`, a time; the command takes ``at_ms``.
 
     Args:
-        text: its help.
+        text: help text.
     """
     return _time_option("at", text)
 
 
 def length_option(name: str, parameter: str, default: str, text: str) -> Decorator:
-    """Add an option that takes a length of time.
+    """Add an option for a duration.
 
     Args:
-        name: of the option.
-        parameter: what the command takes it as, in milliseconds.
-        default: as it would be typed.
-        text: its help.
+        name: name of the option.
+        parameter: name of the command's parameter, in milliseconds.
+        default: default value, as typed.
+        text: help text.
     """
     return click.option(
         name,
@@ -208,7 +208,7 @@ def length_option(name: str, parameter: str, default: str, text: str) -> Decorat
 
 
 class Span(TypedDict):
-    """From when to when; None: from the start, or to the end."""
+    """A time range; None: from the start, or to the end."""
 
     since_ms: int | None
     until_ms: int | None
@@ -224,8 +224,8 @@ def time_options(since: str, until: str) -> Decorator:
     """Add `--since` and `--until`; the command takes ``span: Span``.
 
     Args:
-        since: help of the first,
-        until: and of the second.
+        since: help text of `--since`.
+        until: help text of `--until`.
     """
     return options_into("span", _span, _time_option("since", since), _time_option("until", until))
 
@@ -238,11 +238,11 @@ def _time_option(name: str, text: str) -> Decorator:
 
 @dataclass(frozen=True, slots=True)
 class SparkChoice:
-    """What the options say.
+    """Options of Spark.
 
     Attributes:
-        master: URL of Spark's master; None: by default.
-        settings: of Spark, by name.
+        master: URL of Spark's master; None: the default.
+        settings: settings of Spark, by name.
     """
 
     master: str | None
@@ -250,7 +250,7 @@ class SparkChoice:
 
     @property
     def words(self) -> Sequence[str]:
-        """The options, as they were given; values that are secret are "..."."""
+        """The options as given; secret values are "..."."""
         from kgroup.redaction import is_secret, redact
 
         found = [] if self.master is None else ["--master", self.master]
@@ -264,7 +264,7 @@ def spark_options(default: str) -> Decorator:
     """Add `--master` and `--spark-conf`; the command takes ``spark: SparkChoice``.
 
     Args:
-        default: what happens without a master, for people.
+        default: description of the default master, for the help.
     """
     option = partial(click.option, cls=BlockOption, block=Block.SPARK)
     return options_into(
@@ -325,4 +325,4 @@ warehouse_options = options_into(
     ),
     spark_options("local[*], where Spark answers"),
 )
-"""Adds the choice of a warehouse and of the engine; the command takes ``warehouse``."""
+"""Adds the options for a warehouse and engine; the command takes ``warehouse``."""

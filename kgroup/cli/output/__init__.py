@@ -1,1 +1,1 @@
-"""Where a command's output goes, and in which form."""
+"""Output of commands: streams and formats."""

@@ -1,4 +1,4 @@
-"""Where a command's output goes: data to standard output, everything else to standard error."""
+"""Output of commands: data to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ FORMS = (
     *("table", "json", "jsonl", "csv", "tsv"),
     *("markdown", "github", "html", "rst", "latex", "jira", "mediawiki", "asciidoc", "grid"),
 )
-"""Tables of the second row are for documents; see `kgroup.render.markup.MARKUPS`."""
+"""Output formats; those in the second row are for documents, see `kgroup.render.markup.MARKUPS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the output options say.
+    """Values of the output options.
 
     Attributes:
         form: one of `FORMS`.
-        columns: names chosen, in order; empty: those that the form has by default.
-        headers: whether tables, csv and tsv begin with the names of their columns.
+        columns: selected column names, in order; empty: the default columns of the format.
+        headers: whether tables, csv and tsv have a header row.
         command: name of the command in the JSON document.
     """
 
@@ -56,7 +56,7 @@ class Output:
     command: str
 
     def check_drawing(self, option: str) -> None:
-        """Make sure that no other form is chosen beside an option that asks for a drawing."""
+        """Check that an option that requests a drawing is not combined with a format."""
         if self.form != "table" or self.columns:
             raise click.UsageError(f"{option} is a drawing; leave it out, or -o and --columns")
 
@@ -70,14 +70,14 @@ def columns_named(name: str) -> Sequence[Column]:
 
 _PIPE_WIDTH = 80
 MAX_LINES = 20
-"""Problems of one kind of trouble told one by one on standard error."""
+"""Maximum number of notes, and of problems, to print one by one on standard error."""
 
 
 class Page(Protocol):
-    """Writes rows for people, as one of the forms that have titles between tables."""
+    """Renders rows for people, in a format that has titles between tables."""
 
     def __call__(self, rows: Any, form: str, /, *, headers: bool, terminal: bool) -> Iterable[str]:
-        """Write them, with the names of columns or without, for a terminal or not."""
+        """Return the text, with or without column names, for a terminal or not."""
         ...
 
 
@@ -87,14 +87,14 @@ def is_terminal() -> bool:
 
 
 def check_reader() -> None:
-    """See whether somebody still reads standard output, where nothing is written for long.
+    """Check that standard output is still read, if nothing is written for a long time.
 
     Raises:
-        BrokenPipeError: it is a pipe whose other end was closed.
+        BrokenPipeError: standard output is a pipe whose reading end was closed.
     """
     import select
 
-    with suppress(ValueError):  # a standard output without a number
+    with suppress(ValueError):  # standard output without file descriptor
         pipe = select.poll()
         pipe.register(sys.stdout, 0)
         if any(event & select.POLLERR for _, event in pipe.poll(0)):
@@ -102,9 +102,9 @@ def check_reader() -> None:
 
 
 def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) -> None:
-    """Write blocks of data to standard output, as UTF-8, and perhaps each of them at once.
+    """Write blocks of data to standard output in UTF-8; flush each block if `at_once`.
 
-    Blocks of bytes are JSON or, without what could drive a terminal, csv and tsv.
+    Blocks of bytes are JSON, or csv and tsv without terminal control characters.
     """
     out = sys.stdout.buffer
     terminal = is_terminal()
@@ -116,26 +116,26 @@ def write(blocks: Iterable[str | bytes | memoryview], *, at_once: bool = False) 
         data = block.encode(errors="backslashreplace") if isinstance(block, str) else block
         rest = memoryview(data)
         with naming("standard output"):
-            while rest:  # an unbuffered standard output (PYTHONUNBUFFERED) may take a part only
+            while rest:  # unbuffered output (PYTHONUNBUFFERED) may write only a part
                 rest = rest[out.write(rest) :]
             if at_once:
                 out.flush()
 
 
 def flush() -> None:
-    """Write what standard output holds back."""
+    """Flush standard output."""
     with naming("standard output"):
         sys.stdout.flush()
 
 
 def discard() -> None:
-    """Give up what standard output holds back, and what comes yet: it cannot be written."""
+    """Discard buffered and later data of standard output, which cannot be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Give errors of writing, such as a full disk, the name of what was written."""
+    """Add the name of the output to write errors, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -145,7 +145,7 @@ def naming(name: str) -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """Write a line to standard error, without secrets; a closed one is no reason to fail."""
+    """Write a line to standard error, without secrets; ignore errors of writing."""
     from kgroup.redaction import redact
     from kgroup.render.cell import harmless
 
@@ -154,7 +154,7 @@ def warn(text: str) -> None:
 
 
 def warn_notes(notes: Sequence[str]) -> None:
-    """Tell the first notes one by one, and how many more there are."""
+    """Print the first notes, and the number of the others."""
     for note in notes[:MAX_LINES]:
         warn(f"note: {note}")
     if len(notes) > MAX_LINES:
@@ -162,7 +162,7 @@ def warn_notes(notes: Sequence[str]) -> None:
 
 
 def warn_of(problems: Sequence[Problem]) -> None:
-    """Tell the first problems one by one, and how many more there are."""
+    """Print the first problems, and the number of the others."""
     from kgroup.render.cell import problem_line
 
     for problem in problems[:MAX_LINES]:
@@ -174,17 +174,17 @@ def warn_of(problems: Sequence[Problem]) -> None:
 
 
 def warn_report(report: Report[Any]) -> None:
-    """Tell the notes of a report, and the problems."""
+    """Print the notes and problems of a report."""
     warn_notes(report.notes)
     warn_of(report.errors)
 
 
 def warn_saved(report: Report[Any], verb: str, path: Path) -> ExitStatus:
-    """Tell likewise of a report that is to be written to a file, and give what it comes to.
+    """Print notes and problems of a report to be written to a file; return its exit status.
 
     Raises:
-        NotFoundError: it says that nothing of it exists.
-        InputError: it says that nothing of it could be read.
+        NotFoundError: nothing in the report exists.
+        InputError: nothing in the report could be read.
     """
     warn_report(report)
     if (error := unsaved(report.exit_status, verb, path)) is not None:
@@ -193,7 +193,7 @@ def warn_saved(report: Report[Any], verb: str, path: Path) -> ExitStatus:
 
 
 def unsaved(status: ExitStatus, verb: str, path: Path) -> KgroupError | None:
-    """Return the error of a file for which there is nothing; None where there is something."""
+    """Return the error that there is nothing to write to a file; None if there is."""
     if status not in (ExitStatus.NOT_FOUND, ExitStatus.FAILED):
         return None
     error = NotFoundError if status is ExitStatus.NOT_FOUND else InputError
@@ -203,7 +203,7 @@ def unsaved(status: ExitStatus, verb: str, path: Path) -> KgroupError | None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Look for no cycles in garbage: where millions of objects are made, and no cycles."""
+    """Disable garbage collection while millions of objects without cycles are created."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -215,7 +215,7 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def documented(output: Output) -> Iterator[None]:
-    """Write the JSON document also where an error leaves nothing to show; raise it again."""
+    """Write the JSON document also if an error occurs; re-raise the error."""
     try:
         yield
     except UsageError:
@@ -244,17 +244,17 @@ def show(
     page: Page | None = None,
     row: Callable[[Any], object] | None = None,
 ) -> ExitStatus:
-    """Write a report in the form that the user chose.
+    """Write a report in the selected format.
 
     Args:
         report: rows, errors and notes.
-        output: form, columns and heads.
-        sheet: makes rows and columns of the report's data.
-        page: writes tables instead of the sheet, where no columns are chosen.
-        row: makes the object of a row for JSON, where the row is not that itself.
+        output: format, columns and headers.
+        sheet: returns rows and columns for the report's data.
+        page: renders tables instead of the sheet, if no columns are selected.
+        row: returns the JSON object of a row, if it is not the row itself.
 
     Returns:
-        What the report comes to.
+        The exit status of the report.
     """
     if output.form in ("json", "jsonl"):
         from kgroup.render.document import document, json_rows
@@ -266,7 +266,7 @@ def show(
         and not (report.data or output.columns)
         and (report.errors or report.notes)
     ):
-        pass  # heads over nothing say less than what is told below
+        pass  # no headers without rows; errors and notes follow
     elif page is not None and output.form not in ("csv", "tsv") and not output.columns:
         write(page(report.data, output.form, headers=output.headers, terminal=is_terminal()))
     else:
@@ -284,7 +284,7 @@ def show(
 
 
 def draw(report: Report[Any], blocks: Iterable[str]) -> ExitStatus:
-    """Write a drawing of a report's rows, and give what the report comes to."""
+    """Write a drawing of a report; return the report's exit status."""
     write(blocks)
     flush()
     warn_report(report)
@@ -292,5 +292,5 @@ def draw(report: Report[Any], blocks: Iterable[str]) -> ExitStatus:
 
 
 def drawing_width() -> int:
-    """Tell how wide a drawing may be: as the terminal, or as most are where there is none."""
+    """Return the maximum width of a drawing: that of the terminal, or else the usual one."""
     return get_terminal_size().columns if is_terminal() else _PIPE_WIDTH

@@ -1,4 +1,4 @@
-"""Show described groups: by section and form, once or in the rounds of a watch."""
+"""Show described groups by section and format, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SECTION_COLUMNS = {
     "--members": "group.MEMBER_COLUMNS",
     "--offsets": "group.OFFSET_COLUMNS",
 }
-"""The columns of each section; those of --offsets by default."""
+"""Columns of each section; the default is --offsets."""
 
 
 def check_sections(sections: Sequence[str], output: Output) -> None:
-    """Make sure that the form can show these sections, before anybody is asked."""
+    """Check that the format supports these sections, before any request is sent."""
     if (output.columns or output.form in ("csv", "tsv")) and len(sections) > 1:
         raise click.UsageError(
             "csv, tsv and --columns take one section: choose --state, --members or --offsets"
@@ -43,16 +43,17 @@ def check_sections(sections: Sequence[str], output: Output) -> None:
 def show_groups(
     report: Report[GroupDescription], output: Output, sections: Sequence[str], now_ms: int
 ) -> ExitStatus:
-    """Write descriptions in the form that the user chose.
+    """Write descriptions in the selected format.
 
     Args:
         report: groups, errors and notes.
-        output: form, columns and heads.
-        sections: of a table; none: all. Forms with columns have one, which is offsets by default.
-        now_ms: epoch milliseconds, for the age of what is old.
+        output: format, columns and headers.
+        sections: sections of a table; empty for all. Formats with columns have one section, by
+            default offsets.
+        now_ms: current time in epoch milliseconds, to show ages.
 
     Returns:
-        What the report comes to.
+        The exit status of the report.
     """
     from kgroup.render.group import members_sheet, offsets_sheet, state_sheet
     from kgroup.render.group_page import SECTIONS, description_text
@@ -68,7 +69,7 @@ def _one(sections: Sequence[str]) -> str:
 
 
 def _check_columns(names: Sequence[str], section: str) -> None:
-    """Make sure that a section has the columns that are chosen, before anybody is asked."""
+    """Check that a section has the selected columns, before any request is sent."""
     if not names:
         return
     columns = {option: columns_named(name) for option, name in SECTION_COLUMNS.items()}
@@ -88,28 +89,28 @@ def _check_columns(names: Sequence[str], section: str) -> None:
 
 
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
-"""Take the alternate screen, hide the cursor, let long lines end at the edge."""
+"""Enter the alternate screen, hide the cursor, and disable line wrapping."""
 _LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 _BEGIN = "\x1b[?2026h\x1b[H"
-"""Show nothing until `_END` (terminals that cannot do that pass over it); begin at the top."""
+"""Start a synchronized update until `_END`, if supported, and move the cursor to the top."""
 _END = "\x1b[J\x1b[?2026l"
 _END_OF_LINE = "\x1b[0m\x1b[K"
 
 
 class _View(Protocol):
-    """Where rounds are shown."""
+    """Output of a watch."""
 
     def show(self, found: Round) -> None:
         """Show a round."""
         ...
 
     def wait(self, seconds: float) -> None:
-        """Wait for the next one."""
+        """Wait for the next round."""
         ...
 
 
 def is_screen() -> bool:
-    """Return whether standard output is a terminal on which a page can be redrawn."""
+    """Return whether standard output is a terminal that supports cursor control."""
     return is_terminal() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
@@ -122,19 +123,20 @@ def show_rounds(
     headers: bool,
     lines: bool,
 ) -> NoReturn:
-    """Show rounds of a watch, until interrupted.
+    """Show rounds of a watch until interrupted.
 
     Args:
-        rounds: each read when it is asked for.
-        again: prepares the source for another round; told whether the last one failed.
-        interval_s: seconds from the beginning of a round to that of the next.
-        sections: of the page on a terminal.
-        headers: whether its tables have heads.
+        rounds: rounds, each read on request.
+        again: prepares the source for the next round; the argument says whether the last one
+            failed.
+        interval_s: seconds from the start of a round to the start of the next one.
+        sections: sections of the page on a terminal.
+        headers: whether its tables have header rows.
         lines: write JSON lines instead.
 
     Raises:
-        KgroupError: the first round fails; what later ones meet is told and passed over.
-        BrokenPipeError: nobody reads the lines any more.
+        KgroupError: the first round fails; failures of later rounds are only reported.
+        BrokenPipeError: the reader of the JSON lines has terminated.
     """
     with ExitStack() as stack:
         view: _View | None = None
@@ -153,7 +155,7 @@ def show_rounds(
 
 
 class _Lines:
-    """A JSON line for each change on standard output; errors, when they change, beside it."""
+    """Writes changes as JSON lines to standard output, and changed errors to standard error."""
 
     def __init__(self) -> None:
         self._told: tuple[Problem, ...] = ()
@@ -177,7 +179,7 @@ class _Lines:
             self._told = errors
 
     def wait(self, seconds: float) -> None:
-        """Wait, and notice when the reader of a pipe has gone."""
+        """Wait; raise BrokenPipeError if the reader of a pipe terminates."""
         from select import poll
 
         seconds = max(0.0, seconds)
@@ -185,13 +187,13 @@ class _Lines:
             time.sleep(seconds)
             return
         reader = poll()
-        reader.register(sys.stdout.fileno(), 0)  # for nothing but errors, which always come
+        reader.register(sys.stdout.fileno(), 0)  # no events: errors are always reported
         if reader.poll(1000 * seconds):
             raise BrokenPipeError
 
 
 class _Screen:
-    """The alternate screen of a terminal; at the end the last page stays on the ordinary one."""
+    """Uses the alternate screen of a terminal; the last page is shown again at the end."""
 
     def __init__(self, interval_s: float, sections: Collection[str], headers: bool) -> None:
         from kgroup.render.group_page import EVENTS
@@ -234,7 +236,7 @@ class _Screen:
 
 
 def _cut(lines: Sequence[str]) -> list[str]:
-    """Leave out the lines for which the terminal has no room, and say how many."""
+    """Return the lines that fit on the terminal, and the number of the others."""
     room = max(1, os.get_terminal_size(sys.stdout.fileno()).lines)
     if len(lines) > room:
         left_out = len(lines) - room + 1

@@ -1,4 +1,4 @@
-"""How far a long run has come, on standard error, where that is a terminal and not in the way."""
+"""Progress of long runs on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ EVERY_S = 0.2
 
 
 class ProgressLine:
-    """A line that is written over and over, from the first second on."""
+    """A line that is updated in place, starting after one second."""
 
     def __init__(self, *, writes_rows: bool, unit: str = "file", is_wanted: bool = True) -> None:
-        """Decide whether to show anything: not between rows on the same terminal."""
+        """Decide whether to show progress: not if rows are written to the same terminal."""
         self._unit = unit
         in_the_way = writes_rows and is_terminal()
         self._is_on = is_wanted and sys.stderr.isatty() and not in_the_way
@@ -28,34 +28,34 @@ class ProgressLine:
         self._is_shown = False
 
     def show_rows(self, log: LogReader) -> None:
-        """Show how far a log has been read, if it is time to."""
+        """Show how far a log has been read."""
         self._show(f"{self._unit} {log.files_read} of {log.file_count}, {log.rows_read:,} records")
 
     def show_bytes(self, done: int, size: int) -> None:
-        """Show how many of the bytes that there are have been read, if it is time to."""
+        """Show how many bytes have been read."""
         shift, unit = _unit(size)
         self._show(f"read {done >> shift:,} of {size >> shift:,} {unit}")
 
     def show_share(self, done: int, size: int, unit: str) -> None:
-        """Show how much of what there is has been read, if it is time to."""
+        """Show how much has been read."""
         if unit == "bytes":
             self.show_bytes(done, size)
         else:
             self._show(f"read {done:,} of {size:,} {unit}")
 
     def show_copied(self, topic: LiveLog) -> None:
-        """Show how much of a live topic has been fetched, if it is time to."""
+        """Show how much of a live topic has been fetched."""
         shift, unit = _unit(topic.bytes_copied)
         self._show(f"fetched {topic.bytes_copied >> shift:,} {unit}")
 
     def on_compile(self) -> None:
-        """Say why the first run takes longer."""
+        """Print why the first run takes longer."""
         if sys.stderr.isatty():
             self.clear()
             warn("compiling the decoder for large inputs; this happens once")
 
     def finish(self) -> None:
-        """Take the line away; say if this run was slow for a reason that can be mended."""
+        """Remove the line; print a note if the run was slow for a reason that can be fixed."""
         self.clear()
         compiled = sys.modules.get("kgroup.kernel.compiled")
         if compiled is not None and (where := compiled.why_unkept()):
@@ -72,7 +72,7 @@ class ProgressLine:
             )
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._is_shown:
             self._write("")
             self._is_shown = False
@@ -89,5 +89,5 @@ class ProgressLine:
 
 
 def _unit(size: int) -> tuple[int, str]:
-    """Return the unit in which a number of bytes is some, and how far to shift it for that."""
+    """Return the shift and the unit to show a number of bytes."""
     return (20, "MiB") if size >= 1 << 20 else (10, "KiB") if size >= 1 << 10 else (0, "bytes")

@@ -1,1 +1,1 @@
-"""Completion: the scripts of shells, and what a word may become."""
+"""Completion: shell scripts and suggestions."""

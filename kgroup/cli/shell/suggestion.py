@@ -1,7 +1,7 @@
-"""What a word on a command line may become: functions for click's `shell_complete`.
+"""Completion of words without a source: functions for click's `shell_complete`.
 
-They are called while somebody waits for the tab key, and ask nobody; what goes wrong is passed
-over: then there is nothing to suggest.
+The user is waiting after the tab key. Therefore, these functions send no requests and ignore
+errors: there are no suggestions then.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import TypeAlias
 import click
 from click.shell_completion import CompletionItem
 
-Items: TypeAlias = "list[CompletionItem[str]]"  # older versions of click have no type arguments
+Items: TypeAlias = "list[CompletionItem[str]]"  # older versions of click are not generic
 PART = "part"
-"""Type of a suggestion after which the word may go on: one of several with commas between."""
+"""Type of suggestions after which the word may continue, in a comma-separated list."""
 
 
 def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest names of assignors, of whatever protocol."""
+    """Suggest assignors of all protocols."""
     from kgroup.assignor.strategy import strategies
     from kgroup.operation.assign.client import software
 
@@ -33,7 +33,7 @@ def suggest_strategies(ctx: click.Context, param: click.Parameter, incomplete: s
 
 
 def suggest_clients(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest client libraries, and their versions behind an @."""
+    """Suggest client libraries, with versions after @."""
     from kgroup.assignor.group_spec import CLIENTS
 
     names = [
@@ -44,21 +44,21 @@ def suggest_clients(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def suggest_rules(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest codes of findings."""
+    """Suggest rules."""
     from kgroup.operation.check.rule import Rule
 
     return [CompletionItem(rule) for rule in Rule if rule.startswith(incomplete)]
 
 
 def suggest_scenarios(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest the scenarios that come with kgroup."""
+    """Suggest the shipped scenarios."""
     from kgroup.operation.simulate import scenario_names
 
     return [CompletionItem(name) for name in scenario_names() if name.startswith(incomplete)]
 
 
 def suggest_choices(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest the choices of a parameter as they are written; click's own are in lower case."""
+    """Suggest the choices of a parameter as written; click's own are in lower case."""
     assert isinstance(param.type, click.Choice)
     return [
         CompletionItem(str(choice))
@@ -68,7 +68,7 @@ def suggest_choices(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def suggest_record_types(ctx: click.Context, param: click.Parameter, incomplete: str) -> Items:
-    """Suggest types of records, after those that stand there."""
+    """Suggest record types for a comma-separated list."""
     from kgroup.protocol.record.coordinator_record import RECORD_TYPES
 
     return suggest_parts(dict.fromkeys(RECORD_TYPES), incomplete)
@@ -85,7 +85,7 @@ def suggest_profiles(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def suggest_parts(meanings: Mapping[str, str | None], incomplete: str) -> Items:
-    """Suggest names for the last part of a text with commas, those that are not there yet."""
+    """Suggest names for the last element of a comma-separated list, except those already typed."""
     before, comma, last = incomplete.rpartition(",")
     given = before.split(",")
     return [

@@ -93,7 +93,7 @@ def _what_if(
     suggest: Callable[..., Any] | None = None,
     **more: Any,
 ) -> Callable[[Any], Any]:
-    """Make an option that changes the group first; it may be repeated."""
+    """Return a repeatable option that changes the group before the dry run."""
     return click.option(
         option,
         name,
@@ -166,7 +166,7 @@ what_if_options = options_into(
     ),
     click.option("--fresh", is_flag=True, help="What if nobody remembers what it owned?"),
 )
-"""Adds what changes a group first; the command takes ``changes: Changes``."""
+"""Adds the options that change a group; the command takes ``changes: Changes``."""
 
 
 _VERSIONS = ("4.3.1", "1.1.1", "0.8.2.2")

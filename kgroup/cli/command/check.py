@@ -73,7 +73,7 @@ def _parse_limits(texts: Sequence[str]) -> list[tuple[str, float]]:
 
 
 class _Plugin(Command):
-    """With --nagios, whatever keeps it from looking is told as a plugin tells it."""
+    """With --nagios, errors are reported in the format of a monitoring plugin."""
 
     def make_context(
         self,
@@ -82,7 +82,7 @@ class _Plugin(Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Understand the command line."""
+        """Parse the command line."""
         with _unknown(is_plugin="--nagios" in args):
             return super().make_context(info_name, args, parent, **extra)
 
@@ -264,7 +264,7 @@ def command(
                 look_back,
             )
         except KgroupError:
-            if prometheus:  # else an empty file would take the place of the last figures
+            if prometheus:  # otherwise, an empty file would replace the last metrics
                 write(render.prometheus_failure())
             raise
     report = audit.report
@@ -281,7 +281,7 @@ def command(
 
 
 def _tell_plugin(lines: Iterable[str], status: int) -> int:
-    """Write what a plugin says, and give its status: that it does not know where nobody is told."""
+    """Write the plugin output, and return its status: UNKNOWN if it cannot be written."""
     from kgroup.render.check import PLUGIN_UNKNOWN
 
     try:
@@ -300,7 +300,7 @@ def _tell_plugin(lines: Iterable[str], status: int) -> int:
 def _past(
     root: Path | None, cluster: str | None
 ) -> Iterator[Callable[[Evidence], Report[Finding]] | None]:
-    """Open the warehouse, where one was chosen."""
+    """Open the warehouse, if one is given."""
     if root is None:
         yield None
         return
@@ -326,9 +326,9 @@ def _list_rules(output: Output) -> ExitStatus:
 def _all_limits(
     source: Source, typed: Sequence[tuple[str, float]]
 ) -> tuple[Thresholds, tuple[GroupThresholds, ...]]:
-    """Return the limits of all groups, and of some: those of the profile, and of the command line.
+    """Return the thresholds of all groups, and of some groups, from profile and command line.
 
-    What is typed counts most.
+    The command line takes precedence.
     """
     from kgroup.operation.check.look import Thresholds, parse_group_limits, parse_limit, with_limits
 

@@ -1,10 +1,10 @@
 """`kgroup completion`.
 
 The scripts in `kgroup/cli/shell` contain no words of kgroup's own: on every tab key they run
-``kgroup completion SHELL -- …`` with what was typed so far. It prints the kind of the suggestions,
-then one suggestion a line:
+``kgroup completion SHELL -- …`` with the words typed so far. It prints the kind of the suggestions,
+then one suggestion per line:
 
-    file, dir   paths, which the shell knows best; no more lines follow
+    file, dir   paths, which the shell completes itself; no more lines follow
     plain       whole words
     part        words that may continue, so that no space follows them
 
@@ -36,14 +36,14 @@ _NEEDS_BACKSLASH_IN_QUOTES = re.compile(r'["$`\\]')
 
 @dataclass(frozen=True, slots=True)
 class TypedLine:
-    """What was typed, without quotes and backslashes.
+    """The typed words, without quotes and backslashes.
 
     Attributes:
-        words: before the one with the cursor; the first is the program.
-        current: the word with the cursor, as far as the cursor; may be empty.
-        kept: the beginning of `current` that bash leaves as it is: it takes characters like : and =
-            for ends of words, and replaces only what follows the last of them.
-        quote: the quote that is open at the cursor, or "".
+        words: words before the one with the cursor; the first is the program.
+        current: word with the cursor, up to the cursor; may be empty.
+        kept: prefix of `current` that bash keeps: characters like : and = end a word, and bash
+            replaces only the text after the last of them.
+        quote: quote that is open at the cursor, or "".
     """
 
     words: tuple[str, ...]
@@ -52,7 +52,7 @@ class TypedLine:
     quote: str
 
     def replacement(self, word: str) -> str | None:
-        """Write what bash is to put behind what it keeps, quoted; None where it cannot follow."""
+        """Return the quoted text after the prefix that bash keeps; None if the prefix differs."""
         if not word.startswith(self.kept):
             return None
         rest = word[len(self.kept) :]
@@ -64,10 +64,10 @@ class TypedLine:
 
 
 def read_bash(line: str, breaks: str) -> TypedLine:
-    """Read a line by bash's rules of quoting.
+    """Parse a line by bash's quoting rules.
 
     Args:
-        line: up to the cursor.
+        line: line up to the cursor.
         breaks: characters at which readline ends words: ``$COMP_WORDBREAKS``.
     """
     words: list[str] = []
@@ -75,7 +75,7 @@ def read_bash(line: str, breaks: str) -> TypedLine:
     is_word = is_escaped = False
     for char in line:
         if is_escaped:
-            literal = quote and char not in '"$`\\'  # within quotes only these lose the backslash
+            literal = quote and char not in '"$`\\'  # in quotes, a backslash escapes only these
             word += f"\\{char}" if literal else char
             is_escaped = False
         elif char == "\\" and quote != "'":
@@ -101,7 +101,7 @@ def read_bash(line: str, breaks: str) -> TypedLine:
 
 
 def read_fish_word(word: str) -> str:
-    """Take quotes and backslashes from a word in fish, where those within single quotes count."""
+    """Return a fish word without quotes and backslashes; fish has escapes in single quotes, too."""
     text = quote = ""
     is_escaped = False
     for char in word:
@@ -131,24 +131,24 @@ def script(shell: str) -> str:
 
 _COMMAND = "source <(kgroup completion {})"
 _WHERE_IT_IS = "if command -v kgroup > /dev/null; then {}; fi"
-"""A shell that starts where there is no kgroup, any more or yet, has nothing to warn of."""
+"""Prevents errors in new shells if kgroup is not installed."""
 _ZSH_SYSTEM = "(( $+functions[compdef] )) || { autoload -Uz compinit; compinit }; "
-"""zsh knows no completions at all before somebody asks for them."""
+"""Initializes zsh completion if it is not active yet."""
 
 
 def install(shell: str, *, force: bool = False) -> str:
-    """Write what is not there yet; tell what was done.
+    """Install completion if it is missing; return a message.
 
-    bash and zsh get a line at the end of the file that each interactive shell reads, fish gets a
-    file of its own.
+    bash and zsh get a line at the end of the startup file of interactive shells, fish gets its own
+    file.
 
     Args:
-        shell: of `SHELLS`.
-        force: whether fish's file may replace one that kgroup did not make.
+        shell: one of `SHELLS`.
+        force: whether to replace fish's file if kgroup did not write it.
 
     Raises:
-        InputError: a file of that name is there that kgroup has not made, or no home folder is.
-        OSError: it cannot be read or written.
+        InputError: the file exists and was not written by kgroup, or there is no home folder.
+        OSError: the file cannot be read or written.
     """
     if shell == "fish":
         return _install_file(
@@ -160,7 +160,7 @@ def install(shell: str, *, force: bool = False) -> str:
 
 
 def _folder(variable: str, default: str) -> Path:
-    """Return the folder that the environment names, or one in the user's own."""
+    """Return the folder in an environment variable, or a default in the home folder."""
     return Path(os.environ.get(variable) or _home() / default)
 
 
@@ -185,7 +185,7 @@ def _add_line(path: Path, shell: str, before: str = "") -> str:
     try:
         with path.open("ab") as file:
             file.write(f"{end}{line}\n".encode())
-    except OSError as error:  # a disk that is full in the middle of the line
+    except OSError as error:  # for example, the disk is full
         with suppress(OSError):
             os.truncate(path, len(text))
         raise OSError(error.errno, error.strerror, str(path)) from error
@@ -203,7 +203,7 @@ def _install_file(path: Path, *, force: bool) -> str:
 
 
 _OF_BASH = ("the line up to the cursor", "$COMP_WORDBREAKS")
-"""What its script hands over."""
+"""Arguments of the bash script."""
 
 
 @click.command(
@@ -259,12 +259,12 @@ def command(shell: str | None, typed: Sequence[str], installs: bool, force: bool
 
 
 def _answer(shell: str, typed: Sequence[str]) -> Iterator[str]:
-    """Yield the lines for the script; the module says which.
+    """Yield the output lines, as described in the module docstring.
 
     Args:
-        shell: of `SHELLS`.
-        typed: what its script hands over: for bash see `_OF_BASH`, for the others the words
-            behind the program.
+        shell: one of `SHELLS`.
+        typed: arguments of the script: for bash see `_OF_BASH`, for others the words after the
+            program.
     """
     from click.shell_completion import ShellComplete
 

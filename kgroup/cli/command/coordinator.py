@@ -115,7 +115,7 @@ def _transactions(
 
 
 def _connection(source: Source, count: int | None, option: str) -> Connection | None:
-    """Give the cluster to ask; none where a number of partitions is given to compute with."""
+    """Return the connection; None if a number of partitions is given for the computation."""
     connection = source.connection
     if count is not None and connection is not None:
         if connection.chosen_by or source.zookeeper is not None:

@@ -1,4 +1,4 @@
-"""`kgroup decode-offsets`: choose records of files or of a cluster, decode and write them."""
+"""`kgroup decode-offsets`: select records of files or of a cluster, decode and write them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """What the options say, each by the name that the command line knows it by."""
+    """Values of the filter options, by parameter name."""
 
     from_offset: int | None
     groups: Sequence[str]
@@ -76,11 +76,11 @@ class RecordFilter:
 
     @property
     def is_committed(self) -> bool:
-        """Whether only what was committed is wanted."""
+        """Whether only committed records are selected."""
         return self.isolation == "read-committed"
 
     def check(self) -> None:
-        """Refuse, as wrong usage, a range of time that has none."""
+        """Raise a usage error if the time range is empty."""
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise click.UsageError(
                 f"no time lies between --since {rfc3339(self.since)} and --until "
@@ -88,7 +88,7 @@ class RecordFilter:
             )
 
     def selection(self) -> Selection:
-        """Give the same as a selection of rows."""
+        """Return the selection of rows."""
         from kgroup.operation.decode import NOT_COMMITTED, Selection
 
         return Selection(
@@ -185,14 +185,14 @@ filter_options = options_into(
 def file_records(
     inputs: Sequence[Path], include: Sequence[str], partitions: Sequence[int]
 ) -> Iterator[tuple[list[Segment], list[Problem], Callable[[Path], str]]]:
-    """Find the segments to be read, what cannot be, and a function that gives each file a name.
+    """Yield the segments to read, problems, and a function that returns the name of a file.
 
-    What is left out is told.
+    Notes about skipped segments are printed.
 
     Args:
         inputs: files, folders, `-`.
-        include: statuses of segments that a broker would remove.
-        partitions: that are wanted; none: all.
+        include: statuses of segments that a broker would remove, to read nevertheless.
+        partitions: partitions to read; empty for all.
 
     Raises:
         InputError: there is nothing to read.
@@ -228,13 +228,13 @@ def _segments(
 
 @dataclass(frozen=True, slots=True)
 class LiveChoice:
-    """What of a cluster's `__consumer_offsets` is wanted.
+    """Selection of a cluster's `__consumer_offsets`.
 
     Attributes:
-        partitions: by number; none: those of the groups, if they are named.
-        wanted: which records.
-        last_offset: where to stop.
-        follow: whether to go on for ever; without a place to begin at, with what comes.
+        partitions: partition numbers; empty: those of the named groups, or else all.
+        wanted: filter of the records.
+        last_offset: last offset to read.
+        follow: continue to read new records; without a start position, only these.
     """
 
     partitions: Sequence[int]
@@ -247,18 +247,18 @@ class LiveChoice:
 def live_records(
     connection: Connection, choice: LiveChoice, on_progress: Callable[[LiveLog], None]
 ) -> Iterator[tuple[Sequence[Segment] | Logs, list[Problem], Callable[[Path], str]]]:
-    """Yield the logs of a cluster; none, and a note, where it has no such topic.
+    """Yield the logs of a cluster; none, with a note, if it does not have the topic.
 
-    As `file_records` does, but that no file has a name that means anything.
+    Otherwise like `file_records`, but file names have no meaning.
 
     Args:
-        connection: to the cluster.
-        choice: what is wanted.
+        connection: connection to the cluster.
+        choice: selection of records.
         on_progress: called while records are fetched.
 
     Raises:
         BrokerError: the cluster does not answer, or the topic may not be described.
-        InputError: none of the partitions that were named is there.
+        InputError: none of the given partitions exists.
     """
     with (
         connection.open(of_silence=True) as cluster,
@@ -289,7 +289,7 @@ def live_records(
 
 
 def _numbers(choice: LiveChoice, there: Sequence[int]) -> list[int]:
-    """Choose partitions: all records about a group stand in one, that of its coordinator."""
+    """Return the partitions to read; all records of a group are in one partition."""
     from kgroup.model.offsets_partition import offsets_partition
 
     if choice.partitions:
@@ -504,7 +504,7 @@ def _check_parquet(given: Mapping[str, str]) -> None:
 def _is_live(
     inputs: Sequence[Path], key: bytes | None, connection: Connection, include: Sequence[str]
 ) -> bool:
-    """Return whether a cluster is to be asked: what is explicit wins over the environment."""
+    """Return whether to read a cluster; explicit options win over the environment."""
     option = connection.chosen_by
     if inputs and option:
         raise click.UsageError(
@@ -568,7 +568,7 @@ def _write(
     if target is not None:
         from kgroup.render.parquet import write_parquet
 
-        # Not durable: it would wait for all of a large file to be on the disk.
+        # Not durable, to avoid waiting until a large file is on the disk.
         with naming(str(target.path)), target.open(durable=False) as records:
             count = write_parquet(records, rows, output.columns)
         warn(f"{count} record{'' if count == 1 else 's'} written to {target.path}")
@@ -598,7 +598,7 @@ def _show_rows(
     is_endless: bool,
 ) -> None:
     def rows_of_file(function: Callable[[pa.RecordBatch], T]) -> Iterator[T]:
-        """Yield all rows; where there is nothing to be read, an error keeps the file there is."""
+        """Yield all rows; if there are none, raise an error to keep the existing file."""
         yield from decoding.map(function)
         assert target is not None
         if (error := unsaved(decoding.exit_status, "write", target.path)) is not None:

@@ -196,13 +196,13 @@ def stream_command(
 
     check_installed()
     config = connection.client_config()
-    # before Spark, which takes long to start
+    # Connect before starting Spark, which is slow.
     name = ask_live(config, cluster, connection.timeout_s).cluster
     with (
         explain_write_errors(root, "The tables have what the batches before have written."),
         spark_session(spark.master, spark.settings, only_tasks=True) as session,
     ):
-        from kgroup.spark.stream import stream_history  # there is PySpark
+        from kgroup.spark.stream import stream_history  # PySpark is installed
 
         warn(f"note: Spark has started. What comes is written every {every_s:g} s.")
         stream_history(session, config, name, root, every_s=every_s, on_report=_show)
@@ -552,7 +552,7 @@ def rebalances_command(
 
 
 def _parse_rate(text: str) -> tuple[int, int]:
-    """Read ``5/10m``: a number of rebalances, and a length of time in milliseconds."""
+    """Parse ``5/10m``: a number of rebalances, and a duration in milliseconds."""
     count, _, length = text.partition("/")
     number = whole_number(count, MOST_LONG) if count.isascii() else None
     if number is None or number < 2 or not length:
@@ -698,8 +698,8 @@ def sql_command(query: str, warehouse: WarehouseChoice, output: Output) -> ExitS
     with documented(output), warehouse.open() as engine:
         try:
             answer = ask_sql(engine, query)
-        except UsageError as error:  # followed by where the names of the tables are
+        except UsageError as error:  # as click's, which refers to the help with the tables
             raise click.UsageError(str(error)) from None
-    # All columns, also those that have no value in any row: they were asked for.
+    # Show all columns of the query, even those without values.
     output = replace(output, columns=output.columns or tuple(answer.columns))
     return show(answer, output, lambda rows: answer_sheet(answer))

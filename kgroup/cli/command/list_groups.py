@@ -23,7 +23,7 @@ from kgroup.model.group import GroupState, GroupType
 from kgroup.model.pattern import Pattern
 
 MEMBER_COLUMNS = frozenset({"assignor", "member_count", "topics"})
-"""Those that a cluster tells only where it is asked about each group."""
+"""Columns for which a cluster must be asked about each group."""
 
 
 @click.command(
@@ -101,7 +101,7 @@ def command(
             regex=regex,
             topics=topics,
             members=tells_all
-            or source.zookeeper is not None  # its states follow from the members
+            or source.zookeeper is not None  # its states depend on the members
             or not MEMBER_COLUMNS.isdisjoint(output.columns),
             with_topics=tells_all or "topics" in output.columns,
         )

@@ -95,7 +95,7 @@ def remove_command(
             if not found.can(GroupSource.remove_members):
                 raise UsageError("--execute needs a live cluster (--bootstrap-server)")
             sheet = removal_sheet(plan.data)
-            sheet.select(output.columns)  # a wrong one is told before anybody goes
+            sheet.select(output.columns)  # report unknown columns before removing members
             count = len(plan.data)
             execution.ask(
                 partial(sheet_text, sheet.without_blank(), "table", headers=True),
@@ -104,12 +104,12 @@ def remove_command(
                     f"{found.store_name}?"
                 ),
             )
-            found.renew()  # the time in which the user answers is not the broker's
+            found.renew()  # the timeout excludes the user's answer
             with telling_of_interrupts(lambda: _INTERRUPTED):
                 report = carry_out_removal(found, plan, reason)
             with telling_results(report):
                 return show(report, output, removal_sheet)
         status = show(plan, output, removal_sheet)
-        if not is_empty:  # while the cluster is open: closed, it does not know its id any more
+        if not is_empty:  # before the cluster is closed, which forgets its id
             warn(planned(found.store_name if found.can(GroupSource.remove_members) else None))
         return status

@@ -289,7 +289,7 @@ def diff_command(
         clusters = [source for source in (one, other) if source.can(GroupSource.next_records)]
         if times and not clusters:
             raise click.UsageError("--times asks a cluster, and neither of the two is one")
-        # What is no cluster is about the other one's records.
+        # Offsets of a store without records refer to the other store's cluster.
         report = diff_offsets(
             one,
             other,
@@ -413,11 +413,11 @@ _GOALS: Mapping[str, Callable[[Any], Any]] = {
     ),
     "to_file": click.option("--to-file", metavar="FILE", type=PATH, help="To what a file has."),
 }
-"""Where to, by the names of the parameters; one of them is given."""
+"""Options for the target of a reset, by parameter name; exactly one is given."""
 
 
 def _goal(**given: Any) -> tuple[str, Any]:
-    chosen = [  # not by equality: 0 is a place, too
+    chosen = [  # compare by identity: 0 is a valid offset
         (name, value) for name, value in given.items() if value is not None and value is not False
     ]
     if len(chosen) != 1:
@@ -428,7 +428,7 @@ def _goal(**given: Any) -> tuple[str, Any]:
 
 
 _goal_options = options_into("goal", _goal, *_GOALS.values(), names=tuple(_GOALS))
-"""Adds where to; the command takes ``goal: tuple[str, value]``."""
+"""Adds the target options; the command takes ``goal: tuple[str, value]``."""
 
 
 @command.command(
@@ -508,7 +508,7 @@ def reset_command(
 def _reset_to(
     goal: tuple[str, Any], groups: Sequence[str], regex: Pattern | None, store: GroupSource
 ) -> ResetTo:
-    """Return where to, with the offsets of another group or a file."""
+    """Return the target of a reset, with the offsets of another group or a file."""
     from kgroup.operation.offsets.read import read_stored
     from kgroup.operation.offsets.reset import ResetTarget, ResetTo
     from kgroup.source.offset_file import OffsetFile
@@ -538,7 +538,7 @@ def _reset_to(
 
 
 def _refuse(problems: Sequence[Problem]) -> None:
-    """Raise what is missing of what a reset goes by."""
+    """Raise the first problem of reading the offsets for a reset."""
     from kgroup.errors import KgroupError, NotFoundError, ProblemKind
     from kgroup.render.cell import problem_line
 

@@ -1,4 +1,4 @@
-"""`kgroup plan`: one command for each target, and advice on targets."""
+"""`kgroup plan`: one command for each target, and recommendations."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ _LONGEST_MS = 86_400_000
 
 
 def _parse_played(text: str) -> int:
-    """Read a length of time that is played.
+    """Parse a duration to simulate.
 
     Raises:
-        ValueError: it is none, or longer than a day.
+        ValueError: the text is invalid, or longer than a day.
     """
     if (length_ms := parse_duration(text)) > _LONGEST_MS:
         raise ValueError(f"expected a day (1d) at most, as all of it is played, found {text!r}")
@@ -121,7 +121,7 @@ habit_options = options_into(
         help="Of everything that chance decides in the forecast.",
     ),
 )
-"""Adds what the simulator needs to know; the command takes ``habits: ProgramBehavior``."""
+"""Adds the parameters of the simulation; the command takes ``habits: ProgramBehavior``."""
 
 _DIAGRAM_OPTION = click.option(
     "--diagram", is_flag=True, help="Write a Mermaid diagram of the steps."
@@ -129,11 +129,11 @@ _DIAGRAM_OPTION = click.option(
 
 
 def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
-    """Read settings of a group's members, with notes on those that none of theirs is.
+    """Read settings of a group's members, with notes on unknown settings.
 
     Raises:
         InputError: the file cannot be read.
-        UsageError: it is malformed.
+        UsageError: the file is malformed.
     """
     from kgroup.operation.plan.zookeeper_group import BECOMES
     from kgroup.source.config.client_setting import JAVA_BLANK
@@ -150,14 +150,14 @@ def _consumer_config(path: Path) -> tuple[Mapping[str, str], list[str]]:
 
 
 Plans: TypeAlias = "Callable[[GroupSource, Sequence[str]], Report[Plan]]"
-"""Makes plans for groups of a source."""
+"""Returns plans for groups of a source."""
 
 
 def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
-    """Make the command of a target of a function that returns how to plan.
+    """Turn a function that returns `Plans` into the command of a target.
 
-    The function takes the target's own options, ``source`` and ``habits``. The command has the
-    options of forecast and output too; it plans the groups, and writes the plans or draws them.
+    The function takes the target's own options, ``source`` and ``habits``. The command also has the
+    options of forecast and output; it creates the plans, and writes or draws them.
     """
 
     @wraps(plans_of)
@@ -186,7 +186,7 @@ def forecast_options(plans_of: Callable[..., Plans]) -> Callable[..., Any]:
 def _plans_of_old(
     source: Source, consumer_config: Path | None, make: Callable[[OldGroup], Plan]
 ) -> Plans:
-    """Plan groups in ZooKeeper, with the settings of their members if a file has them."""
+    """Return a planner for groups in ZooKeeper, with the settings of their members if given."""
 
     def plans(opened: GroupSource, groups: Sequence[str]) -> Report[Plan]:
         from kgroup.operation.plan.zookeeper_group import plan_old
@@ -204,7 +204,7 @@ def _plans_of_old(
 def _parse_settings(
     ctx: click.Context, param: click.Parameter, values: Sequence[str]
 ) -> Mapping[str, tuple[str, ...]]:
-    """Read what members support: MEMBER=STRATEGY,…, or only strategies, of every member."""
+    """Parse supported strategies: MEMBER=STRATEGY,…, or only strategies, for all members."""
     from kgroup.operation.plan.assignor import CLASSES, strategy_named
 
     told: dict[str, tuple[str, ...]] = {}
@@ -572,9 +572,9 @@ def external_offsets_command(
 
 
 _OWN = ("every", "lists", "form", "columns", "no_headers")
-"""Options that the commands of targets do not have, or that are of this output alone."""
+"""Options that the targets' commands do not have, or that apply to this output only."""
 _CONNECTION = ("bootstrap_server", "command_config", "overrides", "profile", "timeout_s")
-"""Options that are written as all commands are that kgroup prints."""
+"""Options that are printed in the same way as in all commands."""
 
 
 @click.command(
@@ -640,7 +640,7 @@ def _is_missing(problem: Problem, group_id: str) -> bool:
 
 
 def _typed_options() -> Sequence[str]:
-    """Return the options that the command of a target is to have too: as typed, without secrets."""
+    """Return the options to repeat in the command of a target, as typed, without secrets."""
     from kgroup.operation.printed_command import connection_words
 
     ctx = click.get_current_context()

@@ -78,7 +78,7 @@ def apply_command(
             return show(Report((), (), copy.notes), output, plan_sheet)
         with open_copied(copy.copy, copy.group_ids, source, sql) as (origin, goal):
             notes = copy.notes
-            # What was committed once would be written, and members begin there.
+            # Commits of a read-only store may be outdated; members would start there.
             if copy.copy.is_last and not origin.can(GroupSource.write_offsets):
                 if execution.is_wanted:
                     raise UsageError(f"--execute: {_STALE}")
@@ -152,10 +152,10 @@ def look(
     wait_s: float | None,
     pause_s: float = _PAUSE_S,
 ) -> Report[StepCheck]:
-    """Look once, or until a step is done; who has answered once may be silent for a while.
+    """Verify a step once, or until it is done; ignore a broker's outage after its first answer.
 
     Raises:
-        BrokerError: nobody answers at first, or at the end.
+        BrokerError: no broker answers at first, or at the end.
     """
     from kgroup.operation.plan.verify import verify_step
 
@@ -177,7 +177,7 @@ def look(
 
 
 def note_members(path: Path, file: PlanFile, report: Report[StepCheck]) -> None:
-    """Note in the file who was there when a step was done, or who came before it was."""
+    """Record in the file the members when a step was done, and those that joined before."""
     from kgroup.operation.plan.plan_file import note_in_plan_file
     from kgroup.operation.plan.verify import with_members_seen
 

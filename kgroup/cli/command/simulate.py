@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kgroup.simulation.scenario.scenario import Scenario
 
 _LARGEST_SCENARIO = 1 << 24
+"""Maximum size of a scenario in bytes; one of 100,000 members has about 10 million."""
 _SMALLER = "simulate fewer members or topics"
-"""Bytes of a scenario; one that names a hundred thousand members has some ten million."""
 _VERSION_ADVICE = "; version in a file says otherwise"
 
 
@@ -129,7 +129,7 @@ def command(
 def _check(
     scenario: str | None, group: str | None, source: Source, *, lists: bool, steps: Sequence[str]
 ) -> None:
-    """Refuse what makes no sense together."""
+    """Check the combination of options."""
     if lists and scenario is not None:
         raise click.UsageError("name one scenario, or give --list; found both")
     if lists and group is not None:
@@ -154,7 +154,7 @@ def _scenario(
     crash: Sequence[str],
     stop: Sequence[str],
 ) -> Report[Scenario]:
-    """Read what is to be played."""
+    """Read the scenario to simulate."""
     from kgroup.operation.group_scenario import assumptions, group_as_it_is, with_steps
     from kgroup.operation.report import Report
     from kgroup.operation.simulate import scenario_names
@@ -170,7 +170,7 @@ def _scenario(
     found = with_steps(report.data[0], steps)
     if scenario is not None:
         found = read_scenario(*_read(scenario), found)
-        if scenario in scenario_names():  # whose prose is about a group of its own
+        if scenario in scenario_names():  # its description is about another group
             found = replace(found, about=None)
     assumed = assumptions(found, advice=_VERSION_ADVICE)
     return replace(report, data=(found,), notes=(*report.notes, *assumed))

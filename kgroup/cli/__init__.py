@@ -1,1 +1,1 @@
-"""The command line: parse, call one operation, render its report."""
+"""The command line: parse arguments, call an operation, render its report."""

@@ -1,4 +1,4 @@
-"""Commands with their options in blocks, and groups of commands: lazy ones, one with a default."""
+"""Commands with option blocks, and command groups: lazy ones, and one with a default."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from click.shell_completion import CompletionItem
 from kgroup.errors import ExitStatus
 
 _DEFAULT = "GROUP"
-"""Stands for the command of a line that names none; in capitals, so that none is called so."""
+"""Placeholder name of the default command; in capitals, so that no command has this name."""
 _TYPED = "kgroup.typed"
 
 
 class Block(StrEnum):
-    """Titles of the help's blocks of options, in their order."""
+    """Titles of the option blocks in the help, in order."""
 
     OWN = "Options"
     SOURCE = "Source options"
@@ -30,7 +30,7 @@ class Block(StrEnum):
 
 
 class BlockOption(click.Option):
-    """An option that many commands have: the help shows it in a block behind their own."""
+    """An option shared by many commands; the help shows it in a block after their own options."""
 
     def __init__(self, param_decls: Sequence[str], *, block: Block, **more: Any) -> None:
         super().__init__(param_decls, **more)
@@ -40,7 +40,7 @@ class BlockOption(click.Option):
 def option_blocks(
     command: click.Command, ctx: click.Context
 ) -> Mapping[Block, Sequence[tuple[str, str]]]:
-    """Return what the help shows of a command's options, by their blocks."""
+    """Return the help records of a command's options, by block."""
     blocks: dict[Block, list[tuple[str, str]]] = {block: [] for block in Block}
     for parameter in command.get_params(ctx):
         block = parameter.block if isinstance(parameter, BlockOption) else Block.OWN
@@ -51,10 +51,10 @@ def option_blocks(
 
 
 class Command(click.Command):
-    """A command whose help shows its own options first, and then those that many commands have."""
+    """A command whose help shows its own options first, then shared options."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the blocks."""
+        """Write the option blocks."""
         for block, records in option_blocks(self, ctx).items():
             with formatter.section(block):
                 formatter.write_dl(records)
@@ -63,12 +63,12 @@ class Command(click.Command):
 class CommandGroup(click.Group):
     """A group of commands, in the order in which they were added.
 
-    Without a command it writes its help to standard error: that is wrong usage.
+    Without a command, it writes its help to standard error, with the exit status of a usage error.
 
     Args:
-        path: all words of the command, as they are typed.
-        text: its help.
-        metavar: what follows the path in the usage line.
+        path: full command path, as typed.
+        text: help text.
+        metavar: arguments in the usage line, after the path.
     """
 
     command_class = Command
@@ -87,19 +87,19 @@ class CommandGroup(click.Group):
         )
 
     def help_lines(self) -> Mapping[str, str]:
-        """Return the first line of each command's help, by the command's name."""
+        """Return the first line of each command's help, by command name."""
         return {
             name: (command.help or "").partition("\n")[0] for name, command in self.commands.items()
         }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of the commands in their order; click would sort them."""
+        """Return the command names in order; click would sort them."""
         return list(self.help_lines())
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, and have a usage error name the command.
+        """Run a command; set the command in the context of a usage error.
 
-        click leaves that out where the last option has no value.
+        click does not set it if the value of the last option is missing.
         """
         try:
             return super().invoke(ctx)
@@ -128,7 +128,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or name the one that may have been meant."""
+        """Return the command, or raise an error with similar names."""
         names = self.help_lines()
         is_known = args[0] in names or args[0] == _DEFAULT
         if not is_known and not args[0].startswith("-") and not ctx.resilient_parsing:
@@ -144,22 +144,22 @@ class CommandGroup(click.Group):
 
 
 CommandTable = Mapping[str, tuple[str, str]]
-"""Name of each command -> module in `kgroup.cli` that defines ``command``, and its line of help."""
+"""Module in `kgroup.cli` that defines ``command``, and line of help, by command name."""
 
 
 class LazyGroup(CommandGroup):
-    """A group that imports a command to run it, and not for the group's help."""
+    """A command group that imports a command's module only to run the command."""
 
     def __init__(self, path: str, text: str, table: CommandTable, **options: Any) -> None:
         super().__init__(path, text, **options)
         self._table = table
 
     def help_lines(self) -> Mapping[str, str]:
-        """Return the lines of the table."""
+        """Return the help lines of the table."""
         return {name: text for name, (_, text) in self._table.items()}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import and return a command."""
         if cmd_name not in self._table:
             return None
         command = import_module(f"kgroup.cli.{self._table[cmd_name][0]}").command
@@ -168,32 +168,32 @@ class LazyGroup(CommandGroup):
 
 
 class DefaultGroup(CommandGroup):
-    """A group with a command for lines whose first word is none of its commands."""
+    """A command group with a default command, used if the first word is not a command."""
 
     default: DefaultCommand
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert a name before a line that names no command."""
+        """Insert the placeholder of the default command if no command is given."""
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
             args = [_DEFAULT, *args]
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, or the default."""
+        """Return a command, or the default command."""
         return self.default if cmd_name == _DEFAULT else super().get_command(ctx, cmd_name)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the default, and the commands."""
+        """Write the options of the default command, and the commands."""
         self.default.format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write examples of the default, and how to show the help of a command."""
+        """Write examples of the default command, and how to show a command's help."""
         self.default.format_epilog(ctx, formatter)
         super().format_epilog(ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Suggest commands, groups, or options of the default."""
+        """Suggest commands, groups, or options of the default command."""
         commands = [
             CompletionItem(name, help=text)
             for name, text in self.help_lines().items()
@@ -208,7 +208,7 @@ class DefaultGroup(CommandGroup):
 
 
 class DefaultCommand(Command):
-    """The command of a group for lines that name none: it has the group's name and place."""
+    """The default command of a group; it has the group's name and command path."""
 
     def make_context(
         self,
@@ -217,7 +217,7 @@ class DefaultCommand(Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Make the context below the parent of the group."""
+        """Create the context as a child of the group's parent."""
         if parent is None or not isinstance(group := parent.command, CommandGroup):
             return super().make_context(info_name, args, parent, **extra)
         if group.name != self.name:
@@ -225,24 +225,24 @@ class DefaultCommand(Command):
         text = meant(args[0], group.help_lines()) if args else None
         try:
             return super().make_context(parent.info_name, args, parent.parent, **extra)
-        except click.UsageError as error:  # of options that another command has
+        except click.UsageError as error:  # for example, an option of another command
             if text is None:
                 raise
             raise click.UsageError(text, parent) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the line, and keep it as it was typed."""
+        """Parse the command line, and keep the typed words."""
         ctx.meta[_TYPED] = tuple(args)
         return super().parse_args(ctx, args)
 
     def typed(self, ctx: click.Context) -> Mapping[str, Any]:
-        """Return the typed texts of options and arguments, by the names of parameters."""
+        """Return the typed values of options and arguments, by parameter name."""
         texts, _, _ = self.make_parser(ctx).parse_args([*ctx.meta[_TYPED]])
         return texts
 
 
 def meant(word: str, names: Collection[str]) -> str | None:
-    """Name the commands that an unknown word may stand for; None if none is similar."""
+    """Return a message with commands similar to an unknown word; None if there are none."""
     from difflib import get_close_matches
 
     close = () if word in names else get_close_matches(word, names)

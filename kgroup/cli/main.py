@@ -1,7 +1,7 @@
-"""The `kgroup` command and the one boundary where errors become exit statuses.
+"""The `kgroup` command; converts errors to exit statuses.
 
-Only click is imported here. Each command lives in a module of its own, imported when it is run, so
-that ``kgroup --help`` and completion answer at once.
+Only click is imported here. Each command is in its own module, which is imported to run it, so that
+``kgroup --help`` and completion are fast.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ COMMANDS: CommandTable = {
 }
 
 INTERRUPTED = 130
-"""As shells report a process that SIGINT ended (128 + 2)."""
+"""Exit status that shells report for a process terminated by SIGINT (128 + 2)."""
 PIPE_CLOSED = 141
-"""As shells report a process that SIGPIPE ended (128 + 13): what `cat x | head` gives."""
+"""Exit status that shells report for a process terminated by SIGPIPE (128 + 13)."""
 GARBAGE_THRESHOLD = 1_000_000
-"""Objects made before cycles among them are looked for; Python's 700 costs a fifth of the time."""
+"""Allocations between garbage collections; Python's default of 700 takes a fifth of the time."""
 ONE_PRESS_S = 1.0
-"""Within which a second Ctrl-C adds nothing to the first."""
+"""Time in seconds in which further Ctrl-C are ignored."""
 
 
 def _show_versions(ctx: click.Context, param: click.Parameter, is_wanted: bool) -> None:
@@ -110,28 +110,28 @@ kgroup = click.option(
 
 
 def run(args: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and end the process with its exit status."""
-    # Who made a file may read it: groups, hosts and metadata are nobody else's business.
+    """Run the command line, and exit with its status."""
+    # Make new files readable for the user only: they have groups, hosts and metadata.
     os.umask(0o077)
-    # What the caller wants to be ignored stays so: a shell does with what runs in the background.
+    # Keep signals ignored that the caller ignores, as shells do for background processes.
     for number in (SIGTERM, SIGHUP):
         if getsignal(number) is SIG_DFL:
             signal(number, _terminate)
     if getsignal(SIGINT) is default_int_handler:
         signal(SIGINT, _Interrupt())
-    # Nearly everything that a command makes lives until its end: look for rubbish more rarely.
+    # Nearly all objects live until the end of the command: collect garbage less often.
     gc.set_threshold(GARBAGE_THRESHOLD)
-    # numpy's library for matrices, which nothing here needs, starts threads that spin for a while.
+    # OpenBLAS, which numpy loads and kgroup does not use, starts threads that busy-wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Where TERM is not set nobody knows a terminal: not `watch`, and no more the library of tables.
+    # Without TERM, assume no terminal features, also in the library that renders tables.
     os.environ["TERM"] = os.environ.get("TERM") or "dumb"
     leave_out_pandas()
     _open_standard_streams()
     try:
         status = status_of(sys.argv[1:] if args is None else args)
-    except SystemExit as error:  # see `_terminate`
+    except SystemExit as error:  # raised by `_terminate`
         status = int(error.code or 0)
-    except Exception:  # with KGROUP_DEBUG: what Python would print, without secrets
+    except Exception:  # with KGROUP_DEBUG: print the traceback without secrets
         from traceback import format_exc
 
         sys.stderr.write(redact(format_exc()))
@@ -140,23 +140,23 @@ def run(args: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end(status: int) -> NoReturn:
-    """Flush the standard streams and end the process at once.
+    """Flush the standard streams, and exit immediately.
 
-    Everything that must be closed or removed already is. Python's own shutdown would wait for, or
-    crash, threads that still run: an abandoned name look-up, compiled code after an interrupt,
-    threads of libraries. It also frees every object: 0.02 s of 0.11 s CPU for `--help`, 0.07 s of
-    0.48 s for `list --sample` (20 starts each).
+    All resources that need it have been closed or removed. Python's own shutdown would wait for, or
+    crash, running threads: abandoned name lookups, compiled code after an interrupt, threads of
+    libraries. It also frees every object: 0.02 s of 0.11 s CPU for `--help`, 0.07 s of 0.48 s for
+    `list --sample` (20 starts each).
     """
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it any more; it was said where it counts
+        with suppress(OSError, ValueError):  # the reader has gone; errors were reported before
             stream.flush()
     os._exit(status)
 
 
 def _open_standard_streams() -> None:
-    """Stand in for streams that the caller has closed, so that no file takes their numbers.
+    """Open the null device for closed standard streams, so that no file gets their descriptors.
 
-    What is written to standard output then fails, as a descriptor to read from is none to write to.
+    Standard output is opened for reading only, so that writing to it still fails.
     """
     read, write = os.O_RDONLY, os.O_WRONLY
     for name, mode, flags in (("stdin", "r", read), ("stdout", "w", read), ("stderr", "w", write)):
@@ -166,7 +166,7 @@ def _open_standard_streams() -> None:
 
 
 def status_of(args: Sequence[str]) -> int:
-    """Run the command line and give the exit status that it ends with."""
+    """Run the command line, and return its exit status."""
     forget_secrets()
     keep_environment(os.environ)
     INPUTS.clear()
@@ -191,7 +191,7 @@ def status_of(args: Sequence[str]) -> int:
     except OSError as error:
         warn(f"error: {_describe_os_error(error)}")
         status = ExitStatus.FAILED
-    except UnicodeEncodeError as error:  # an argument that a broker is asked for
+    except UnicodeEncodeError as error:  # an argument to be sent to a broker
         warn(f"error: expected UTF-8, found {error.object!r}")
         status = ExitStatus.USAGE
     except MemoryError:
@@ -209,7 +209,7 @@ def status_of(args: Sequence[str]) -> int:
 
 
 def _invoke(args: Sequence[str]) -> int:
-    """Parse and run; click's own `main` has another idea of broken pipes and interrupts."""
+    """Parse and run; click's own `main` handles broken pipes and interrupts differently."""
     try:
         with kgroup.make_context("kgroup", list(args)) as ctx:
             return int(kgroup.invoke(ctx) or ExitStatus.DONE)
@@ -218,7 +218,7 @@ def _invoke(args: Sequence[str]) -> int:
 
 
 def _close_stdout(status: int) -> int:
-    """Keep the interpreter from complaining about standard output when it shuts down."""
+    """Prevent the interpreter from reporting errors of standard output on shutdown."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -233,15 +233,15 @@ def _describe_os_error(error: OSError) -> str:
     if name is None and any(
         f.f_code is click.echo.__code__ for f, _ in walk_tb(error.__traceback__)
     ):
-        name = "standard output"  # of help, which click writes
+        name = "standard output"  # click writes the help
     elif name is None and isinstance(error, FileNotFoundError):
-        name = "the current folder"  # was deleted; all else that is not there is named
+        name = "the current folder"  # it was deleted; other errors have a file name
     file = f"{name}: " if name is not None else ""
     return f"{file}{error.strerror or error}"
 
 
 class _Interrupt:
-    """What Ctrl-C does: once, for another exception would break off what the first one closes."""
+    """Handler of Ctrl-C; ignores repeated signals, which would interrupt the cleanup."""
 
     def __init__(self) -> None:
         self._last_s: float | None = None
@@ -254,5 +254,5 @@ class _Interrupt:
 
 
 def _terminate(signum: int, frame: FrameType | None) -> NoReturn:
-    """Leave by an exception, so that temporary files are removed, with the status shells report."""
+    """Raise SystemExit to remove temporary files, with the exit status that shells report."""
     sys.exit(128 + signum)

@@ -1,4 +1,4 @@
-"""What is said of a command line that cannot be understood, and what may have been meant."""
+"""Messages about invalid command lines, with suggestions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from kgroup.errors import near_names
 
 _NAMED = ("--group", "--groups", "--group-id", "--consumer-group", "-g")
-"""How other tools have groups named, which are arguments here."""
+"""Options for group names in other tools; here, groups are arguments."""
 _HABITS = {
     "--all-groups": "--all",
     "--broker": "--bootstrap-server",
@@ -23,18 +23,18 @@ _HABITS = {
     "--list": "'kgroup list'",
     "--describe": "'kgroup describe'",
 }
-"""Options of other tools, and of other commands, and what they are here."""
+"""Options of other tools, or of other commands, and their equivalents."""
 _ARGUMENTS = ("group", "groups", "names")
 """Parameters of commands whose arguments are ids."""
 
 
 def usage_message(error: click.UsageError) -> str:
-    """Say in a line what is wrong with a command line."""
+    """Return a one-line message about an invalid command line."""
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         hint = _hint(error.option_name, error.ctx)
         if hint:
             return f"No such option {error.option_name!r}. {hint}"
-        word = error.option_name.lstrip("-")  # dashes alone make short options alike
+        word = error.option_name.lstrip("-")  # the dashes alone would make short options similar
         alike = [
             possibility
             for possibility in error.possibilities or ()
@@ -43,7 +43,7 @@ def usage_message(error: click.UsageError) -> str:
         ]
         error = click.NoSuchOption(error.option_name, possibilities=alike)
     message = error.format_message().replace("a valid integer range", "a whole number")
-    if isinstance(error, click.MissingParameter):  # click lists choices a line each
+    if isinstance(error, click.MissingParameter):  # click writes each choice on its own line
         return re.sub(r"\s+", " ", message)
     wrong = re.match("'(.*)' is not one of ", error.message)
     if wrong and isinstance(error, click.BadParameter) and error.param is not None:
@@ -58,7 +58,7 @@ def _hint(option: str, ctx: click.Context) -> str | None:
         return f"Did you mean {_HABITS[option]}?"
     if ctx.parent is None:
         if near_names(option, [opt for own in ctx.command.params for opt in own.opts]):
-            return None  # click asks whether that was meant
+            return None  # click suggests it
         return f"Options stand behind the command: kgroup COMMAND {option}"
     parameters = {parameter.name: parameter for parameter in ctx.command.params}
     known = {name for parameter in parameters.values() for name in parameter.opts}

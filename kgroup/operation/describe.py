@@ -33,9 +33,9 @@ from kgroup.source.base import DEFAULT_LOG_BUDGET, Capability, GroupSource, Ques
 
 @dataclass(frozen=True, slots=True)
 class OffsetDescription:
-    """One partition that a group has committed, that a member owns, or that nobody owns but should.
+    """A partition that is committed by a group, owned by a member, or without the expected owner.
 
-    More attributes are as in `CommittedOffset`, and None where nothing is committed.
+    More attributes as in `CommittedOffset`; None without a commit.
 
     Attributes:
         topic: name of the user's topic; None where only its id is known (a partition that is owned
@@ -85,7 +85,7 @@ class OffsetDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShareOffsetDescription:
-    """One partition that a share group works on; more attributes as in `ShareOffset`.
+    """A partition that a share group reads; more attributes as in `ShareOffset`.
 
     Attributes:
         log_end_offset: offset that the next record written to the partition gets.
@@ -118,7 +118,7 @@ def records_waiting(row: OffsetDescription | ShareOffsetDescription) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """One group; attributes as in `kgroup.model.group.Group`, in the order of the JSON output.
+    """Description of a group; attributes as in `kgroup.model.group.Group`, in JSON output order.
 
     Attributes:
         offsets: commits, owned partitions, and (from a cluster or ZooKeeper) partitions of

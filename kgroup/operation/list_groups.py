@@ -13,7 +13,7 @@ from kgroup.source.base import GroupSource, Question
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """One group in a list; attributes as in `kgroup.model.group.Group`.
+    """A listed group; attributes as in `kgroup.model.group.Group`.
 
     Attributes:
         assignor: None too where the source was not asked for members.

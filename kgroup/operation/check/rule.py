@@ -88,7 +88,7 @@ class Rule(Word):
         severity: Severity = Severity.WARNING,
         commands: tuple[NextCommand, ...] = (),
     ) -> Self:
-        """Make a member."""
+        """Create a member of the enum."""
         member = str.__new__(cls, word)
         member._value_, member.sentence = word, sentence
         member.advice, member.severity, member.commands = advice, severity, commands

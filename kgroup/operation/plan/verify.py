@@ -64,7 +64,7 @@ class Turnover:
 
     @property
     def known_new(self) -> _Members:
-        """Members that are new, if they can be told from restarted ones."""
+        """New members, if they can be distinguished from restarted ones."""
         return self.new if len(self.new) == self.new_count else ()
 
 

@@ -9,7 +9,7 @@ def main() -> None:
         from kgroup.cli.main import run
 
         run()
-    except KeyboardInterrupt:  # before the command line could take care of it
+    except KeyboardInterrupt:  # before the command line handles it
         raise SystemExit(130) from None
 
 

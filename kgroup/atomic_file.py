@@ -1,9 +1,9 @@
-"""The files that kgroup writes: private, whole when they get their name, in nobody else's place.
+"""Write output files privately and atomically, without replacing files of other programs.
 
-A file is written under a temporary name in its folder, with permissions for its owner alone, and
-gets its name at the end. It replaces a file only where that one is empty, or was written by kgroup
-and is of the same kind, which its contents tell; any other file needs `--force`. What the command
-reads is never replaced.
+A file is written under a temporary name in its folder, readable by its owner only, and renamed
+when it is complete. It replaces an existing file only if that one is empty, or if its contents
+show that kgroup wrote it and that it is of the same kind; any other file needs `--force`. A file
+that the command reads is never replaced.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import BinaryIO
 from kgroup.errors import InputError, UsageError
 
 INPUTS: list[Path] = []
-"""Files that the command reads, and folders in which it does; see `check_output`.
+"""Files that the command reads, and folders in which it reads files; see `check_output`.
 
-Whoever takes the name of an input adds it: the types of options, readers of settings, SQLite.
+Code that parses an input's name adds it: option types, readers of settings, SQLite.
 """
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors in which the system does not name the file: a full disk, a quota, a limit, a bad disk."""
+"""Errors for which the system names no file: disk full, quota, size limit, I/O error."""
 _WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""Errors of file systems that have no hard links."""
+"""Errors of file systems without hard links."""
 _BUFFER = 1 << 20
 _HEAD = 1 << 16
 """Bytes at the start of a file (Parquet: at its end) that identify its kind."""
@@ -40,7 +40,7 @@ PARQUET_MARK = ("kgroup.command", "decode-offsets")
 
 
 class FileKind(Enum):
-    """What a file of kgroup holds, as messages call it, and how such a file begins."""
+    """Kinds of files that kgroup writes: the name used in messages, and how such a file begins."""
 
     SNAPSHOT = "a snapshot", rb'\s*\{\s*"command"\s*:\s*"snapshot"'
     OFFSETS = (
@@ -58,7 +58,7 @@ class FileKind(Enum):
         self._head = head
 
     def is_kind_of(self, path: Path) -> bool:
-        """Tell by its contents whether kgroup wrote a file, and of this kind.
+        """Return whether kgroup wrote a file of this kind, judging by its contents.
 
         Raises:
             OSError: the file cannot be read.
@@ -75,7 +75,7 @@ class FileKind(Enum):
 
 
 def _unpacked(head: bytes) -> bytes:
-    """Decompress the start of gzip data; return nothing if it is damaged."""
+    """Decompress the start of gzip data; return b"" if it is damaged."""
     import zlib
 
     try:
@@ -92,31 +92,31 @@ _PARQUET_METADATA = b"".join(bytes([0x18, len(text)]) + text.encode() for text i
 def output_file(
     path: Path, kind: FileKind | None, *, force: bool = False, durable: bool = True
 ) -> Iterator[BinaryIO]:
-    """Give a file to write to, which gets the name `path` when the context ends well.
+    """Yield a temporary file that is renamed to `path` when the context ends without an error.
 
-    A file that exists is replaced then, as far as `check_output` allows it, by one with its
-    permissions, and is kept as it was if anything fails. A link is followed.
+    An existing file is replaced if `check_output` allows it; the new file keeps its permissions. If
+    anything fails, the old file stays. Symbolic links are followed.
 
     Args:
-        path: of the file.
-        kind: of it; None: the caller has read it, and writes it anew with something added.
-        force: as of `check_output`.
-        durable: whether it is on the disk before it has its name.
+        path: path of the file.
+        kind: kind of the file; None if the caller has read the file and rewrites it with additions.
+        force: see `check_output`.
+        durable: sync the file to disk before it is renamed.
 
     Raises:
-        UsageError: `path` is something else than a file (a device, say), or must not be replaced.
-        InputError: there can be no file of that name, or it must not be replaced.
-        OSError: the file cannot be written to the end; the error has its name.
+        UsageError: `path` is not a regular file (a device, for example), or is an input.
+        InputError: no file of that name can exist, or the existing one must not be replaced.
+        OSError: the file cannot be written completely; the error has its name.
     """
     before = check_output(path, kind, force=force)
     with _unfinished(path) as (file, unfinished, target):
-        if before is not None:  # who may not read the one need not be let read the other
+        if before is not None:  # who could not read the old file must not read the new one
             os.fchmod(file.fileno(), S_IMODE(before.st_mode) | S_IWUSR)
         yield file
         file.flush()
         if durable:
             os.fsync(file.fileno())
-        # Another process may have made a file of that name meanwhile.
+        # Another process may have created a file of that name meanwhile.
         if check_output(path, kind, force=force) is not None:
             os.replace(unfinished, target)
             return
@@ -131,12 +131,12 @@ def output_file(
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write to, which gets the name `path` when it is whole, and on the disk.
+    """Yield a temporary file that is renamed to `path` once it is complete and synced to disk.
 
     Raises:
-        FileExistsError: there is something of that name.
-        InputError: there can be no file of that name.
-        OSError: the file cannot be written to the end; the error has its name.
+        FileExistsError: the name exists.
+        InputError: no file of that name can exist.
+        OSError: the file cannot be written completely; the error has its name.
     """
     if _status(path, follow_symlinks=False) is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -153,24 +153,24 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def check_output(path: Path, kind: FileKind | None, *, force: bool) -> os.stat_result | None:
-    """Make sure that a file may be written; return the status of the one to be replaced.
+    """Check that a file may be written; return the status of the file to be replaced, if any.
 
-    Files of `INPUTS` are never replaced; of a file below its folders, whatever it is called there,
-    kgroup must have written it.
+    Files in `INPUTS` are never replaced. A file below a folder in `INPUTS`, under any name, is
+    replaced only if kgroup wrote it.
 
     Args:
-        path: of the file.
-        kind: of it; files of this kind that kgroup wrote may be replaced. None: any file.
+        path: path of the file.
+        kind: kind of file that may be replaced if kgroup wrote it; None for any file.
         force: whether other files may be replaced too.
 
     Raises:
-        UsageError: there is no regular file, or an input.
-        InputError: there is a file of somebody else, or there can be no such file.
+        UsageError: the path is not a regular file, or it is an input.
+        InputError: another program wrote the file, or no file of that name can exist.
     """
     found = _status(path)
     if found is None:
         return None
-    if not S_ISREG(found.st_mode):  # a device would be replaced by a file
+    if not S_ISREG(found.st_mode):  # os.replace would replace a device by a file
         raise UsageError(
             f"{path}: expected a file, or the name of a new one; found a folder, a device or a pipe"
         )
@@ -178,7 +178,7 @@ def check_output(path: Path, kind: FileKind | None, *, force: bool) -> os.stat_r
         return found
     if _is_file(found, 0) or any(_is_file(found, each) for each in INPUTS):
         raise UsageError(f"{path}: this command reads that file; name another one to be written")
-    with suppress(OSError):  # what cannot be read is another's
+    with suppress(OSError):  # an unreadable file counts as not written by kgroup
         if kind.is_kind_of(path):
             return found
     for folder in INPUTS:
@@ -197,14 +197,14 @@ def check_output(path: Path, kind: FileKind | None, *, force: bool) -> os.stat_r
 
 
 def _is_file(file: os.stat_result, path: Path | int) -> bool:
-    """Return whether a path, or an open file, is this one, whatever the path is called."""
+    """Return whether a path or an open file is this file, under whatever name."""
     with suppress(OSError, ValueError):
         return os.path.samestat(file, os.stat(path))
     return False
 
 
 def _holds(folder: Path, file: os.stat_result) -> bool:
-    """Return whether a file lies anywhere below a folder, be it by a link."""
+    """Return whether a folder contains a file at any depth, also through symbolic links."""
     seen: set[tuple[int, int]] = set()
     for parent, folders, names in os.walk(folder, followlinks=True):
         with suppress(OSError):
@@ -220,22 +220,22 @@ def _holds(folder: Path, file: os.stat_result) -> bool:
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[tuple[BinaryIO, str, str]]:
-    """Make a file beside `path`, which is gone at the end unless it has another name by then.
+    """Create a temporary file next to `path`; it is removed at the end unless it was renamed.
 
     Yields:
-        The file, its name, and the name that it shall get.
+        The file, its name, and the target name.
     """
     unfinished = ""
     try:
         try:
             target = os.path.realpath(path)
-            # Short: the file's own name may be as long as names can be.
+            # A short name: the target's own name may already have the maximum length.
             unfinished = os.path.join(os.path.dirname(target), f".kgroup-{os.urandom(8).hex()}.tmp")
             number = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         except (OSError, ValueError) as error:
             raise _impossible(path, error) from None
         with open(number, "r+b", buffering=_BUFFER) as file:
-            os.fchmod(number, 0o600)  # an umask may have taken away even this
+            os.fchmod(number, 0o600)  # the umask may have removed even the owner's permissions
             yield file, unfinished, target
     except OSError as error:
         is_unnamed = error.filename is None and error.errno in _OF_WRITING
@@ -248,26 +248,26 @@ def _unfinished(path: Path) -> Iterator[tuple[BinaryIO, str, str]]:
 
 
 def _name(unfinished: str, target: str) -> None:
-    """Give a file a name that nothing else has; at no time is anything of that name not whole.
+    """Rename a complete file to a name that must not exist yet.
 
     Raises:
-        FileExistsError: something has it.
+        FileExistsError: the name exists.
     """
     try:
         os.link(unfinished, target)
     except OSError as error:
         if error.errno not in _WITHOUT_LINKS:
             raise
-        # Here a process that is killed between these two lines leaves an empty file.
+        # A process killed between the next two calls leaves an empty file.
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         os.replace(unfinished, target)
 
 
 def _status(path: Path, *, follow_symlinks: bool = True) -> os.stat_result | None:
-    """Return the status of a file, None where there is none.
+    """Return the status of a file; None if it does not exist.
 
     Raises:
-        InputError: there can be none.
+        InputError: no file of that name can exist.
     """
     try:
         return os.stat(path, follow_symlinks=follow_symlinks)
@@ -278,6 +278,6 @@ def _status(path: Path, *, follow_symlinks: bool = True) -> os.stat_result | Non
 
 
 def _impossible(path: Path, error: OSError | ValueError) -> InputError:
-    """Make the error of a name that no file can have, or none in this folder."""
+    """Return the error for a name that no file, or no file in this folder, can have."""
     reason = error.strerror if isinstance(error, OSError) else None
     return InputError(f"{path}: {reason or error}", path=str(path))

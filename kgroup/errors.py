@@ -1,7 +1,7 @@
-"""The error tree, the kinds of problems, and the exit statuses that follow from them.
+"""Errors, problem kinds, and the exit statuses that follow from them.
 
-Every error that a user can meet is a `KgroupError`; one boundary, in `kgroup.cli.main`, turns it
-into a line on standard error and an exit status.
+Every error that a user can see is a `KgroupError`. `kgroup.cli.main` alone turns it into a line
+on standard error and an exit status.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kgroup.word import Word
 
 
 class ExitStatus(IntEnum):
-    """What a process says when it ends; promised to shell scripts."""
+    """Exit status of a command; promised to shell scripts."""
 
     DONE = 0
     FAILED = 1
@@ -25,9 +25,9 @@ class ExitStatus(IntEnum):
 
 
 class ProblemKind(Word):
-    """What went wrong, as a word; promised to scripts.
+    """Kind of a problem, as a word that is promised to scripts.
 
-    It is the kind of a `kgroup.model.problem.Problem`, of damage in a log, and of every error.
+    A `kgroup.model.problem.Problem`, damage in a log and every error have one.
     """
 
     TORN_TAIL = ("torn-tail", "The last batch is cut off.")
@@ -147,7 +147,7 @@ class ProblemKind(Word):
 
     @property
     def exit_status(self) -> ExitStatus:
-        """What a report comes to that has this problem and no row."""
+        """Exit status of a report that has this problem and no rows."""
         return _STATUSES.get(self, ExitStatus.PARTLY)
 
 
@@ -159,20 +159,20 @@ _STATUSES: Mapping[ProblemKind, ExitStatus] = {
     ProblemKind.BAD_SPEC: ExitStatus.FAILED,
     ProblemKind.UNFIT: ExitStatus.FAILED,
 }
-"""Of kinds that say that something holds nothing at all; the others may stand for a part of it."""
+"""Exit statuses of kinds that leave nothing usable; other kinds may affect only a part."""
 
 
 class KgroupError(Exception):
-    """Something that ends a command; its text says what was expected, found, where, what to do.
+    """Base of the errors that end a command; the text says what failed, why, and what to do.
 
-    Secrets in the text are hidden, whoever wrote it.
+    Secrets in the text are redacted.
 
     Attributes:
-        exit_status: of the process.
-        kind: of the problem.
-        group_id: the group concerned, where it is one.
-        path: the file concerned, where it is one.
-        topic: the user's topic concerned, where it is one.
+        exit_status: exit status of the process.
+        kind: kind of the problem.
+        group_id: the group concerned; None if it is not one group.
+        path: the file concerned; None if it is not one file.
+        topic: the user's topic concerned; None if it is not one topic.
     """
 
     exit_status = ExitStatus.FAILED
@@ -193,16 +193,16 @@ class KgroupError(Exception):
 
 
 class InputError(KgroupError):
-    """A file, a stream or an answer that cannot be used at all."""
+    """A file, stream or answer that cannot be used at all."""
 
     kind = ProblemKind.UNREADABLE
 
 
 class AbsentTableError(InputError):
-    """A table, or the file of its database, that is not there.
+    """A table, or its database file, does not exist.
 
     Attributes:
-        what: was expected, without what to do.
+        what: the message without the advice.
     """
 
     def __init__(self, what: str, advice: str, *, path: str | None = None) -> None:
@@ -211,13 +211,13 @@ class AbsentTableError(InputError):
 
 
 class UnfitError(InputError):
-    """A group that can be read, and is none of those that are expected."""
+    """A readable group that is not of an expected kind."""
 
     kind = ProblemKind.UNFIT
 
 
 class UnknownStrategyError(UnfitError):
-    """A strategy that the software which is to assign a group does not have."""
+    """A strategy that the software assigning the group does not have."""
 
     def __init__(
         self,
@@ -237,36 +237,36 @@ class UnknownStrategyError(UnfitError):
 
 
 class BusyError(KgroupError):
-    """Something that another process is changing."""
+    """Another process is changing the same thing."""
 
     kind = ProblemKind.BUSY
 
 
 class UsageError(KgroupError):
-    """Options or arguments that make no sense together."""
+    """Options or arguments that contradict each other."""
 
     exit_status = ExitStatus.USAGE
 
 
 class NotFoundError(KgroupError):
-    """None of the groups, topics or members that were named exists."""
+    """None of the named groups, topics or members exists."""
 
     kind = ProblemKind.NOT_FOUND
     exit_status = kind.exit_status
 
 
 class UnknownGroupError(NotFoundError):
-    """A group that a warehouse has no record of."""
+    """A warehouse has no record of the group."""
 
 
 class BrokerError(KgroupError):
-    """A broker that cannot be asked, or whose answer is an error.
+    """A broker cannot be reached, or its answer is an error.
 
     Attributes:
-        kind: one of those about brokers and what they lead.
-        broker_id: the broker, where it is known.
-        was_sent: whether it was sent what was asked of it; where that changes something, it may
-            have been done.
+        kind: one of the kinds for brokers, their partitions and groups.
+        broker_id: the broker; None if unknown.
+        was_sent: whether the request was sent; if it changes something, the broker may have
+            carried it out.
     """
 
     def __init__(
@@ -284,12 +284,12 @@ class BrokerError(KgroupError):
 
 
 def near_names(name: str, names: Iterable[str]) -> str:
-    """Ask, as the end of a sentence, whether names like one that is not there were meant.
+    """Return "; did you mean ...?" with the names that are similar to an unknown name.
 
-    Capitals and small letters are alike.
+    Case is ignored.
 
     Returns:
-        Nothing where there are none.
+        An empty string if no name is similar.
     """
     from difflib import get_close_matches
 
@@ -302,10 +302,10 @@ def near_names(name: str, names: Iterable[str]) -> str:
 
 
 def shown_id(group_id: str) -> str:
-    """Write a group's id for a sentence: '' where it is empty, as Kafka allows."""
+    """Return a group id for use in a sentence: '' for the empty id, which Kafka allows."""
     return group_id or "''"
 
 
 def named_group(group_id: str) -> str:
-    """Name a group in a sentence."""
+    """Return "group ID" for use in a sentence."""
     return f"group {shown_id(group_id)}"

@@ -1,4 +1,4 @@
-"""Signals that come while something runs that loses what their handlers raise, or holds them up."""
+"""Handle signals during code that swallows or delays what their handlers raise."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ Handler = Callable[[int, FrameType | None], object]
 
 @contextmanager
 def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseException]]:
-    """Yield a list of what the handlers of SIGINT, SIGTERM and SIGHUP raise, instead of raising it.
+    """Yield a list that collects the exceptions of SIGINT, SIGTERM and SIGHUP handlers.
 
-    kafka-python's loop takes whatever is raised inside one of its tasks for that task's own error,
-    so that Ctrl-C would now and then end a task instead of the program. Who asks for the list looks
-    into it as soon as it can.
+    The exceptions are not raised: kafka-python's loop takes an exception raised inside one of its
+    tasks for that task's own error, so Ctrl-C would sometimes end a task instead of the program.
+    The
+    caller must check the list as soon as it can.
 
     Args:
-        wake: called with each signal, so that an event loop does not wait any longer.
+        wake: called after each signal, to stop an event loop from waiting.
     """
     kept: list[BaseException] = []
 
@@ -38,7 +39,7 @@ def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseE
         return keep_error
 
     before: dict[int, Handler] = {}
-    if current_thread() is main_thread():  # no other gets signals, or may say what to do with them
+    if current_thread() is main_thread():  # only the main thread gets signals and may set handlers
         for signum in (SIGINT, SIGTERM, SIGHUP):
             handler = getsignal(signum)
             if callable(handler):
@@ -52,13 +53,13 @@ def kept_signals(wake: Callable[[], None] = lambda: None) -> Iterator[list[BaseE
 
 
 def interruptible(work: Callable[[], T]) -> T:
-    """Do something that is long in a library, and wait for it so that signals are heeded at once.
+    """Run long library code in another thread and wait for it, so that signals are handled at once.
 
-    Their handlers run in the main thread, and not before a call of a library returns there; what
-    they raise inside LLVM's calls of Python functions is lost. So another thread does the work. It
-    goes on with it where a signal ends the wait.
+    Signal handlers run in the main thread, and only after a library call returns there; exceptions
+    raised inside LLVM's calls of Python functions are lost. If a signal ends the wait, the other
+    thread continues its work.
     """
-    from concurrent.futures import ThreadPoolExecutor  # who only keeps signals needs none
+    from concurrent.futures import ThreadPoolExecutor  # slow import, not needed by kept_signals
 
     pool = ThreadPoolExecutor(1)
     try:

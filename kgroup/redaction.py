@@ -1,7 +1,7 @@
-"""The secrets in use, and how they are kept out of everything that is shown, stored or a name.
+"""Keep track of the secrets in use, and redact them from output, stored data and names.
 
-Whoever reads a secret calls `keep_secret`. Errors, problems, names of stores and lines on standard
-error pass through `redact`, so that a server, a library or a URL cannot repeat a secret there.
+Code that reads a secret calls `keep_secret`. Errors, problems, store names and lines on standard
+error pass through `redact`, so that a secret repeated by a server, library or URL is hidden.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping
 HIDDEN = "[hidden]"
 
 _LONG = 8
-"""Characters from which a secret is hidden inside longer words too.
+"""Minimum length of a secret that is also hidden inside longer words.
 
-A shorter one is hidden as a whole word only: the password "kafka" is no part of "kafka-1:9092".
+A shorter one is hidden as a whole word only: the password "kafka" is not hidden in "kafka-1:9092".
 """
 _SHORT = 3
-"""Characters up to which a secret is hidden only where it stands behind its name or in a URL.
+"""Maximum length of a secret that is hidden only after its name or in a URL.
 
-Words and numbers of every message are that short.
+Common words and numbers are that short.
 """
 
 _NAME = (
@@ -32,14 +32,14 @@ _NAMED = re.compile(
     r"""("[^"]*"|'[^']*'|[^\s&;,"'()\[\]]+)""",
     re.IGNORECASE,
 )
-"""A secret behind its name, as in properties, JAAS, a URL's query, libpq's settings and JSON; what
-SQLAlchemy shows as `***` is hidden already. A value of JSON is in quotes: messages about a group
-named "secret" have no value.
+"""A secret after its name, as in properties, JAAS, URL queries, libpq settings and JSON. Values
+that SQLAlchemy already shows as `***` do not match. A JSON value must be quoted, because messages
+about a group named "secret" contain the name without a value.
 """
 _USERINFO = re.compile(r"(:/{1,2}[^/?#@:\s]*:)(?!(?:\*\*\*|PASSWORD)@)\S*@")
-"""User and password in a URL, the password up to the last @; not those of examples.
+"""User and password in a URL, up to the last @; placeholders of examples do not match.
 
-Of a URL that was taken for a path one slash is left.
+One slash is enough: that is what remains of a URL that was parsed as a path.
 """
 
 _forms: set[str] = set()
@@ -47,18 +47,18 @@ _pattern: re.Pattern[str] | None = None
 
 
 def is_secret(key: str) -> bool:
-    """Return whether values of this key must not be shown."""
+    """Return whether values of this key must be hidden."""
     return _SECRET_KEY.search(key) is not None
 
 
 def keep_secret(secret: str) -> None:
-    """Let `redact` hide a text from now on: as it is, escaped, percent-encoded and in base64."""
+    """Make `redact` hide a text: verbatim, escaped, percent-encoded and in base64."""
     global _pattern
-    secret = "".join(secret).strip()  # a `Secret` gives its text by joining
+    secret = "".join(secret).strip()  # joining gives the text of a `Secret`
     if len(secret) > _SHORT:
         _forms.update(_written(secret))
         lines = secret.split("\n")
-        if len(lines) > 1:  # of PEM, whose marks are no secret
+        if len(lines) > 1:  # PEM; its BEGIN and END lines are not secret
             _forms.update(
                 re.escape(line) for line in lines if len(line) >= _LONG and line[0] != "-"
             )
@@ -66,7 +66,7 @@ def keep_secret(secret: str) -> None:
 
 
 def keep_userinfo(text: str) -> None:
-    """Keep the passwords before an @: of a URL, or of what somebody takes for one."""
+    """Keep the passwords before an @ in a URL, or in text used as a URL."""
     for part in {text, *text.split(",")}:
         userinfo = "".join(part).rpartition("@")[0].rpartition("://")[2]
         for mark in re.finditer("[:/]", userinfo):
@@ -74,13 +74,13 @@ def keep_userinfo(text: str) -> None:
 
 
 def keep_named_secrets(text: str) -> None:
-    """Keep the secrets that stand behind their names: `password="..."`, `?token=...`."""
+    """Keep the secrets that follow their names: `password="..."`, `?token=...`."""
     for match in _NAMED.finditer("".join(text)):
         keep_secret(match[2].strip("\"'"))
 
 
 def keep_environment(environment: Mapping[str, str]) -> None:
-    """Keep the secrets that libraries take from the environment: proxies', databases', AWS's."""
+    """Keep the secrets that libraries read from the environment: of proxies, databases and AWS."""
     for name, value in environment.items():
         if "@" in value and "://" in value:
             keep_userinfo(value)
@@ -89,14 +89,14 @@ def keep_environment(environment: Mapping[str, str]) -> None:
 
 
 def forget_secrets() -> None:
-    """Begin anew, as a process does."""
+    """Forget all secrets, as in a new process."""
     global _pattern
     _forms.clear()
     _pattern = None
 
 
 def redact(text: str) -> str:
-    """Hide the secrets in use in a text, and whatever in it looks like the secret of a URL."""
+    """Hide the secrets in use in a text, and everything that looks like a secret in a URL."""
     global _pattern
     if _forms:
         if _pattern is None:
@@ -109,7 +109,7 @@ def redact(text: str) -> str:
 
 
 def _written(secret: str) -> Iterator[str]:
-    """Give patterns of all ways in which a secret may be written."""
+    """Yield patterns for all the ways in which a secret may be written."""
     import json
     from base64 import b64encode
     from urllib.parse import quote, quote_plus
@@ -121,11 +121,11 @@ def _written(secret: str) -> Iterator[str]:
     for form in forms:
         word = re.escape(form)
         yield word if len(form) >= _LONG else rf"(?<![\w-]){word}(?![\w-]|\.\w)"
-    # In base64 of a longer text, such as "user:password": what does not depend on its neighbours.
+    # Inside base64 of a longer text, such as "user:password": the part independent of neighbours.
     for before in range(3):
         code = b64encode(bytes(before) + data).decode()
         inner = code[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]
         if len(inner) >= _LONG:
             inner = re.escape(inner).replace(r"\+", "[+-]").replace("/", "[/_]")
-            # From the start of the word only: a search from each of its letters takes too long.
+            # Anchored at the start of the word: a search from each character takes too long.
             yield f"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]*{inner}[A-Za-z0-9+/_-]*=*"

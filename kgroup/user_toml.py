@@ -1,4 +1,4 @@
-"""TOML that people write, within limits."""
+"""Parse users' TOML files within limits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""What counts levels in TOML, and the texts and comments in which nothing does. Each begins where
-it can end, so that a text without its end is not looked through again and again."""
+"""Tokens that change the nesting level, and the strings and comments in which none count. Each
+pattern also matches an unterminated token, so that it is not scanned again and again.
+"""
 
 
 class TomlLimitError(ValueError):
-    """TOML is beyond a limit: says what was expected and found, and in which line."""
+    """TOML exceeds a limit; the message has the expected and found values and the line."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -29,13 +30,12 @@ class TomlLimitError(ValueError):
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse a text.
+    """Parse a TOML text.
 
     Raises:
-        TomlLimitError: it has what tomllib takes quadratic memory for, or more calls or digits than
-            Python allows: a key of too many parts, too many brackets within each other, a long
-            number.
-        tomllib.TOMLDecodeError: it is no TOML.
+        TomlLimitError: the text would take tomllib quadratic memory, or exceed Python's limits of
+            recursion or digits: a key of too many parts, too deep nesting, or a long number.
+        tomllib.TOMLDecodeError: the text is not TOML.
     """
     line, depth, dots = 1, 0, 0
     for match in _TOKEN.finditer(text):

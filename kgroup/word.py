@@ -1,4 +1,4 @@
-"""Words that stand for something in output: each with a sentence that says what it means."""
+"""Words used in output, each with a sentence that explains it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Self
 
 
 class Word(StrEnum):
-    """A word that is promised to scripts, with its `sentence` for people."""
+    """A word that is promised to scripts; its `sentence` explains it to people."""
 
     _value_: str
     sentence: str
 
     def __new__(cls, word: str, sentence: str = "") -> Self:
-        """Make a member; the word alone finds one: `GroupType("classic")`."""
+        """Create a member; its word alone selects it: `GroupType("classic")`."""
         member = str.__new__(cls, word)
         member._value_ = word
         member.sentence = sentence

@@ -1,1 +1,1 @@
-"""The past of groups: tables made of `__consumer_offsets`, and the questions they answer."""
+"""History of groups: tables built from `__consumer_offsets`, and the questions that they answer."""

@@ -1,1 +1,1 @@
-"""What a build reads: segments and live partitions, and the splits that tasks take."""
+"""Input of a build: segments and live partitions, and the splits that tasks read."""

@@ -1,4 +1,4 @@
-"""What the live `__consumer_offsets` has now, and splits of it."""
+"""The live `__consumer_offsets` topic, and its splits."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kgroup.source.broker.live_log import StartPosition, problems_of
 from kgroup.source.config.client_config import ClientConfig
 
 MOST_OFFSETS = 1 << 20
-"""Offsets of a split: some hundred megabytes where no record was compacted away."""
+"""Maximum number of offsets of a split: a few hundred megabytes without compaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """The topic of a live cluster, at an instant.
+    """The `__consumer_offsets` topic of a live cluster at one time.
 
     Attributes:
         cluster: name of the cluster.
-        ranges: of each partition, its first offset and the one that its next record gets; a
-            partition that has no leader now is missing.
-        topic_names: names of topics by id, those that there are.
+        ranges: log start offset and log end offset by partition; partitions without a leader are
+            missing.
+        topic_names: names of existing topics, by topic id.
         problems: why partitions are missing.
         config: how to connect.
     """
@@ -41,12 +41,12 @@ class LiveSource:
         ends: Mapping[int, int] | None = None,
         most_offsets: int = MOST_OFFSETS,
     ) -> list[Split]:
-        """Cut the partitions.
+        """Return splits that cover the partitions.
 
         Args:
-            starts: first offsets that are wanted, by partition; by default all that are there.
-            ends: offsets behind the last that are wanted; by default the present end.
-            most_offsets: of one split.
+            starts: first offsets to read, by partition; by default the log start offsets.
+            ends: offsets at which to stop, by partition; by default the log end offsets.
+            most_offsets: maximum number of offsets of a split.
         """
         splits = []
         for partition, (first, last) in sorted(self.ranges.items()):
@@ -64,12 +64,12 @@ class LiveSource:
 def ask_live(
     config: ClientConfig, cluster: str | None = None, timeout_s: float = 10.0
 ) -> LiveSource:
-    """Ask a cluster what its `__consumer_offsets` has.
+    """Ask a cluster for the log ranges of its `__consumer_offsets`.
 
     Args:
         config: how to connect.
-        cluster: name to give it; by default its id.
-        timeout_s: seconds without an answer from any broker after which it is given up.
+        cluster: name for the cluster; by default its cluster id.
+        timeout_s: give up after this many seconds without an answer from any broker.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.

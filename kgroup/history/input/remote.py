@@ -1,7 +1,7 @@
-"""Segments in the file systems of pyarrow: s3://, gs://, hdfs://, file:// and whatever else it has.
+"""Segments in pyarrow's file systems: s3://, gs://, hdfs://, file:// and others.
 
-The forms are those of local paths: a segment file, a folder of segments, a log directory. Secrets
-may stand in a URI, before the host or as parameters; neither is shown.
+A URI names a segment file, a folder of segments or a log directory, like a local path. It may
+contain secrets, before the host or as parameters; neither is shown.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from kgroup.source.log.segment_file import (
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.*")
 _PIECE = 8 << 20
 _AT_ONCE = 4
-"""Pieces that are copied side by side: one alone waits for the network most of the time."""
+"""Pieces copied concurrently: a single copy waits for the network most of the time."""
 _BEHIND = 1 << 20
-"""Bytes behind a part of a file that are copied too, to judge damage at its end."""
+"""Bytes after a part of a file that are copied too, to judge damage at its end."""
 _ASKED_AT_ONCE = 16
 
 
 def is_uri(location: str) -> bool:
-    """Return whether a location is no path."""
+    """Return whether a location is a URI rather than a path."""
     return _URI.fullmatch(location) is not None
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says; pyarrow's go on for pages."""
+    """Return the first line of an error; pyarrow's messages can be pages long."""
     return str(getattr(error, "strerror", None) or error).partition("\n")[0]
 
 
@@ -56,20 +56,20 @@ def _connected(uri: str) -> tuple[Any, str]:
 
 
 class RemoteFiles:
-    """A file system, and what in it a URI names.
+    """A file system, and the location in it that a URI names.
 
     Attributes:
         uri: the URI.
-        path: in the file system.
-        shown: the URI without what may be secret.
-        is_local: whether it is this machine's own file system.
+        path: the location, in the file system.
+        shown: the URI without possible secrets.
+        is_local: whether it is the local file system.
     """
 
     def __init__(self, uri: str) -> None:
-        """Connect.
+        """Connect to the file system.
 
         Raises:
-            InputError: pyarrow cannot open it.
+            InputError: pyarrow cannot open the URI.
         """
         self.uri = uri
         scheme, _, rest = uri.partition("://")
@@ -78,7 +78,7 @@ class RemoteFiles:
         try:
             self._files, path = _connected(uri)
         except (OSError, ValueError, NotImplementedError) as error:
-            # a secret that is not quoted may have any sign, and pyarrow says all of the URI
+            # an unquoted secret may contain any character, and pyarrow repeats the whole URI
             shown = f"{scheme}://{re.split('[?#]', rest.rpartition('@')[2])[0]}"
             raise InputError(
                 f"{shown}: expected a path, or a URI that pyarrow can open (s3://, gs://, "
@@ -89,17 +89,17 @@ class RemoteFiles:
         self.is_local = self._files.type_name == "local"
 
     def name(self, path: Path) -> str:
-        """Return what to call a file or a folder of the file system."""
+        """Return the name of a file or folder for messages."""
         own, path_text = (str(each).lstrip("/") for each in (self.path, path))
         root = self.shown.removesuffix(own)
         return (self.uri.partition("://")[0] + "://" if root == self.shown else root) + path_text
 
     def find(self) -> list[Segment]:
-        """Find segments, those that are not to be read too; see `find_segments`.
+        """Find segments, including those not to be loaded; see `find_segments`.
 
         Raises:
-            InputError: the path does not exist, or holds no segment.
-            OSError: it cannot be read.
+            InputError: the path does not exist, or has no segment.
+            OSError: the path cannot be read.
         """
         from pyarrow.fs import FileType
 
@@ -125,14 +125,14 @@ class RemoteFiles:
         return segments
 
     def read_pairs(self, path: Path, separator: str) -> dict[str, str]:
-        """Read a small file; see `source.log.folder.read_pairs`."""
+        """Read a small file of key-value pairs; see `source.log.folder.read_pairs`."""
         try:
             return pairs_in(self.read(path, 0, LARGEST_PAIRS), separator)
         except OSError:
             return {}
 
     def read_topic_names(self, directory: Path) -> dict[str, str]:
-        """Read names of topics by id; see `source.log.folder.read_topic_names`."""
+        """Read topic names by topic id; see `source.log.folder.read_topic_names`."""
         files: dict[str, Path] = {}
         try:
             for folder in sorted(self._folders_in(directory)):
@@ -150,10 +150,10 @@ class RemoteFiles:
             }
 
     def read(self, path: Path, position: int, size: int) -> bytes:
-        """Read bytes of a file; fewer at its end.
+        """Read bytes of a file; fewer if it ends before.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         with self.open(path) as file:
             left = max(file.size() - position, 0)
@@ -161,21 +161,21 @@ class RemoteFiles:
             return data
 
     def open(self, path: Path) -> Any:
-        """Open a file for reads anywhere, a binary one that has `size` and `read_at` too.
+        """Open a binary file for random access; it also has `size` and `read_at`.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         return self._files.open_input_file(str(path))
 
     @contextmanager
     def copied(self, path: Path, start: int, end: int) -> Iterator[Path]:
-        """Yield a local file that has some bytes of another, at the same positions.
+        """Yield a local copy of a byte range of a file, at the same positions.
 
-        In front of them there is nothing (a hole in the file, which takes no space).
+        The space before the range is a hole in the copy, which takes no disk space.
 
         Raises:
-            OSError: it cannot be read, or the copy cannot be written.
+            OSError: the file cannot be read, or the copy cannot be written.
         """
         with self.open(path) as file, NamedTemporaryFile(prefix="kgroup-") as copy:
             last = min(end + _BEHIND, file.size())
@@ -195,7 +195,7 @@ class RemoteFiles:
         from pyarrow.fs import FileType
 
         if self._files.type_name == "gcs":
-            # pyarrow lists no folder of GCS for which there is no object (apache/arrow#35993)
+            # pyarrow lists no GCS folder without an object of its own (apache/arrow#35993)
             below = self._children(folder, recursive=True)
             paths = {Path(each.path).parent for each in below if each.type == FileType.File}
             return sorted(

@@ -1,14 +1,14 @@
-"""Find the segments of `__consumer_offsets` to read, and the cluster each belongs to.
+"""Find the segments of `__consumer_offsets` to read, and the cluster of each.
 
-Beside a segment lies its offset index (Kafka's `OffsetIndex`), entries of eight bytes:
+Next to a segment is its offset index (Kafka's `OffsetIndex`), with entries of eight bytes:
 
-    relative offset  int32  last offset of the batches that were appended together, less the base
-    position         int32  where the first of these batches begins
+    relative offset  int32  last offset of the batches appended together, minus the base offset
+    position         int32  byte position of the first of these batches
 
-An active segment's index is allocated in full and zero behind its last entry. An index may be
-missing, of another state of the segment, or garbage; so nothing of it is believed: a cut is taken
-where a batch with the right checksum begins, to which the lengths of those before it lead. Without
-a usable index the lengths of all batches are followed.
+The index of an active segment is preallocated and zero after its last entry. An index may be
+missing, belong to another state of the segment, or be garbage, so it is only a hint: a segment is
+cut only where a batch with a correct checksum begins and where the lengths of the batches before
+it lead. Without a usable index, the lengths of all batches are followed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from kgroup.source.log.folder import META_PROPERTIES, read_pairs, read_topic_nam
 from kgroup.source.log.segment_file import find_segments
 
 LARGEST_INDEX = 64 << 20
-"""Bytes that are read of an index; brokers allocate 10 MiB."""
+"""Maximum bytes to read of an index; brokers allocate 10 MiB."""
 
 _SMALLEST_BATCH = 26
 _HEAD_SIZE = 17
 WALK = 1 << 17
-"""Bytes in front of a cut whose batches must lead to it: no record holds so many of another log."""
+"""Bytes before a cut whose batches must lead to it: no record embeds that much of another log."""
 _MOST_WALKED = 4 << 20
 _MOST_TRIED = 16
 
@@ -48,16 +48,16 @@ _MOST_TRIED = 16
 def cut_by_index(
     file: BinaryIO, index: bytes, base_offset: int, start: int, end: int, parts: int
 ) -> list[int]:
-    """Cut a segment into parts of about the same size; give where they begin.
+    """Cut a segment into parts of about the same size; return their start positions.
 
     Args:
         file: the segment.
-        index: what its offset index holds.
-        base_offset: of the segment.
-        start: what stands before was read already. Where no batch begins there, as when it was
-            just being written, the first part begins before.
-        end: of the segment.
-        parts: how many are wanted; there may be fewer.
+        index: contents of its offset index.
+        base_offset: base offset of the segment.
+        start: position before which everything was read already. If no batch begins there, because
+            one was being written, the first part begins earlier.
+        end: end position of the segment.
+        parts: number of parts wanted; there may be fewer.
 
     Raises:
         OSError: the file cannot be read.
@@ -69,7 +69,7 @@ def cut_by_index(
     offsets = base_offset + entries[first, 0]
 
     def is_cut(position: int) -> bool:
-        """Return whether a batch begins where an entry says so."""
+        """Return whether a batch begins where an index entry says so."""
         before = positions[: np.searchsorted(positions, position - WALK, "right")]
         known = int(before[-1]) if len(before) else 0
         if position - known > _MOST_WALKED or not _leads_to(file, known, position):
@@ -84,7 +84,7 @@ def cut_by_index(
 
 
 def cut_by_lengths(path: Path, start: int, end: int, parts: int) -> list[int]:
-    """Like `cut_by_index`, by following the lengths of all batches with compiled code."""
+    """Cut a segment like `cut_by_index`, but from the lengths of all batches (compiled code)."""
     from kgroup.columnar.chunk_reader import read_chunks
     from kgroup.columnar.log_chunk import Chunk, follow
 
@@ -106,7 +106,7 @@ def cut_by_lengths(path: Path, start: int, end: int, parts: int) -> list[int]:
 
 
 def _start(file: BinaryIO, start: int, positions: Any, is_cut: Callable[[int], bool]) -> int:
-    """Find where a batch begins, at a position or before it."""
+    """Return the position of a batch, at `start` or before it."""
     if start == 0 or _batch_at(file, start) is not None:
         return start
     before = reversed(positions[: np.searchsorted(positions, start)].tolist())
@@ -127,7 +127,7 @@ def _cut(
 
 
 def _leads_to(file: BinaryIO, start: int, end: int) -> bool:
-    """Return whether the lengths of the batches from a position on lead to another one."""
+    """Return whether the lengths of the batches from `start` on lead to `end`."""
     file.seek(start)
     data = file.read(end - start)
     at = 0
@@ -140,7 +140,7 @@ def _leads_to(file: BinaryIO, start: int, end: int) -> bool:
 
 
 def _batch_at(file: BinaryIO, position: int) -> RecordBatch | None:
-    """Read the batch at a position, None if there is none that can be trusted."""
+    """Return the batch at a position; None if there is no valid one."""
     file.seek(position)
     head = file.read(_HEAD_SIZE)
     size = LOG_OVERHEAD + int.from_bytes(head[8:LOG_OVERHEAD], "big", signed=True)
@@ -152,21 +152,21 @@ def _batch_at(file: BinaryIO, position: int) -> RecordBatch | None:
 
 
 SPLIT_SIZE = 128 << 20
-"""Bytes of a split."""
+"""Approximate size of a split, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSource:
-    """A segment file that can be read.
+    """A segment file to read.
 
     Attributes:
         cluster: name of its cluster.
-        offsets_partition: the partition of `__consumer_offsets`.
-        base_offset: offset that it is named after; None where its name tells none.
+        offsets_partition: partition of `__consumer_offsets`.
+        base_offset: base offset in the file's name; None if the name has none.
         path: see `FileRange`.
-        size: bytes that it had when it was found.
-        name: what to call it in messages.
-        replica: its folder, which tells copies of one partition apart.
+        size: size in bytes when it was found.
+        name: name for messages.
+        replica: its folder, which distinguishes copies of one partition.
         uri: see `FileRange`.
     """
 
@@ -181,15 +181,15 @@ class SegmentSource:
 
     @property
     def order(self) -> tuple[str, int, str, int, str]:
-        """What to sort by: cluster, partition, replica, base offset."""
+        """Sort key: cluster, partition, replica, base offset."""
         base = -1 if self.base_offset is None else self.base_offset
         return self.cluster, self.offsets_partition, self.replica, base, self.path
 
     def read(self, position: int, size: int) -> bytes:
-        """Read bytes; fewer at its end.
+        """Read bytes; fewer if the file ends before.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         path = Path(self.path)
         if self.uri is not None:
@@ -199,15 +199,16 @@ class SegmentSource:
             return file.read(size)
 
     def splits(self, start: int = 0, split_size: int = SPLIT_SIZE) -> list[Split]:
-        """Cut it into parts that are read by different tasks.
+        """Cut the segment into splits for different tasks.
 
         Args:
-            start: what stands before was read already. Where no batch begins there, as when one was
-                just being written, the first split begins before.
-            split_size: bytes of a split, about; what cannot be cut is one split.
+            start: position before which everything was read already. If no batch begins there,
+                because one was being written, the first split begins earlier.
+            split_size: approximate size of a split, in bytes; a segment that cannot be cut is one
+                split.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the segment cannot be read.
         """
         if start >= self.size:
             return []
@@ -238,7 +239,7 @@ class SegmentSource:
         return begins
 
     def _index(self) -> bytes:
-        """Return what the offset index holds; nothing where there is none."""
+        """Return the contents of the offset index; b"" if there is none."""
         index = replace(self, path=str(Path(self.path).with_suffix(".index")))
         try:
             return index.read(0, LARGEST_INDEX)
@@ -248,11 +249,11 @@ class SegmentSource:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What was found.
+    """Segments found at some locations.
 
     Attributes:
-        segments: sorted by cluster, partition, replica and base offset.
-        topic_names: of each cluster, names of users' topics by id, those that are known.
+        segments: segments by cluster, partition, replica and base offset.
+        topic_names: known names of users' topics by topic id, by cluster.
         problems: what cannot be read.
         notes: what was left out, for people.
     """
@@ -267,16 +268,16 @@ def find_sources(locations: Sequence[str], cluster: str | None = None) -> Source
     """Find segments.
 
     Args:
-        locations: segment files, folders of them, log directories; paths, or URIs of pyarrow's file
-            systems.
-        cluster: name of their cluster; by default the id in each log directory's
+        locations: segment files, folders of them, or log directories; paths, or URIs of pyarrow's
+            file systems.
+        cluster: name of their cluster; by default the cluster id in each log directory's
             ``meta.properties``.
 
     Raises:
-        InputError: a location does not exist or holds no segment, or it does not tell its cluster;
+        InputError: a location does not exist, has no segment or does not identify its cluster; or
             no file system can be reached.
-        UsageError: one name for what belongs to several clusters.
-        OSError: a location cannot be read, and nothing else is there.
+        UsageError: one name is given to the logs of several clusters.
+        OSError: a location cannot be read, and there is no other.
     """
     problems = ProblemLog()
     left_out: list[tuple[str, Segment]] = []
@@ -306,13 +307,13 @@ def find_sources(locations: Sequence[str], cluster: str | None = None) -> Source
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """A log directory, in a remote file system or (None) here."""
+    """A log directory, in a remote file system or (`files` is None) the local one."""
 
     files: RemoteFiles | None
     path: Path
 
     def name(self, path: Path) -> str:
-        """Return what to call a file, or the directory, in messages and tables, which are UTF-8."""
+        """Return the name of a file or the directory for messages and tables, in UTF-8."""
         text = str(path) if self.files is None else self.files.name(path)
         return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
@@ -330,7 +331,7 @@ class _Directory:
 def _find(
     locations: Iterable[str], problems: ProblemLog
 ) -> Iterator[tuple[RemoteFiles | None, Segment]]:
-    """Yield segments, each with the file system that it is in if that is a remote one."""
+    """Yield segments, each with its remote file system; None for local segments."""
     local: list[Path] = []
     seen: set[str] = set()
     error: InputError | None = None
@@ -362,7 +363,7 @@ def _find(
 
 
 def _clusters(directories: Iterable[_Directory], cluster: str | None) -> dict[_Directory, str]:
-    """Name the cluster of each log directory."""
+    """Return the cluster name of each log directory."""
     ids = {directory: directory.cluster_id() for directory in directories}
     if cluster is None:
         names = {directory: found for directory, found in ids.items() if found is not None}

@@ -1,7 +1,7 @@
-"""A split: a part of one partition of `__consumer_offsets` that one task reads by itself.
+"""A split: a part of one partition of `__consumer_offsets` that one task reads on its own.
 
-Decoding reads local files. What is elsewhere is copied into a temporary one first, by whoever reads
-the split, and only as much of it as the split has.
+Only local files can be decoded. The reader of a split first copies other data into a temporary
+file, and only the part that belongs to the split.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Bytes of a segment; a batch begins at `start`, and at `end` if the file has more.
+    """A byte range of a segment; a batch begins at `start`, and at `end` if the file goes on.
 
     Attributes:
-        path: of the file, absolute; a remote one's in its file system.
-        start: byte position of the first.
-        end: byte position behind the last.
-        uri: of a place in the file system of pyarrow that the file is in; None: a local file.
-            It may hold a password.
+        path: absolute path of the file, in its file system.
+        start: position of the first byte.
+        end: position after the last byte.
+        uri: a location in pyarrow's file system of the file; None for a local file. It may contain
+            a password.
     """
 
     path: str
@@ -45,11 +45,11 @@ class FileRange:
 
     @contextmanager
     def local(self, offsets_partition: int) -> Iterator[tuple[Path, ByteRange]]:
-        """Give it as a part of a local file, which is there for as long as the context lasts.
+        """Yield the range as a part of a local file that exists while the context lasts.
 
         Raises:
-            InputError: there is no such file system.
-            OSError: it cannot be read, or not copied.
+            InputError: the file system does not exist.
+            OSError: the file cannot be read or copied.
         """
         part = ByteRange(self.start, self.end)
         if self.uri is None:
@@ -59,7 +59,7 @@ class FileRange:
             yield copy, part
 
     def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return those rows that are part of it: all that were read."""
+        """Return the rows that belong to the range: all of them."""
         return batch
 
 
@@ -69,9 +69,9 @@ class OffsetRange:
 
     Attributes:
         start: first offset.
-        end: offset behind the last.
-        config: how to connect, also for whoever reads it: files that it names must be there, too.
-        timeout_s: seconds without an answer from any broker after which it is given up.
+        end: offset after the last.
+        config: how to connect; the files that it names must exist on the machine that reads.
+        timeout_s: give up after this many seconds without an answer from any broker.
     """
 
     start: int
@@ -81,12 +81,12 @@ class OffsetRange:
 
     @contextmanager
     def local(self, offsets_partition: int) -> Iterator[tuple[Path, ByteRange]]:
-        """Fetch it into a local file, which is there for as long as the context lasts.
+        """Fetch the records into a local file that exists while the context lasts.
 
         Raises:
             OSError: the file cannot be written.
-            BrokerError: the cluster cannot be asked; at the end of the context, where it gave a
-                part only.
+            BrokerError: the cluster cannot be asked; raised at the end of the context if only a
+                part was fetched.
             InputError: a file of the configuration cannot be read.
         """
         with opened(self.config, self.timeout_s) as topic:
@@ -97,7 +97,7 @@ class OffsetRange:
                 raise copied.problem
 
     def wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return those rows that are part of it: a batch that was fetched may have others."""
+        """Return the rows that belong to the range; fetched batches may have others."""
         import pyarrow.compute as pc
 
         offsets = batch["offset"]
@@ -108,7 +108,7 @@ class OffsetRange:
 
 @contextmanager
 def opened(config: ClientConfig, timeout_s: float) -> Iterator[LiveLog]:
-    """Yield the live topic, and a folder for copies, for as long as the context lasts.
+    """Yield the live topic, with a folder for copies, while the context lasts.
 
     Raises:
         BrokerError: no broker answers, or the topic may not be described.
@@ -127,15 +127,15 @@ def opened(config: ClientConfig, timeout_s: float) -> Iterator[LiveLog]:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one task reads.
+    """The part of a partition that one task reads.
 
     Attributes:
         cluster: name of the cluster.
         offsets_partition: the partition.
-        location: where its records are.
-        name: what to call the file, or the live partition, in messages.
-        base_offset: offset that the segment is named after, or the first of the range; None where
-            the file's name tells none.
+        location: where the records are.
+        name: name of the file or live partition for messages.
+        base_offset: base offset of the segment, or first offset of the range; None if the file's
+            name has none.
     """
 
     cluster: str
@@ -146,26 +146,26 @@ class Split:
 
     @property
     def size(self) -> int | None:
-        """Bytes to read; None where it is not known."""
+        """Number of bytes to read; None if unknown."""
         place = self.location
         return place.end - place.start if isinstance(place, FileRange) else None
 
 
 def read_split(split: Split, *, compiled: bool | None = None) -> Iterator[pa.RecordBatch | Damage]:
-    """Yield the records as batches of `columnar.schema.DECODED` in the log's order, and the damage.
+    """Yield the records as batches of `columnar.schema.DECODED`, in log order, and the damage.
 
-    All work is done in the caller's thread. A record of a transaction whose marker is not in the
-    split is open. Positions of damage are those in the segment; of a live partition they say
-    nothing.
+    All work is done in the caller's thread. Records of a transaction count as open if its marker is
+    not in the split. Positions of damage are positions in the segment; for a live partition they
+    are meaningless.
 
     Args:
-        split: to read.
-        compiled: whether to use compiled code; by default where there is much to read.
+        split: split to read.
+        compiled: whether to use compiled code; by default if there is much to read.
 
     Raises:
-        OSError: the file cannot be read, or a copy not be written.
-        BrokerError: the partition's leader cannot be asked, or gave a part only.
-        InputError: a file of the client's configuration cannot be read.
+        OSError: the file cannot be read, or a copy cannot be written.
+        BrokerError: the partition's leader cannot be asked, or only a part was fetched.
+        InputError: a file of the client configuration cannot be read.
     """
     partition = split.offsets_partition
     with split.location.local(partition) as (path, part):

@@ -22,23 +22,23 @@ from kgroup.operation.describe import OffsetDescription
 from kgroup.operation.report import Report, first_names
 
 _STORM_MS = 600_000
-"""In which so many rebalances are a storm; the default of `kgroup history storms`."""
+"""Time in which `rebalances` rebalances are a storm; the default of `kgroup history storms`."""
 
 
 def look_back(engine: Engine, evidence: Evidence, *, cluster: str | None = None) -> Report[Finding]:
-    """Judge the past of the groups that were looked at.
+    """Return findings about the past of the groups in `evidence`.
 
     Args:
-        engine: to ask a warehouse.
-        evidence: what was seen, by which limits, and of which cluster.
-        cluster: of the warehouse; None: the one that was looked at, or the only one that there is.
+        engine: query engine of a warehouse.
+        evidence: the groups, the thresholds and the cluster that were checked.
+        cluster: cluster in the warehouse; None for the checked cluster, or the only one.
 
     Returns:
-        Findings, each with the time that is known of what was asked for; in no order that counts.
+        Findings in no particular order, each with the part of the requested time that has records.
 
     Raises:
-        InputError: the warehouse has nothing.
-        UsageError: it has several clusters, and none of them is the one looked at.
+        InputError: the warehouse has no commits.
+        UsageError: the warehouse has several clusters, none of which is the checked one.
     """
     name = cluster or _cluster(engine, evidence)
     now_ms = evidence.now.time_ms
@@ -80,7 +80,7 @@ def _cluster(engine: Engine, evidence: Evidence) -> str:
 
 @dataclass(frozen=True)
 class _Past:
-    """What a warehouse has of the groups in `evidence`, from one time up to another."""
+    """The records of a warehouse about the groups in `evidence`, in a period of time."""
 
     engine: Engine
     evidence: Evidence
@@ -93,7 +93,7 @@ class _Past:
         return {"since_ms": self.since_ms, "until_ms": self.until_ms, "cluster": self.cluster}
 
     def _rebalanced(self) -> list[str]:
-        """Give those of the groups looked at that have rebalanced in that time."""
+        """Return the checked groups that rebalanced in the period."""
         sql = " UNION ".join(
             f"SELECT group_id FROM {table} WHERE cluster = ? AND time_ms >= ? AND time_ms < ?"
             for table in MEMBER_TABLES
@@ -107,7 +107,7 @@ class _Past:
         return [self.cluster, self.since_ms, self.until_ms]
 
     def rebalances(self) -> Iterator[Finding]:
-        """Find groups that rebalance too often, for a while or on and on."""
+        """Find groups that rebalance too often, for a while or continually."""
         groups = self._rebalanced()
         if not groups:
             return
@@ -128,9 +128,10 @@ class _Past:
                 yield from self._churn(every)
 
     def shared_instance_ids(self) -> Iterator[Finding]:
-        """Find static members that are replaced again and again within one generation.
+        """Find static members that are replaced repeatedly within one generation.
 
-        The coordinator writes the group anew for each that takes another's place, with its new id.
+        When a member takes over an instance id, the coordinator writes the group with its new
+        member id.
         """
         sql = (
             "SELECT group_id, generation_id, instance_id, member_id, MIN(time_ms) AS time_ms, "
@@ -169,7 +170,7 @@ class _Past:
             )
 
     def _churn(self, every: Sequence[Rebalance]) -> Iterator[Finding]:
-        """Count generations by their numbers: compaction may have removed most of the records."""
+        """Count generations by number, as compaction may have removed most records."""
         numbers = [rebalance.generation_id for rebalance in every]
         count = 1 + sum(max(1, after - before) for before, after in pairwise(numbers))
         if count > self.evidence.limits.generations:
@@ -184,7 +185,7 @@ class _Past:
             )
 
     def commits(self) -> Iterator[Finding]:
-        """Find commits that went back, pauses while records waited, and what stands still."""
+        """Find backward commits, pauses while records were waiting, and stuck partitions."""
         pause_ms = self.evidence.limits.old_commit_ms
         paused = set(eventful_groups(self.engine, pause_ms=pause_ms, **self._when))
         behind = self._behind()
@@ -203,7 +204,7 @@ class _Past:
                     yield from self._stuck(group_id, offset, by_place.get(at, ()))
 
     def _behind(self) -> Mapping[str, Mapping[At, OffsetDescription]]:
-        """Return what owners have not read, of groups that the warehouse knows."""
+        """Return the partitions with an owner and waiting records, of groups in the warehouse."""
         descriptions = {
             group_id: {
                 (offset.topic, offset.partition): offset
@@ -235,7 +236,7 @@ class _Past:
     def _stuck(
         self, group_id: str, offset: OffsetDescription, before: Sequence[Lag]
     ) -> Iterator[Finding]:
-        """See whether the commit has stood still since an end was recorded, and the log grew."""
+        """Check whether the commit has not moved since a log end was recorded, but the log has."""
         first = None
         for lag in reversed(before):
             if lag.committed_offset != offset.committed_offset or not lag.waiting:
@@ -263,9 +264,10 @@ class _Past:
 
 
 def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
-    """Return whether somebody came and went again and again: to start or restart a group is sound.
+    """Return whether the storm is more than starts or a rolling restart, which are normal.
 
-    In a rolling restart each member is a cause twice at most, when it goes and when it is back.
+    In a rolling restart each member causes at most two rebalances: when it leaves and when it
+    rejoins.
     """
     within = [
         rebalance for rebalance in every if storm.from_ms <= (rebalance.time_ms or 0) <= storm.to_ms
@@ -288,7 +290,7 @@ def _is_more_than_restarts(storm: Storm, every: Sequence[Rebalance]) -> bool:
 
 
 def _storm(storms: Sequence[Storm]) -> Finding:
-    """Tell of the largest one, and how many there were."""
+    """Return the finding for the largest storm, with the number of storms."""
     storm = max(storms, key=lambda each: each.rebalance_count)
     text = (
         f"{storm.rebalance_count} rebalances came within {length(storm.to_ms - storm.from_ms)}, "
@@ -304,7 +306,7 @@ def _storm(storms: Sequence[Storm]) -> Finding:
 
 
 def _jump(summary: CommitSummary) -> Iterator[Finding]:
-    """Tell of the last commit that went back; one that had been deleted before does not."""
+    """Yield a finding for the last backward commit, unless the offset had been deleted before."""
     jumps = [jump for jump in summary.jumps if not jump.was_deleted]
     if not jumps:
         return
@@ -317,7 +319,7 @@ def _jump(summary: CommitSummary) -> Iterator[Finding]:
         f"{summary.topic}-{summary.partition}: {last.from_offset} was committed, and {who} "
         f"committed {last.to_offset}{when}{more}.",
         summary.group_id,
-        # who resets the offsets of a group does not own its partitions
+        # whoever resets a group's offsets does not own its partitions
         severity=None if last.member_id else Severity.INFO,
         topic=summary.topic,
         partition=summary.partition,
@@ -328,7 +330,7 @@ def _jump(summary: CommitSummary) -> Iterator[Finding]:
 
 
 def _pause(summary: CommitSummary, by_place: Mapping[At, Sequence[Lag]]) -> Iterator[Finding]:
-    """Tell of the longest pause in which the recorded end of the log was ahead of the commit."""
+    """Yield a finding for the longest pause in which the log end was ahead of the commit."""
     waiting = []
     for pause in summary.pauses:
         there = by_place.get((pause.topic, pause.partition), ())

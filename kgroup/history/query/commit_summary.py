@@ -1,4 +1,4 @@
-"""How a group committed: how often, where it paused, where it went back; by partition."""
+"""Summaries of a group's commits by partition: rate, pauses and backward jumps."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ _MINUTE_MS = 60_000
 _LOG = "topic, partition, offsets_partition"
 _IS_EVENT = "(committed_offset < before_offset OR pause_ms > ?)"
 _Log = tuple[str, int, int]
-"""Which commits have an order: those of a partition that are in one partition of
-`__consumer_offsets`. All are, unless that topic was made again with another number of them."""
+"""Topic, partition and partition of `__consumer_offsets`: commits with these in common are ordered.
+A partition has commits in more than one only if `__consumer_offsets` was recreated with another
+number of partitions.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A time without a commit that was longer than was asked for.
+    """A time without a commit that is longer than the threshold.
 
     Attributes:
-        since_ms: time of the commit before it.
-        until_ms: time of the one behind it.
-        pause_ms: how long it took.
-        member_id: who owned the partition when the first of them was written; None: nobody is
-            known.
-        next_member_id: who did when the second was.
+        since_ms: time of the commit before the pause.
+        until_ms: time of the commit after the pause.
+        pause_ms: length of the pause.
+        member_id: owner of the partition at the commit before; None if unknown.
+        next_member_id: owner of the partition at the commit after; None if unknown.
     """
 
     topic: str
@@ -52,20 +53,20 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A commit below the one before it: offsets were reset, or records are read again.
+    """A commit lower than the one before it: offsets were reset, or records are reprocessed.
 
     Attributes:
-        time_ms: of the commit.
-        from_offset: that was committed before it.
-        to_offset: that it committed.
-        from_ms: time of the commit before it.
-        was_deleted: whether the offset was deleted between the two.
-        member_id: who owned the partition when it was written; None: nobody is known to have, as
-            when an administrator resets the offsets of a group without members.
-        client_id: of that member.
-        client_host: likewise.
-        before_member_id: who owned it when the commit before was written.
-        log_offset: of the commit's record, in `offsets_partition` of `__consumer_offsets`.
+        time_ms: time of the commit.
+        from_offset: offset committed before.
+        to_offset: offset of this commit.
+        from_ms: time of the commit before.
+        was_deleted: whether the offset was deleted between the two commits.
+        member_id: owner of the partition when it was committed; None if no owner is known, for
+            example if an administrator resets the offsets of an empty group.
+        client_id: client id of that member.
+        client_host: host of that member.
+        before_member_id: owner at the commit before.
+        log_offset: offset of the commit's record in `offsets_partition` of `__consumer_offsets`.
     """
 
     topic: str
@@ -85,21 +86,21 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """The commits of one partition; those of aborted and of open transactions left out.
+    """The commits of one partition, without those of aborted and open transactions.
 
     Attributes:
-        offsets_partition: of `__consumer_offsets`, that has them.
-        commit_count: how many.
-        first_ms: time of the first one; None where no commit has a time.
-        last_ms: time of the last one.
-        first_offset: that the first one committed.
-        last_offset: that the last one committed.
-        commits_per_minute: between the first and the last one; None where there is no time between.
-        longest_pause_ms: between two that follow each other; None where there are not two, with
-            times that do not go back.
-        longest_pause_since_ms: when it began.
-        pauses: those that are longer than was asked for, in order.
-        jumps: backward ones, in order.
+        offsets_partition: partition of `__consumer_offsets` with the commits.
+        commit_count: number of commits.
+        first_ms: time of the first commit; None if no commit has a time.
+        last_ms: time of the last commit.
+        first_offset: offset of the first commit.
+        last_offset: offset of the last commit.
+        commits_per_minute: rate between the first and the last; None if there is no time between.
+        longest_pause_ms: longest time between consecutive commits; None if no two of them have
+            times in order.
+        longest_pause_since_ms: start of the longest pause.
+        pauses: pauses longer than the threshold, in order.
+        jumps: backward jumps, in order.
     """
 
     cluster: str
@@ -129,24 +130,24 @@ def commit_summaries(
     topic: str | None = None,
     cluster: str | None = None,
 ) -> Report[CommitSummary]:
-    """Tell how a group committed.
+    """Summarize the commits of a group.
 
     Args:
-        engine: to ask.
+        engine: query engine.
         group_id: the group.
-        pause_ms: longer pauses are told one by one.
-        since_ms: only commits from then on,
-        until_ms: and before then. One without a time is never left out.
-        topic: only of this topic.
-        cluster: that has the group.
+        pause_ms: list pauses longer than this.
+        since_ms: only commits at or after this time.
+        until_ms: only commits before this time. Commits without a time are always included.
+        topic: only this topic.
+        cluster: cluster of the group.
 
     Returns:
-        A summary for each partition, by topic and partition; where commits of one are in two
-        partitions of `__consumer_offsets`, for each of these.
+        One summary for each partition, by topic and partition. If its commits are in two partitions
+        of `__consumer_offsets`, one for each of these.
 
     Raises:
-        NotFoundError: the group is not there, or no record names the topic.
-        UsageError: it is in several clusters.
+        NotFoundError: the group does not exist, or no record names the topic.
+        UsageError: the group exists in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
     condition, parameters = where(
@@ -173,9 +174,9 @@ def commit_summaries(
 def eventful_groups(
     engine: Engine, *, pause_ms: int, since_ms: int, until_ms: int, cluster: str
 ) -> list[str]:
-    """Name the groups of which `commit_summaries` would tell a pause or a jump; all in one query.
+    """Return the groups for which `commit_summaries` would list a pause or a jump, in one query.
 
-    Args as there.
+    The arguments are those of `commit_summaries`.
     """
     condition = "cluster = ? AND (time_ms IS NULL OR time_ms >= ? AND time_ms < ?)"
     sql = (
@@ -187,9 +188,9 @@ def eventful_groups(
 
 
 def _followed(condition: str) -> str:
-    """Take the commits that count, each with the one before it in its log.
+    """Return SQL for the valid commits, each with the previous commit in its log.
 
-    A clock that went back makes no pause, and a negative number is no offset.
+    Times that go backward are not a pause, and a negative offset is not a commit.
     """
     return (
         f"SELECT group_id, {_LOG}, log_offset, time_ms, committed_offset, before_offset, "
@@ -222,7 +223,7 @@ def _counts(engine: Engine, condition: str, parameters: Sequence[Parameter]) -> 
 def _events(
     engine: Engine, condition: str, parameters: Sequence[Parameter], pause_ms: int
 ) -> Mapping[_Log, Sequence[Row]]:
-    """Find the commits behind a pause, and those that are backward jumps, in order."""
+    """Return the commits after a pause and the backward jumps, in order."""
     sql = (
         f"SELECT * FROM ({_followed(condition)}) AS followed "
         f"WHERE {_IS_EVENT} ORDER BY {_LOG}, log_offset"
@@ -234,7 +235,7 @@ def _events(
 def _removals(
     engine: Engine, condition: str, parameters: Sequence[Parameter]
 ) -> Mapping[_Log, Sequence[int]]:
-    """Find where in their logs offsets of the group were deleted."""
+    """Return the log offsets at which offsets of the group were deleted."""
     sql = (
         f"SELECT {_LOG}, log_offset FROM tombstones WHERE {condition} AND topic IS NOT NULL "
         f"ORDER BY {_LOG}, log_offset"
@@ -249,11 +250,11 @@ def _log_of(row: Row) -> _Log:
 
 @dataclass(frozen=True, slots=True)
 class _Turns:
-    """Who owned a partition alone, by offsets of a log.
+    """Sole owners of a partition, by log offset.
 
     Attributes:
-        offsets: where that changes, in order.
-        owners: from each of them on; None: nobody, or several.
+        offsets: log offsets at which the owner changes, in order.
+        owners: owner from each of these offsets on; None for no owner or several.
     """
 
     offsets: Sequence[int]
@@ -261,7 +262,7 @@ class _Turns:
 
     @staticmethod
     def of(intervals: Sequence[Interval]) -> _Turns:
-        """Find them, from the intervals of one partition."""
+        """Return the owners from the intervals of one partition."""
         changes = [(interval.from_log_offset, False, at) for at, interval in enumerate(intervals)]
         ends = enumerate(interval.to_log_offset for interval in intervals)
         changes += [(end, True, at) for at, end in ends if end is not None]
@@ -276,7 +277,7 @@ class _Turns:
         return _Turns(offsets, owners)
 
     def at(self, log_offset: int) -> Interval | None:
-        """Give who owned it when a record was written."""
+        """Return the owner at the time a record was written."""
         turn = bisect_right(self.offsets, log_offset)
         return self.owners[turn - 1] if turn else None
 

@@ -1,4 +1,4 @@
-"""What the page of a group shows: who owned what, rebalances, commits and lag, over time."""
+"""Data of a group's page: ownership, rebalances, commits and lag over time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ MOST_STRETCHES = 4000
 MOST_REBALANCES = 1000
 MOST_LIVES = 100
 _BUCKETS = 300
-"""Bars of the commit rate, about."""
+"""Approximate number of bars of the commit rate."""
 _LENGTHS_S = (1, 5, 15, 60, 300, 900, 3600, 21_600, 86_400, 604_800)
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipPeriod:
-    """From when to when a member was in the group, by its rebalances; None: it was not gone yet."""
+    """The time a member was in the group, from its rebalances; `to_ms` is None if still in it."""
 
     who: Participant
     from_ms: int
@@ -41,7 +41,7 @@ class MembershipPeriod:
 
 @dataclass(frozen=True, slots=True)
 class CommitRate:
-    """Commits of a while."""
+    """Number of commits in one bar."""
 
     time_ms: int
     commits: int
@@ -58,14 +58,14 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """All that a page shows.
+    """The data of a page.
 
     Attributes:
-        since_ms: where the time begins; None where no time is known.
-        until_ms: and where it ends.
-        known_ms: time of the cluster's last record: what is open was not over then.
-        stretches: of ownership; those without times left out.
-        rate_ms: length of the whiles that commits are counted in.
+        since_ms: start of the time shown; None if no time is known.
+        until_ms: end of the time shown.
+        known_ms: time of the cluster's last record; open intervals had not ended by then.
+        stretches: ownership intervals, without those that have no times.
+        rate_ms: width of the bars of the commit rate.
         left_out: what is not shown, as sentences.
     """
 
@@ -84,18 +84,18 @@ class GroupPage:
 
 
 def counted(count: int, one: str, several: str | None = None) -> str:
-    """Write how many there are of something: "1 member", "2 members".
+    """Return a count with its noun: "1 member", "2 members".
 
     Args:
-        count: how many.
-        one: what one of them is called,
-        several: and several; by default the same with an s.
+        count: the count.
+        one: singular of the noun.
+        several: plural; by default the singular with an s.
     """
     return f"{count} {one if count == 1 else several or f'{one}s'}"
 
 
 def name_of_owned(interval: Interval) -> str:
-    """Name a partition, or a task by its subtopology, number and role."""
+    """Return the name of a partition, or of a task: its subtopology, number and role."""
     if interval.subtopology is not None:
         role = "" if interval.role in (None, "active") else f" {interval.role}"
         return f"{interval.subtopology}_{interval.partition}{role}"
@@ -110,21 +110,21 @@ def group_page(
     until_ms: int | None = None,
     cluster: str | None = None,
 ) -> Report[GroupPage]:
-    """Gather what a page shows.
+    """Collect the data of a page.
 
     Args:
-        engine: to ask.
+        engine: query engine.
         group_id: the group.
-        since_ms: only from then on,
-        until_ms: and before then.
-        cluster: that has the group.
+        since_ms: show only the time from here on.
+        until_ms: show only the time before this.
+        cluster: cluster of the group.
 
     Returns:
         One page; notes say what it does not show.
 
     Raises:
-        NotFoundError: the group is not there.
-        UsageError: it is in several clusters.
+        NotFoundError: the group does not exist.
+        UsageError: the group exists in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
     intervals = timeline(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
@@ -192,13 +192,13 @@ def _shown_time(
     if since is None:
         since = min((each for each in known if each is not None), default=None)
     until = known_ms if until_ms is None else until_ms
-    if since is not None and until is not None and since > until:  # nothing is known of that time
+    if since is not None and until is not None and since > until:  # no record of that time
         since = until = until if since_ms is None else since
     return since, until
 
 
 def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
-    """Leave out partitions, then stretches, that are too many to be looked at."""
+    """Return intervals up to the limits of partitions and intervals, and what was left out."""
     names = list(dict.fromkeys(map(name_of_owned, timed)))
     left_out = []
     if len(names) > MOST_PARTITIONS:
@@ -217,7 +217,7 @@ def _bounded(timed: Sequence[Interval]) -> tuple[list[Interval], list[str]]:
 
 
 def _lives(changes: Sequence[Rebalance], since_ms: int | None) -> list[MembershipPeriod]:
-    """Tell from when to when each member was there; who was there before, from the begin on."""
+    """Return the times of membership; members before the first rebalance begin at `since_ms`."""
     began: dict[str, tuple[Participant, int]] = {}
     periods: list[MembershipPeriod] = []
     for first in changes[:1]:

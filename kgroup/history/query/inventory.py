@@ -1,4 +1,4 @@
-"""What a warehouse has: of which clusters, partitions and groups, from when to when."""
+"""Contents of a warehouse: its clusters, partitions and groups, and the times that it covers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kgroup.operation.report import Report
 
 @dataclass(frozen=True, slots=True)
 class PartitionInventory:
-    """What is known of a partition of `__consumer_offsets`.
+    """What a warehouse has of a partition of `__consumer_offsets`.
 
     Attributes:
-        record_count: offsets whose records were read.
-        first_offset: the lowest of them; None where there is none.
-        last_offset: the highest.
-        missing_count: offsets between the two that were not: compacted away, or never seen.
-        first_ms: time of the earliest record that could be read; None where none has one.
+        record_count: number of offsets whose records were read.
+        first_offset: lowest of these offsets; None if there is none.
+        last_offset: highest of these offsets.
+        missing_count: offsets between the two that were not read: compacted away, or never seen.
+        first_ms: time of the earliest readable record; None if no record has a time.
         last_ms: time of the latest.
-        damage_count: stretches of bytes that could not be read.
+        damage_count: number of byte ranges that could not be read.
     """
 
     offsets_partition: int
@@ -37,18 +37,18 @@ class PartitionInventory:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInventory:
-    """What is known of a cluster.
+    """What a warehouse has of a cluster.
 
     Attributes:
         cluster: its name in the warehouse.
         build: number of the last build of the warehouse.
-        record_count: records that were read, of all partitions.
-        first_ms: time of the earliest; None where none has one.
+        record_count: number of records read, in all partitions.
+        first_ms: time of the earliest record; None if no record has a time.
         last_ms: time of the latest.
-        damage_count: stretches of bytes that could not be read.
-        file_count: files of the tables.
-        file_bytes: their size.
-        partitions: of `__consumer_offsets`, by number.
+        damage_count: number of byte ranges that could not be read.
+        file_count: number of table files.
+        file_bytes: size of the table files.
+        partitions: partitions of `__consumer_offsets`, by number.
     """
 
     cluster: str
@@ -64,11 +64,11 @@ class ClusterInventory:
 
 @dataclass(frozen=True, slots=True)
 class GroupInventory:
-    """What is known of a group.
+    """What a warehouse has of a group.
 
     Attributes:
-        record_count: records about it that could be read.
-        first_ms: time of the earliest; None where none has one.
+        record_count: number of readable records about the group.
+        first_ms: time of the earliest record; None if no record has a time.
         last_ms: time of the latest.
     """
 
@@ -80,7 +80,7 @@ class GroupInventory:
 
 
 def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupInventory]:
-    """Tell which groups a warehouse has, by cluster and id; of one cluster, or of all."""
+    """Return the groups in a warehouse, by cluster and id; of one cluster, or of all."""
     condition, parameters = where(("cluster = ?", cluster))
     condition += " AND group_id IS NOT NULL"
     found = times_by(engine, "cluster, group_id", GROUP_TABLES, condition, parameters)
@@ -91,7 +91,7 @@ def groups_of(engine: Engine, cluster: str | None = None) -> Report[GroupInvento
 def inventory_of(
     warehouse: Warehouse, engine: Engine, cluster: str | None = None
 ) -> Report[ClusterInventory]:
-    """Tell what a warehouse has, cluster by cluster; of one of them, or of all."""
+    """Return the contents of a warehouse by cluster; of one cluster, or of all."""
     names = warehouse.clusters if cluster is None else (cluster,)
     notes = () if names else ("The warehouse has no cluster yet.",)
     return Report(tuple(_cluster(warehouse, engine, name) for name in names), notes=notes)

@@ -1,4 +1,4 @@
-"""How far a group was behind, where log end offsets were recorded."""
+"""Lag of a group at times when log end offsets were recorded."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _At = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group was behind in a partition when the end of its log was recorded.
+    """Lag of a group in a partition when its log end offset was recorded.
 
     Attributes:
-        time_ms: when the end was recorded; of a partition without such an end the time asked for.
-        committed_offset: that counted then.
+        time_ms: when the log end offset was recorded; without one, the requested time.
+        committed_offset: committed offset at that time.
         commit_timestamp_ms: when it was committed.
-        log_end_offset: None: no end is known.
-        lag: `log_end_offset` minus `committed_offset`, negative where the commit lies past the end;
-            None likewise.
+        log_end_offset: None if unknown.
+        lag: `log_end_offset` minus `committed_offset`, negative if the commit is past the end; None
+            if unknown.
     """
 
     cluster: str
@@ -54,7 +54,7 @@ class Lag:
 
     @property
     def waiting(self) -> int | None:
-        """How many records waited at most; see `LogRange.waiting`."""
+        """Maximum number of records waiting; see `LogRange.waiting`."""
         log = LogRange(self.log_start_offset, self.log_end_offset)
         return log.waiting(self.committed_offset)
 
@@ -70,26 +70,26 @@ def lags(
     given: Sequence[LogEnd] = (),
     cluster: str | None = None,
 ) -> Report[Lag]:
-    """Tell how far a group was behind.
+    """Return the lag of a group.
 
     Args:
-        engine: to ask.
+        engine: query engine.
         group_id: the group.
-        at_ms: at that time: with the ends that were recorded last by then. None: the newest that
-            is known.
-        since_ms: instead of that, each time that ends were recorded from then on,
-        until_ms: and before then.
-        topic: only of this topic.
-        given: ends that are known beside those in the warehouse.
-        cluster: that has the group.
+        at_ms: the time; the last log ends recorded by then are used. None for the newest known
+            time.
+        since_ms: instead of one time, every time at or after this at which log ends were recorded.
+        until_ms: likewise, only times before this.
+        topic: only this topic.
+        given: further log ends, besides those in the warehouse.
+        cluster: cluster of the group.
 
     Returns:
-        Rows by time, topic and partition: of each partition that the group had committed, and that
-        an end was recorded of. Without a time from which on, those that have no end too.
+        Rows by time, topic and partition, for each partition with a committed offset and a recorded
+        log end. With a single time, also for partitions without a log end.
 
     Raises:
-        NotFoundError: the group is not there, or no record and no end is of the topic.
-        UsageError: it is in several clusters.
+        NotFoundError: the group does not exist, or no record or log end names the topic.
+        UsageError: the group exists in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
     last_ms = span_of(engine, cluster).last_ms
@@ -130,7 +130,7 @@ def lags(
 
 
 def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:
-    """Say what of lags is not known, where commits are known up to a time."""
+    """Yield notes on what is unknown: no log ends, or log ends newer than the last known commit."""
     with_end = [row for row in rows if row.log_end_offset is not None]
     latest = max(with_end, key=lambda row: row.time_ms, default=None)
     if latest is None:
@@ -147,7 +147,7 @@ def _unknown(rows: Iterable[Lag], last_ms: int | None) -> Iterator[str]:
 
 
 def _last(ends: Iterable[LogEnd]) -> list[LogEnd]:
-    """Keep the last end of each partition."""
+    """Return the last log end of each partition."""
     by_partition: dict[_At, LogEnd] = {}
     for end in sorted(ends, key=lambda end: (end.time_ms, end.log_end_offset or 0)):
         if end.log_end_offset is not None:
@@ -174,11 +174,10 @@ def _lag(cluster: str, group_id: str, end: LogEnd, commit: Row) -> Lag:
 def _counted(
     engine: Engine, cluster: str, group_id: str, topic: str | None, times: Sequence[int]
 ) -> Mapping[int, Mapping[_At, Row]]:
-    """Tell which commits of a group counted at each of these times, in order.
+    """Return the effective commits of a group at each of these times, which must be sorted.
 
-    It is what `PastGroups` tells of one time, for all of them at once: in each log the last of what
-    was written by then, where a tombstone is as good as a commit. Of several logs the one counts
-    that was committed to last.
+    The result is that of `PastGroups`, for all times at once: in each log the last commit or
+    tombstone written by then. If there are several logs, the one with the latest commit is used.
     """
     entries = _last_entries(engine, cluster, group_id, topic, times) if times else ()
     by_time = {time_ms: [*rows] for time_ms, rows in groupby(entries, lambda row: row["until_ms"])}
@@ -204,10 +203,10 @@ def _counted(
 def _last_entries(
     engine: Engine, cluster: str, group_id: str, topic: str | None, times: Sequence[int]
 ) -> list[Row]:
-    """Find the last commit or tombstone between each time and the one before, by partition.
+    """Return the last commit or tombstone between each time and the previous one, by partition.
 
-    A commit of a transaction counts from its marker on; what has no time, from the next time in its
-    log on.
+    A transactional commit takes effect at its marker. A record without a time takes effect at the
+    next time in its log.
     """
     condition, of_group = where(
         ("cluster = ?", cluster), ("group_id = ?", group_id), ("topic = ?", topic)

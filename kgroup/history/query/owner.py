@@ -1,4 +1,4 @@
-"""Who owned a partition, at an instant or over time; what each group owned over time."""
+"""Ownership of partitions: who owned one, at a time or over time; what a group owned over time."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from kgroup.operation.report import Report
 
 @dataclass(frozen=True, slots=True)
 class OwnershipTimeline(Report[Interval]):
-    """Stretches of time.
+    """Ownership intervals.
 
     Attributes:
-        last_ms: time of the cluster's last record; None where that is not known, or was not asked.
+        last_ms: time of the cluster's last record; None if unknown or not requested.
     """
 
     last_ms: int | None = None
@@ -50,24 +50,23 @@ def timeline(
     cluster: str | None = None,
     with_last: bool = False,
 ) -> OwnershipTimeline:
-    """Return the stretches of time in which members of a group owned partitions.
+    """Return the ownership intervals of a group's members.
 
     Args:
-        engine: to ask.
+        engine: query engine.
         group_id: the group.
-        since_ms: leave out what ended by then.
-        until_ms: leave out what began then or later.
-        topic: only its partitions; a name, or an id.
-        cluster: that has the group.
-        with_last: whether it matters up to when anything is known.
+        since_ms: leave out intervals that ended by this time.
+        until_ms: leave out intervals that began at or after this time.
+        topic: only partitions of this topic; a name or an id.
+        cluster: cluster of the group.
+        with_last: whether to return the time of the last record.
 
     Returns:
-        The stretches by topic, partition and time; those whose times are not known are never left
-        out.
+        The intervals by topic, partition and time; those without times are always included.
 
     Raises:
-        NotFoundError: the group is not there, or no record names the topic.
-        UsageError: it is in several clusters.
+        NotFoundError: the group does not exist, or no record names the topic.
+        UsageError: the group exists in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
     condition, parameters = where(
@@ -89,7 +88,7 @@ def timeline(
 
 
 def _why_none(engine: Engine, cluster: str, group_id: str) -> str:
-    """Say why there is nothing to show."""
+    """Return a note on why there is no interval."""
     if read_intervals(engine, "cluster = ? AND group_id = ?", [cluster, group_id]):
         return f"Group {group_id!r} owned other partitions, or at other times."
     return (
@@ -115,17 +114,17 @@ _NOT_YET = "no member had had it yet"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What is known of a stretch of time, for one partition and one group.
+    """Ownership of one partition in one group during an interval.
 
     Attributes:
-        status: "owned"; "nobody": no member had it; "unknown".
-        reason: why nobody had it, or why it is not known who did; None where it was owned.
-        since_ms: when it began; None: not known.
-        until_ms: when it ended; None: not yet, or not known.
+        status: "owned"; "nobody" if no member owned it; "unknown".
+        reason: why nobody owned it, or why the owner is unknown; None if it was owned.
+        since_ms: start of the interval; None if unknown.
+        until_ms: end of the interval; None if it has not ended, or unknown.
         ended_by: as in the table `assignments`.
-        generation_id: generation, or epoch of the member, in which the member got it.
+        generation_id: generation, or member epoch, in which the member got the partition.
 
-    The others are those of the table `assignments`; None where nobody is known.
+    The other attributes are columns of the table `assignments`; None without a known owner.
     """
 
     cluster: str
@@ -162,25 +161,25 @@ def owners(
     group_id: str | None = None,
     cluster: str | None = None,
 ) -> Report[Owner]:
-    """Tell who owned a partition, and when nobody did or nothing is known.
+    """Return the owners of a partition, and the times without an owner or without records.
 
     Args:
-        engine: to ask.
-        topic: its name, or its id.
-        partition: of the topic.
-        since_ms: from then on,
-        until_ms: up to then; may be the same instant.
-        group_id: only in this group; else in every group that ever owned it.
-        cluster: that has the topic.
+        engine: query engine.
+        topic: name or id of the topic.
+        partition: the partition.
+        since_ms: start of the time.
+        until_ms: end of the time; may equal `since_ms`.
+        group_id: only this group; by default every group that ever owned the partition.
+        cluster: cluster of the topic.
 
     Returns:
-        For each group the stretches that have to do with the time asked for, in their order; they
-        overlap where several members had the partition (share groups).
+        For each group, the intervals that overlap the time, in order. The intervals overlap each
+        other if several members owned the partition (share groups).
 
     Raises:
-        NotFoundError: no group is known to have owned the partition; the text has names like the
-            topic's, or the group's, where that is not there.
-        UsageError: groups of several clusters have.
+        NotFoundError: no group is known to have owned the partition; the text has similar names if
+            the topic or the group does not exist.
+        UsageError: groups of several clusters owned the partition.
     """
     chosen = (("cluster = ?", cluster), ("group_id = ?", group_id), ("partition = ?", partition))
     found = read_intervals(engine, *where(("? IN (topic, topic_id)", topic), *chosen))
@@ -201,7 +200,7 @@ def owners(
             f"{', '.join(clusters)}; choose one by --cluster"
         )
     cluster = clusters[0]
-    ordered = sorted(found, key=lambda interval: interval.group_id)  # the rest in its order
+    ordered = sorted(found, key=lambda interval: interval.group_id)  # a stable sort
     by_group = {name: [*own] for name, own in groupby(ordered, lambda interval: interval.group_id)}
     firsts = first_times(engine, cluster, by_group, MEMBER_TABLES)
     rows = tuple(
@@ -219,7 +218,7 @@ def owners(
 
 
 def _of_tasks(engine: Engine, topic: str, chosen: Sequence[_Condition]) -> list[Interval]:
-    """Find who ran the task that reads the partition, in streams groups."""
+    """Return, for streams groups, the intervals of active tasks that read the topic."""
     topologies = rows_of(
         engine,
         "SELECT DISTINCT cluster, group_id, value_json FROM consumer_group_epochs WHERE type = ?",
@@ -243,7 +242,7 @@ def _of_tasks(engine: Engine, topic: str, chosen: Sequence[_Condition]) -> list[
 
 
 def _timeline(intervals: Sequence[Interval], topic: str, first_ms: int | None) -> Iterator[Owner]:
-    """Tell all that is known of a partition in a group, from the first record on."""
+    """Yield owners and gaps of a partition in a group, from the group's first record on."""
     timed = sorted(
         (interval for interval in intervals if interval.is_timed),
         key=lambda interval: (interval.from_ms, interval.from_log_offset),
@@ -279,7 +278,7 @@ def _nobody(
     until_ms: int | None,
     is_untimed: bool,
 ) -> Owner:
-    """Say why there is no owner after a stretch, or before the first one."""
+    """Return a gap with the reason, after an interval or before the first one."""
     if is_untimed:
         return _gap(like, topic, "unknown", _UNTIMED, since_ms, until_ms)
     if before is None:
@@ -341,7 +340,7 @@ def _why_unowned(
 
 
 def _highest_partition(engine: Engine, topic: str, cluster: str | None) -> int | None:
-    """Tell up to which partition of a topic there is a record."""
+    """Return the highest partition of a topic that records name; None if there is none."""
     by_name = where(("topic = ?", topic), ("cluster = ?", cluster))
     by_id = where(("? IN (topic, topic_id)", topic), ("cluster = ?", cluster))
     tables = {"assignments": by_id, "offset_commits": by_id, "log_ends": by_name}

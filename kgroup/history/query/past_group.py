@@ -1,4 +1,4 @@
-"""Groups as they were: what records up to an instant say, replayed as a coordinator would."""
+"""Groups as of a past time: replays the records up to it as a coordinator would."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _CAPABILITIES = frozenset(
     }
 )
 _REGEX = "ConsumerGroupRegularExpression"
-"""Type of records of which the tables do not have the whole key; describing needs none of them."""
+"""Record type whose whole key the tables do not have; describing a group does not need it."""
 
 _COMMIT = (
     "group_id",
@@ -61,7 +61,7 @@ _COMMIT = (
     "topic_id",
     "log_offset",
 )
-"""Columns of a commit, in the order of what `Delta.commit` takes."""
+"""Columns of a commit, in the order of the arguments of `Delta.commit`."""
 
 _LATEST = "offsets_partition AS latest_partition, MAX(log_offset) AS latest_offset"
 _IS_LATEST = "offsets_partition = latest_partition AND log_offset = latest_offset"
@@ -70,11 +70,11 @@ _NOTHING = pa.table({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastDescription(GroupDescription):
-    """A group as it was.
+    """Description of a group as of a past time.
 
     Attributes:
-        cluster: that has it.
-        time_ms: when it was so.
+        cluster: cluster of the group.
+        time_ms: the time.
     """
 
     cluster: str
@@ -84,21 +84,21 @@ class PastDescription(GroupDescription):
 def describe_past(
     engine: Engine, group_id: str, at_ms: int, *, cluster: str | None = None
 ) -> Report[PastDescription]:
-    """Describe a group as it was.
+    """Describe a group as of a past time.
 
     Args:
-        engine: to ask.
+        engine: query engine.
         group_id: the group.
-        at_ms: epoch milliseconds; records of that time count.
-        cluster: that has the group.
+        at_ms: the time, in epoch milliseconds; records of that time are included.
+        cluster: cluster of the group.
 
     Returns:
-        One description, or an error that the group did not exist then. Log ends are those that were
-        recorded last, of partitions that were not committed again since.
+        One description, or an error that the group did not exist at that time. Log ends are the
+        last ones recorded, for partitions without a commit since.
 
     Raises:
-        NotFoundError: the group is not there, or nothing is known of it so early.
-        UsageError: it is in several clusters.
+        NotFoundError: the group does not exist, or has no record that early.
+        UsageError: the group exists in several clusters.
     """
     cluster = cluster_of_group(engine, group_id, cluster)
     first_ms = first_times(engine, cluster, [group_id]).get(group_id)
@@ -132,15 +132,15 @@ def describe_past(
 
 
 class PastGroups(GroupSource):
-    """The groups of a cluster as they were at an instant.
+    """The groups of a cluster as of a past time.
 
-    Records that are not later are replayed, in the order of the log; and those without a time that
-    lie before one of them. So a record whose time is wrong misleads about itself only.
+    Replays the records up to that time in log order, and records without a time that precede one of
+    them. A record with a wrong time therefore affects only itself.
 
     Args:
-        engine: to ask.
-        cluster: whose groups.
-        at_ms: epoch milliseconds.
+        engine: query engine.
+        cluster: the cluster.
+        at_ms: the time, in epoch milliseconds.
     """
 
     def __init__(self, engine: Engine, cluster: str, at_ms: int) -> None:
@@ -151,13 +151,13 @@ class PastGroups(GroupSource):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What is known of the past; see `GroupSource.capabilities`."""
+        """Facts that are known about the past; see `GroupSource.capabilities`."""
         return _CAPABILITIES
 
     def read(
         self, group_ids: Collection[str] | None = None, question: Question = EVERYTHING
     ) -> Reading:
-        """Replay what the tables have; see `GroupSource.read`."""
+        """Replay the records in the tables; see `GroupSource.read`."""
         groups: dict[str, Group] = {}
         changed: dict[str, int] = {}
         problems: list[Problem] = []
@@ -178,10 +178,9 @@ class PastGroups(GroupSource):
     def log_ranges(
         self, partitions: Collection[tuple[str, int]], *, committed: bool = False
     ) -> LogReading:
-        """Tell the log ends that were recorded last; see `GroupSource.log_ranges`.
+        """Return the last recorded log ends; see `GroupSource.log_ranges`.
 
-        An end that is older than what was committed since would make a lag that never was, so it is
-        left out.
+        A log end older than the partition's last commit is left out: its lag would be wrong.
         """
         return LogReading(
             {
@@ -193,7 +192,7 @@ class PastGroups(GroupSource):
         )
 
     def _cutoffs(self, group_ids: Collection[str] | None) -> dict[int, int]:
-        """Find the last record that is not later, by partition of those that have the groups."""
+        """Return the last record up to the time, by partition that has records of the groups."""
         named = _named(group_ids)
         holders = " UNION ".join(
             f"SELECT offsets_partition FROM {table} WHERE cluster = ?{named}"
@@ -216,7 +215,7 @@ class PastGroups(GroupSource):
         return {row["offsets_partition"]: row["cutoff"] for row in found}
 
     def _replay(self, group_ids: Collection[str] | None) -> Iterator[Delta]:
-        """Replay what compaction would keep of the records that count, by partition."""
+        """Replay the records that remain after compaction, by partition."""
         cutoffs = self._cutoffs(group_ids)
         if not cutoffs:
             return
@@ -263,7 +262,7 @@ class PastGroups(GroupSource):
         condition: str,
         parameters: Sequence[Parameter],
     ) -> pa.Table:
-        """Read the last row of each key, by partition and offset."""
+        """Return the last row of each key, by partition and offset."""
         names = ", ".join(("offsets_partition", "log_offset", *columns))
         known_key = f" AND type <> '{_REGEX}'" if "type" in columns else ""
         sql = (
@@ -281,9 +280,9 @@ class PastGroups(GroupSource):
         condition: str,
         of_groups: Sequence[Parameter],
     ) -> pa.Table:
-        """Find the commits that counted then, and the last of each transaction that was open.
+        """Return the effective commits, and the last commit of each open transaction.
 
-        A producer has one transaction at a time: what lies behind its last marker was open.
+        A producer has one transaction at a time: its commits after its last marker were open.
         """
         sql = (
             "WITH markers AS (SELECT offsets_partition AS marked_partition, "
@@ -309,7 +308,7 @@ def _named(group_ids: Collection[str] | None) -> str:
 
 
 def _record(row: Row) -> DecodedRecord:
-    """Make the record of a row again, as far as `Delta` looks at it."""
+    """Restore the record of a row, with the fields that `Delta` uses."""
     kind = row.get("type", "GroupMetadata")
     name = "group" if kind == "GroupMetadata" else "groupId"
     value: Mapping[str, object] | None = None

@@ -1,16 +1,18 @@
-"""Offsets that nobody commits any more, and those that are about to expire.
+"""Offsets that are no longer committed, and those about to expire.
 
 Coordinators remove offsets by KIP-211 (Kafka 2.1 and later; `offsetExpirationCondition` of the
-classes of groups, `isSubscribedToTopic`, `OffsetMetadataManager.cleanupExpiredOffsets`): what the
-group subscribes to stays, and so does what an open transaction waits for. The rest goes
+group classes, `isSubscribedToTopic`, `OffsetMetadataManager.cleanupExpiredOffsets`). Offsets of
+topics that the group subscribes to are kept, and those with a pending transactional commit. The
+others expire
 
-- at the time stored with the offset, where there is one (older clients may set it), or else
-- a broker's ``offsets.retention.minutes`` after a classic group with a protocol became empty, or
-- that long after the commit: of a group that only commits, of topics that a stable classic group of
-  consumers does not subscribe to any more, and of consumer and streams groups.
+- at the time stored with the offset, if there is one (older clients may set it), or else
+- after a broker's ``offsets.retention.minutes`` since a classic group with a protocol became
+  empty, or
+- after that time since the commit: for groups that only commit, for topics that a stable classic
+  consumer group no longer subscribes to, and for consumer and streams groups.
 
-A classic group that is not empty, and whose subscriptions the coordinator cannot read (Connect,
-say), keeps all.
+A classic group that is not empty keeps all offsets if the coordinator cannot read its
+subscriptions (Connect, for example).
 """
 
 from __future__ import annotations
@@ -31,18 +33,18 @@ _CONSUMER = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class StaleOffset:
-    """An offset that was not committed for long, or will expire soon.
+    """An offset that was not committed for a long time, or that expires soon.
 
     Attributes:
-        state: of the group, at the time asked for; None: not known.
+        state: state of the group at the requested time; None if unknown.
         last_commit_ms: when the offset was committed.
-        silent_ms: how long ago that was.
-        group_last_commit_ms: when the group committed anything last, that is there still.
-        member_id: who owned the partition, without committing; None: nobody is known to have.
-        expires_ms: when a coordinator may remove the offset if nothing else happens; None: it
-            keeps it, or that is not known.
+        silent_ms: time since then.
+        group_last_commit_ms: time of the latest commit of the group that still exists.
+        member_id: owner of the partition, which does not commit; None if no owner is known.
+        expires_ms: earliest time at which a coordinator may remove the offset if nothing else
+            happens; None if it is kept, or unknown.
         expires_by: what decides: "stored" (a time stored with the offset), "empty" (the group has
-            been without members for the retention), "commit" (the retention since the commit),
+            been empty for the retention time), "commit" (retention time since the commit),
             "subscribed" (kept: the group subscribes to the topic), "members" (kept: the group has
             members), "pending" (kept: an open transaction commits it), "unknown".
     """
@@ -71,15 +73,15 @@ def stale_offsets(
     at_ms: int | None = None,
     cluster: str | None = None,
 ) -> Report[StaleOffset]:
-    """Find offsets that nobody commits any more, and those about to expire.
+    """Find offsets that are no longer committed, and those about to expire.
 
     Args:
-        engine: to ask.
-        silent_ms: tell those that were not committed for so long,
-        expiring_ms: and those that expire within so long.
-        retention_ms: ``offsets.retention.minutes`` of the brokers.
-        at_ms: as of then; None: as of the last record of each cluster that is known.
-        cluster: only its groups.
+        engine: query engine.
+        silent_ms: include offsets not committed for this long.
+        expiring_ms: include offsets that expire within this time.
+        retention_ms: ``offsets.retention.minutes`` of the brokers, in milliseconds.
+        at_ms: as of this time; None for the time of each cluster's last known record.
+        cluster: only groups of this cluster.
 
     Returns:
         Offsets by cluster, group, topic and partition.
@@ -124,7 +126,7 @@ def _rows(cluster: str, group: Group, at_ms: int, retention_ms: int) -> Iterator
     for offset in group.offsets:
         last_ms = offset.commit_timestamp_ms
         if last_ms is None or group_last_ms is None:
-            continue  # how long nobody committed it cannot be told
+            continue  # the age of the commit is unknown
         at = (offset.topic, offset.partition)
         expires_by, base_ms = ("pending", None) if at in pending else _expiry(group, offset)
         expires_ms = None if base_ms is None else base_ms + retention_ms
@@ -148,7 +150,7 @@ def _rows(cluster: str, group: Group, at_ms: int, retention_ms: int) -> Iterator
 
 
 def _expiry(group: Group, offset: CommittedOffset) -> tuple[str, int | None]:
-    """Tell what decides when an offset expires, and from when on the retention counts."""
+    """Return what decides when an offset expires, and when its retention time begins."""
     by_commit = ("commit", offset.commit_timestamp_ms)
     if group.type is GroupType.CLASSIC and group.protocol_type is None:
         return by_commit
@@ -172,7 +174,7 @@ def _expiry(group: Group, offset: CommittedOffset) -> tuple[str, int | None]:
 
 
 def _subscribed(group: Group) -> set[str] | None:
-    """Return the topics that members subscribe to by name; None where one's are not known."""
+    """Return the topics that members subscribe to by name; None if a subscription is unknown."""
     topics: set[str] = set()
     for member in group.members:
         if member.subscription is None or member.subscription.topics is None:

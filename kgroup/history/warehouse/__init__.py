@@ -1,1 +1,1 @@
-"""The tables of a warehouse: their columns, their files, and what of a log they cover."""
+"""The tables of a warehouse: columns, files, and the offsets of a log that they cover."""

@@ -1,8 +1,8 @@
-"""Which offsets of a log are known: sorted intervals, as two arrays.
+"""Known offsets of a log: sorted intervals, as two arrays.
 
-Compaction leaves holes, and another replica may still have what was in them. So an offset counts as
-known when its record was read, not when it lies between two that were: a log that was compacted
-hard has an interval for every few records, 16 bytes each.
+Compaction leaves gaps, and another replica may still have the records in them. Therefore an offset
+is known only if its record was read, not if it lies between two such offsets. A heavily compacted
+log has one interval, of 16 bytes, for every few records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kgroup.errors import InputError
 
 Offsets = npt.NDArray[np.int64]
-"""Offsets of a log, (n,)."""
+"""Offsets of a log, shape (n,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,9 +25,9 @@ class Coverage:
     """A set of offsets.
 
     Attributes:
-        firsts: first offset of each interval, rising.
-        lasts: its last one, inclusive: the largest offset there is has no successor. Between two
-            intervals one offset at least is missing.
+        firsts: first offset of each interval, ascending.
+        lasts: last offset of each interval, inclusive, because the largest offset has no successor.
+            At least one offset is missing between two intervals.
     """
 
     firsts: Offsets = field(default_factory=lambda: np.empty(0, np.int64))
@@ -35,14 +35,14 @@ class Coverage:
 
     @classmethod
     def of(cls, offsets: Offsets) -> Coverage:
-        """Make the set of these offsets, in any order; some may be there twice."""
+        """Return the set of these offsets, which may be in any order and repeated."""
         if (offsets[1:] < offsets[:-1]).any():
             offsets = np.sort(offsets)
         return _joined(offsets, offsets)
 
     @classmethod
     def union(cls, parts: Iterable[Coverage]) -> Coverage:
-        """Put sets together."""
+        """Return the union of sets."""
         parts = [part for part in parts if part]
         if len(parts) < 2:
             return parts[0] if parts else cls()
@@ -53,16 +53,16 @@ class Coverage:
 
     @classmethod
     def read(cls, data: bytes) -> Coverage:
-        """Read what `written` gave.
+        """Read the bytes that `written` returned.
 
         Raises:
-            InputError: the bytes are something else.
+            InputError: the bytes are not a coverage.
         """
         file = BytesIO(data)
         try:
             pairs = np.lib.format.read_array(file, allow_pickle=False)
             is_whole = file.tell() == len(data)
-        except Exception:  # the header is read as Python: its parser's errors are among these
+        except Exception:  # numpy evaluates the header as Python, so parser errors are possible too
             is_whole = False
         if not is_whole:
             raise InputError(
@@ -77,7 +77,7 @@ class Coverage:
         return cls(pairs[0], pairs[1])
 
     def written(self) -> bytes:
-        """Return the bytes of a .npy file with two rows, of the first and of the last offsets."""
+        """Return the bytes of a .npy file with two rows: the first and the last offsets."""
         file = BytesIO()
         np.save(file, np.stack((self.firsts, self.lasts)))
         return file.getvalue()
@@ -94,18 +94,18 @@ class Coverage:
 
     @property
     def count(self) -> int:
-        """How many offsets are in it."""
+        """Number of offsets in the set."""
         return int((self.lasts - self.firsts).sum()) + len(self.firsts)
 
     def has(self, offsets: Offsets) -> npt.NDArray[np.bool_]:
-        """Tell of each offset whether it is in it."""
+        """Return whether each offset is in the set."""
         if not self:
             return np.zeros(len(offsets), np.bool_)
         at = np.searchsorted(self.firsts, offsets, side="right") - 1
         return (at >= 0) & (offsets <= self.lasts[at])
 
     def within(self, first: int, last: int | None = None) -> Coverage:
-        """Give what lies from one offset to another, inclusive; None: to the end."""
+        """Return the part from `first` to `last`, inclusive; None for no upper limit."""
         if last is None:
             last = np.iinfo(np.int64).max
         if last < first:
@@ -116,27 +116,27 @@ class Coverage:
         return Coverage(np.maximum(firsts, first), np.minimum(lasts, last))
 
     def is_dense(self, first: int, last: int) -> bool:
-        """Return whether every offset from one to another, inclusive, is in it."""
+        """Return whether every offset from `first` to `last`, inclusive, is in the set."""
         return first > last or self.end_from(first) > last
 
     def end_from(self, first: int) -> int:
-        """Return the first offset from one on that is not in it."""
+        """Return the lowest offset that is at least `first` and not in the set."""
         inside = self.within(first)
         return int(inside.lasts[0]) + 1 if inside and inside.firsts[0] == first else first
 
     def overlaps(self, other: Coverage) -> bool:
-        """Return whether an offset is in both."""
+        """Return whether any offset is in both sets."""
         small, large = sorted((self, other), key=lambda coverage: len(coverage.firsts))
-        # An interval of `small` is touched by the last one of `large` that begins in or before it.
+        # Only the last interval of `large` that begins before an interval's end can overlap it.
         at = np.searchsorted(large.firsts, small.lasts, side="right") - 1
         return bool(((at >= 0) & (large.lasts[at] >= small.firsts)).any()) if large else False
 
 
 def _joined(firsts: Offsets, lasts: Offsets) -> Coverage:
-    """Join rising intervals that overlap, or have nothing between them."""
+    """Join ascending intervals that overlap or are adjacent."""
     if not len(firsts):
         return Coverage()
-    # not lasts + 1, which the largest offset has no room for
+    # not lasts + 1, which would overflow for the largest offset
     breaks = np.flatnonzero(firsts[1:] - lasts[:-1] > 1)
     begins, ends = np.append(0, breaks + 1), np.append(breaks, len(lasts) - 1)
     return Coverage(firsts[begins], lasts[ends])

@@ -1,12 +1,12 @@
-"""The tables of a warehouse: what a row of each is, and its columns.
+"""The tables of a warehouse: the meaning of a row of each, and its columns.
 
 There are two kinds. A row of a *record table* comes from one record of `__consumer_offsets`, and
-every record that can be read is in exactly one of them; cluster, `offsets_partition` and
-`log_offset` identify it. The others are made of these: `members` has a row for each member that a
-record names, `assignments` a row for each stretch of time in which a member owned a partition.
+every readable record is in exactly one of them; cluster, `offsets_partition` and `log_offset`
+identify it. The other tables are derived: `members` has a row for each member in a record,
+`assignments` a row for each interval during which a member owned a partition.
 
-Files lie in ``<table>/cluster=<name>/date=<day>/``: `cluster` and `date` (UTC day of the row's
-time) are columns of each table too, when it is read.
+Files are in ``<table>/cluster=<name>/date=<day>/``: when a table is read, `cluster` and `date` (UTC
+day of the row's time) are columns of it too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ ASSIGNED = pa.list_(
         ]
     )
 )
-"""What a member was given: partitions by topic (by name, id or both), or tasks by subtopology and
-role (active, standby or warmup; null for partitions)."""
+"""Assignment of a member: partitions by topic (name, id or both), or tasks by subtopology and role
+(active, standby or warmup; null for partitions).
+"""
 
 _INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
 _TEXT = pa.string()
@@ -62,13 +63,13 @@ _PRODUCER: _Columns = {
 
 @dataclass(frozen=True, slots=True)
 class WarehouseTable:
-    """A table.
+    """A table of a warehouse.
 
     Attributes:
-        name: of the table and of its folder.
-        row: what a row is, as a sentence.
-        columns: their types and what they mean, by name; null means unknown or not there.
-        day: the column whose UTC day a row's file is put under.
+        name: name of the table and of its folder.
+        row: meaning of a row, as a sentence.
+        columns: type and meaning of each column, by name; null means unknown or absent.
+        day: column whose UTC day determines the folder of a row.
     """
 
     name: str
@@ -78,7 +79,7 @@ class WarehouseTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns as they are in the files, without those of the folders' names."""
+        """Columns in the files, without those of the folders' names."""
         return pa.schema([(name, kind) for name, (kind, _) in self.columns.items()])
 
 

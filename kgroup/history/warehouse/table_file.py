@@ -1,8 +1,8 @@
-"""Parquet files of a warehouse's tables: written, and read again.
+"""Write and read the Parquet files of a warehouse's tables.
 
 <table>/cluster=<name>/date=<day>/<build>-<unique>-<number>.parquet
 
-The folders are Hive's: the name is URL-quoted, the day that of UTC, and of rows without a time
+The folders follow Hive: the name is URL-quoted and the day is in UTC; rows without a time are in
 ``__HIVE_DEFAULT_PARTITION__``.
 """
 
@@ -25,23 +25,23 @@ from kgroup.errors import InputError
 from kgroup.history.warehouse.table import TABLES
 
 OWN = "_kgroup"
-"""The folder in a warehouse with what is no table."""
+"""Folder in a warehouse for everything except the tables."""
 
 _DAY_MS = 86_400_000
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 _GROUP_ROWS = 1 << 17
-"""Rows of a row group; so many are kept in memory for each file that is open."""
+"""Rows of a row group; that many are buffered for each open file."""
 _MOST_ROWS = 1 << 20
-"""Rows that are kept in memory for all files."""
+"""Maximum number of rows to buffer for all files."""
 _MOST_DAYS = 1000
-"""Days that a writer knows apart: damaged times shall not make a folder each."""
+"""Maximum number of days of a writer: damaged times must not create a folder each."""
 _LAST_DAY = 2_932_896
-"""9999-12-31."""
+"""9999-12-31, in days since 1970."""
 _OFFSETS = ("log_offset", "from_log_offset")
 _DELTAS = ("log_offset", "time_ms", "commit_timestamp_ms", "committed_offset", "from_log_offset")
-"""Columns whose values are close to those before: their differences are stored."""
+"""Columns with values close to the previous ones: stored as differences."""
 _UNLIKE = ("value_json",)
-"""Columns whose values are all different: a dictionary of them is in vain."""
+"""Columns whose values are all different: not dictionary-encoded."""
 _LIMITED = (
     "offsets_partition",
     "log_offset",
@@ -52,8 +52,9 @@ _LIMITED = (
     "from_ms",
     "to_ms",
 )
-"""Columns that questions are about: their smallest and largest values are stored, so that parts of
-a file can be left out."""
+"""Columns used in conditions: their minimum and maximum are stored, so that row groups can be
+skipped.
+"""
 _CODED = pa.dictionary(pa.int32(), pa.string())
 
 
@@ -62,15 +63,15 @@ class WrittenFile:
     """A file of a table.
 
     Attributes:
-        table: its name.
-        cluster: whose rows it has.
-        path: of the file, below the warehouse's folder.
-        rows: how many.
-        size: in bytes.
-        is_open: whether its rows may change: commits of transactions without a marker, say.
-        offsets: the smallest and the largest offset of its rows' records, by partition of
-            `__consumer_offsets`; empty where the table has no such column. For an assignment that
-            of the record that gave it.
+        table: name of the table.
+        cluster: cluster of its rows.
+        path: path of the file, relative to the warehouse's folder.
+        rows: number of rows.
+        size: size in bytes.
+        is_open: whether its rows may change, such as commits of transactions without a marker.
+        offsets: lowest and highest offset of its rows' records, by partition of
+            `__consumer_offsets`; empty if the table has no such column. For an assignment, the
+            offset of the record that made it.
     """
 
     table: str
@@ -83,17 +84,18 @@ class WrittenFile:
 
 
 def cluster_folder(cluster: str) -> str:
-    """Name the folder that each table has for a cluster."""
+    """Return the name of the folder that each table has for a cluster."""
     return f"cluster={quote(cluster, safe='')}"
 
 
 def set_umask(warehouse: Path) -> int:
-    """Let new files be for those who may read the folder `OWN`, at first for its maker alone.
+    """Set the umask so that new files have the permissions of the folder `OWN`.
 
-    So whoever lets others read a warehouse, by `chmod -R`, does so once.
+    That folder is at first for its owner only. One `chmod -R` therefore gives others lasting access
+    to a warehouse.
 
     Returns:
-        The umask that was set before.
+        The previous umask.
     """
     return os.umask(0o777 & ~(warehouse / OWN).stat().st_mode)
 
@@ -103,14 +105,14 @@ _FileKey = tuple[str, bool, int | None]
 
 
 class FactWriter:
-    """Writes rows of a cluster, each where it belongs.
+    """Writes rows of a cluster to the files of their tables and days.
 
-    Nothing counts before `finish`; leaving the context without it removes the files.
+    The files are complete after `finish`; leaving the context without it removes them.
     """
 
     def __init__(self, warehouse: Path, cluster: str, build: int) -> None:
         with suppress(FileNotFoundError):
-            set_umask(warehouse)  # executors have one of their own
+            set_umask(warehouse)  # executors are other processes, with their own umask
         self._warehouse = warehouse
         self._cluster = cluster
         self._stem = unique_stem(build)
@@ -129,7 +131,7 @@ class FactWriter:
                 file.abandon()
 
     def add(self, facts: Mapping[str, pa.Table], *, is_open: bool = False) -> None:
-        """Take rows by table.
+        """Add rows by table name.
 
         Raises:
             OSError: a file cannot be written.
@@ -147,7 +149,7 @@ class FactWriter:
             self._flush(max(self._rows, key=self._rows.__getitem__))
 
     def finish(self) -> tuple[WrittenFile, ...]:
-        """Write what is left, and close the files; give them.
+        """Write the buffered rows, close the files and return them.
 
         Raises:
             OSError: a file cannot be written.
@@ -155,7 +157,7 @@ class FactWriter:
         written: list[WrittenFile] = []
         for key in list(self._kept):
             self._flush(key)
-            written.append(self._files[key].close())  # at once: there may be very many
+            written.append(self._files[key].close())  # close at once: there may be very many files
         written += [file.close() for file in self._files.values() if file.is_writing]
         self._is_finished = True
         return tuple(written)
@@ -179,7 +181,7 @@ class _File:
         self._empty = empty
         self._rows = 0
         self._offsets: dict[int, tuple[int, int]] = {}
-        # What comes with a dictionary is written with it, which saves looking its texts up.
+        # Dictionary-encoded columns stay so, which saves looking up their texts.
         self._schema = pa.schema(
             field.with_type(_CODED)
             if pa.types.is_dictionary(given.field(field.name).type)
@@ -215,22 +217,22 @@ class _File:
         return replace(self._empty, rows=self._rows, size=size, offsets=self._offsets)
 
     def abandon(self) -> None:
-        with suppress(OSError):  # on a full disk, say
+        with suppress(OSError):  # on a full disk, for example
             self._writer.close()
         self._path.unlink(missing_ok=True)
 
 
 def unique_stem(build: int) -> str:
-    """Begin the name of a file of a build.
+    """Return a unique start for the names of a build's files.
 
-    The same task may be done twice, by executors one of which is thought to be lost; and by the
-    number it is found what a build has left.
+    It is unique because a task may run twice, if an executor was thought to be lost. The build
+    number identifies the files that a build left behind.
     """
     return f"{build}-{uuid4().hex}"
 
 
 def _limits(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
-    """Yield partitions, and the smallest and the largest offset in each."""
+    """Yield each partition with its lowest and highest offset."""
     column = next((name for name in _OFFSETS if name in rows.column_names), None)
     if column is None:
         return
@@ -242,7 +244,7 @@ def _limits(rows: pa.Table) -> Iterator[tuple[int, int, int]]:
 
 
 def _by_day(rows: pa.Table, column: str) -> Iterator[tuple[int | None, pa.Table]]:
-    """Part rows by the UTC day of their time, in days since 1970; None for times without a day."""
+    """Split rows by UTC day of their time, in days since 1970; None for times without a day."""
     times = rows[column].combine_chunks()
     known = times.fill_null(-1).to_numpy()
     days = np.where((known >= 0) & (known // _DAY_MS <= _LAST_DAY), known // _DAY_MS, -1)
@@ -263,12 +265,12 @@ def read_rows(
 
     Args:
         warehouse: its folder.
-        file: in it.
-        columns: that are wanted; by default all.
-        partitions: of `__consumer_offsets`, whose rows are wanted; by default all.
+        file: the file.
+        columns: columns to read; by default all.
+        partitions: partitions of `__consumer_offsets` whose rows to read; by default all.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     schema = TABLES[file.table].schema
     names = schema.names if columns is None else columns
@@ -283,7 +285,7 @@ def read_rows(
 
 
 def by_partition(rows: pa.Table) -> dict[int, pa.Table]:
-    """Part rows by their partition of `__consumer_offsets`, in their order."""
+    """Split rows by partition of `__consumer_offsets`, keeping their order."""
     numbers = rows["offsets_partition"].to_numpy()
     if (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
@@ -299,12 +301,12 @@ def by_partition(rows: pa.Table) -> dict[int, pa.Table]:
 def read_parquet(
     path: Path, schema: pa.Schema, partitions: Collection[int] | None = None
 ) -> pa.Table:
-    """Read `row_groups`, all at once."""
+    """Read all `row_groups` into one table."""
     return pa.concat_tables([schema.empty_table(), *row_groups(path, schema, partitions)])
 
 
 def damaged_file(path: str, reason: str) -> InputError:
-    """Say that a file of a table is not what a build wrote, and what to do."""
+    """Return the error for a damaged file of a table."""
     return InputError(
         f"{path}: expected what a build wrote there; {reason}. Restore the file, or build the "
         "tables anew in another folder.",
@@ -313,15 +315,15 @@ def damaged_file(path: str, reason: str) -> InputError:
 
 
 def check_columns(path: str, schema: pa.Schema) -> None:
-    """Make sure that a file has the columns of its table: engines cast others, or read nulls.
+    """Check that a file has its table's columns: engines would cast others or read nulls.
 
     Raises:
-        InputError: it has not, or is no Parquet file.
+        InputError: a column is missing or has another type, or it is not a Parquet file.
     """
     try:
         found = pq.read_schema(path)
     except FileNotFoundError:
-        raise  # a build may have replaced it meanwhile; the caller knows what to do
+        raise  # a build may have replaced the file meanwhile; the caller handles this
     except (OSError, pa.ArrowException) as error:
         raise damaged_file(path, str(error)) from None
     for field in schema:
@@ -335,15 +337,15 @@ def check_columns(path: str, schema: pa.Schema) -> None:
 def row_groups(
     path: Path, schema: pa.Schema, partitions: Collection[int] | None = None
 ) -> Iterator[pa.Table]:
-    """Read the columns of a schema from any file that a build wrote, part by part.
+    """Yield the columns of a schema from a file that a build wrote, one row group at a time.
 
-    Only parts that may have rows of these partitions, if some are named.
+    With `partitions`, only row groups that may have rows of these partitions.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     try:
-        # not read_table: that takes the folders' names for columns
+        # not read_table, which takes the folders' names for columns
         with pq.ParquetFile(path) as parquet:
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
@@ -355,7 +357,8 @@ def row_groups(
 
 
 def _may_have(group: pq.RowGroupMetaData, partitions: Collection[int]) -> bool:
-    limits = group.column(0).statistics  # offsets_partition comes first in each table that has it
+    # offsets_partition is the first column of each table that has it
+    limits = group.column(0).statistics
     if limits is None or not limits.has_min_max:
         return True
     return any(limits.min <= number <= limits.max for number in partitions)

@@ -1,20 +1,20 @@
-"""The folder that tables lie in, and which of its files count.
+"""The folder of a warehouse, and which of its files are valid.
 
     <table>/cluster=<name>/date=<day>/*.parquet         rows
-    _kgroup/builds/<number>.json                        manifest: the newest one counts
-    _kgroup/state/<build>-<number>.json                 what is known of a cluster, its files too
-    _kgroup/coverage/<build>-<number>.npy               offsets of a partition that are known
+    _kgroup/builds/<number>.json                        manifest: the newest one is valid
+    _kgroup/state/<build>-<number>.json                 state of a cluster, with its files
+    _kgroup/coverage/<build>-<number>.npy               known offsets of a partition
     _kgroup/members/<build>-<...>.parquet               members of a partition, see `ownership`
-    _kgroup/lock, _kgroup/readers, _kgroup/unfinished   who is at work, see below
+    _kgroup/lock, _kgroup/readers, _kgroup/unfinished   locks and mark, see below
 
-Files are written under their final names, and count when a manifest lists them. It gets its name
-when everything that it lists is on the disk: that is the commit point. What a killed build left is
-listed nowhere, and removed by the next.
+Files are written under their final names, and are valid once a manifest lists them. The manifest is
+renamed into place after everything that it lists is synced to disk: that is the commit point. No
+manifest lists the files of a killed build, and the next build removes them.
 
-One build works at a time: it holds `lock`. `unfinished` is there as long as it works: where it was
-left, the next build looks through all folders for files that are listed nowhere. Those who ask hold
-`readers` together; while they do, files that a build replaced stay where they are, and the manifest
-keeps their names for the next build, which removes them.
+One build runs at a time: it holds `lock`. `unfinished` exists while it runs; if it was left behind,
+the next build searches all folders for unlisted files. Readers share the lock `readers`. While they
+hold it, files that a build replaced are kept, and the manifest lists them for the next build to
+remove.
 """
 
 from __future__ import annotations
@@ -46,27 +46,27 @@ from kgroup.limited_input import read_limited
 from kgroup.operation.printed_command import kgroup_command
 
 FORMAT = 1
-"""Of the manifest and all that it names."""
+"""Version of the format of the manifest and all files that it names."""
 
 LARGEST = 1 << 27
-"""Bytes of a manifest, a state or a coverage; a state of 500,000 files has less."""
+"""Maximum bytes of a manifest, state or coverage; a state of 500,000 files is smaller."""
 
 _TABLE_FILE = re.compile(r"[0-9]+-.*\.parquet")
 _UNFINISHED = ".unfinished"
 _FREE = ("nothing", "an empty folder")
-"""What may become a warehouse."""
+"""Values of `_what_is` for a path that can become a warehouse."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class SeenSegment:
-    """A segment file that was read, from its beginning.
+    """A segment file that was read from its start.
 
     Attributes:
-        base_offset: that its name gives; None where the name is no number.
-        size: bytes that were read; a file that has grown is read from there.
-        fingerprint: of these bytes.
+        base_offset: base offset in its name; None if the name is not a number.
+        size: number of bytes read; a file that has grown is read from there.
+        fingerprint: fingerprint of these bytes.
     """
 
     base_offset: int | None
@@ -76,14 +76,14 @@ class SeenSegment:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What is known of a partition of `__consumer_offsets`.
+    """State of a partition of `__consumer_offsets`.
 
     Attributes:
-        coverage: file with the offsets that are known; None: none is.
-        seen: segment files that were read, the last ones.
-        live_end: offset up to which the live log was read; None where it never was.
-        derived_end: last offset of what assignments were derived from; None where they never were.
-        members: file with what is known of members, for what follows; None where there are none.
+        coverage: file with the known offsets; None if there are none.
+        seen: segment files read, the latest ones.
+        live_end: offset up to which the live log was read; None if it was never read.
+        derived_end: last offset from which assignments were derived; None if there are none.
+        members: file with the members, for the next derivation; None if there are none.
     """
 
     coverage: str | None
@@ -94,18 +94,18 @@ class PartitionState:
 
     @classmethod
     def none(cls) -> PartitionState:
-        """Nothing is known."""
+        """Return the state of a new partition."""
         return cls(None, (), None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What is known of a cluster.
+    """State of a cluster.
 
     Attributes:
-        files: of the tables.
-        partitions: of `__consumer_offsets`, by number.
-        topic_names: names of users' topics by their ids, as far as they are known.
+        files: files of the tables.
+        partitions: partitions of `__consumer_offsets`, by number.
+        topic_names: known names of users' topics, by topic id.
     """
 
     files: tuple[WrittenFile, ...]
@@ -114,19 +114,19 @@ class ClusterState:
 
     @classmethod
     def none(cls) -> ClusterState:
-        """Nothing is known."""
+        """Return the state of a new cluster."""
         return cls((), {}, {})
 
 
 @dataclass(frozen=True, slots=True)
 class _Manifest:
-    """The state of a warehouse.
+    """State of a warehouse.
 
     Attributes:
         format: `FORMAT`.
-        build: number of the build that wrote it, from 1 on; 0: there was none.
-        clusters: file of each one's state, by name.
-        replaced: files that do not count any more, and may be there still.
+        build: number of the build that wrote it, from 1; 0 if there was none.
+        clusters: state file of each cluster, by name.
+        replaced: files that are no longer valid, and may still exist.
     """
 
     format: int
@@ -137,19 +137,19 @@ class _Manifest:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """What is looked at first: whether the rest can be understood."""
+    """The part of a manifest that is read first, to check its format."""
 
     format: int
 
 
 class Warehouse:
-    """A warehouse as one build left it, in the folder `root`."""
+    """A warehouse as of one build, in the folder `root`."""
 
     def __init__(self, root: Path) -> None:
         """Read the newest manifest.
 
         Raises:
-            InputError: what is there cannot be understood.
+            InputError: the manifest is damaged, or of a newer format.
         """
         self.root = root
         self._manifest = _newest(root)
@@ -157,7 +157,7 @@ class Warehouse:
 
     @property
     def build(self) -> int:
-        """Number of the last build, 0 where there was none."""
+        """Number of the last build; 0 if there was none."""
         return self._manifest.build
 
     @property
@@ -166,10 +166,10 @@ class Warehouse:
         return tuple(sorted(self._manifest.clusters))
 
     def state(self, cluster: str) -> ClusterState:
-        """Tell what is known of a cluster; nothing where it is new.
+        """Return the state of a cluster; an empty one if it is new.
 
         Raises:
-            InputError: its file cannot be understood.
+            InputError: its file is damaged.
         """
         if cluster not in self._states and cluster in self._manifest.clusters:
             path = self.root / self._manifest.clusters[cluster]
@@ -177,10 +177,10 @@ class Warehouse:
         return self._states.get(cluster, ClusterState.none())
 
     def coverage(self, cluster: str, partition: int) -> Coverage:
-        """Tell which offsets of a partition are known.
+        """Return the known offsets of a partition.
 
         Raises:
-            InputError: its file cannot be understood.
+            InputError: its file is damaged.
         """
         state = self.state(cluster).partitions.get(partition, PartitionState.none())
         if state.coverage is None:
@@ -192,7 +192,7 @@ class Warehouse:
             raise _damaged(path, error) from None
 
     def files(self, cluster: str | None = None) -> dict[str, list[Path]]:
-        """Give the files of each table, of one cluster or of all; those without rows have none."""
+        """Return the files of each table, of one cluster or of all; empty without rows."""
         paths: dict[str, list[Path]] = {name: [] for name in TABLES}
         for name in self.clusters if cluster is None else (cluster,):
             for file in self.state(name).files:
@@ -200,7 +200,7 @@ class Warehouse:
         return paths
 
     def row_count(self, table: str, cluster: str | None = None) -> int:
-        """Tell how many rows a table has, of one cluster or of all."""
+        """Return the number of rows of a table, of one cluster or of all."""
         return sum(
             file.rows
             for name in (self.clusters if cluster is None else (cluster,))
@@ -209,20 +209,20 @@ class Warehouse:
         )
 
     def _listed(self, clusters: Iterable[str]) -> set[str]:
-        """Give every file that counts of these clusters."""
+        """Return all valid files of these clusters."""
         there = self._manifest.clusters.keys() & clusters
         paths = {self._manifest.clusters[cluster] for cluster in there}
         return paths.union(*(_paths(self.state(cluster)) for cluster in there))
 
 
 class WarehouseWriter(Warehouse):
-    """A warehouse that this process may change; nobody else does meanwhile."""
+    """A warehouse that this process has locked for changes."""
 
     def check(self, cluster: str) -> None:
-        """See whether the files of a cluster's tables are there, as large as they were written.
+        """Check that the files of a cluster's tables exist and have the size that was written.
 
         Raises:
-            InputError: one is not.
+            InputError: a file is missing or has another size.
         """
         for file in self.state(cluster).files:
             path = self.root / file.path
@@ -237,14 +237,14 @@ class WarehouseWriter(Warehouse):
     def commit(
         self, states: Mapping[str, ClusterState], coverages: Mapping[tuple[str, int], Coverage]
     ) -> None:
-        """Let a new state count: all of it or, where this fails, nothing.
+        """Commit a new state atomically.
 
         Args:
-            states: of the clusters that changed.
-            coverages: by cluster and partition, of those of their partitions that changed.
+            states: states of the clusters that changed.
+            coverages: coverages of the partitions in which they changed, by cluster and partition.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: a file cannot be written.
         """
         build = self.build + 1
         before = self._listed(states)
@@ -268,15 +268,15 @@ class WarehouseWriter(Warehouse):
         self._manifest = new
         self._states |= states
         self._remove_replaced()
-        # What executors left that were lost, and whose tasks were done again, has the number of the
-        # build, and lies where its clusters have their files. All folders are looked through only
-        # behind a build that did not come to its end.
+        # Lost executors whose tasks were repeated may have left files. Their names have the number
+        # of this build, and they are in its clusters' folders. All folders are searched only after
+        # a build that did not finish.
         stem = f"{build}-*"
         left = [path for name in states for path in self._table_files(cluster_folder(name), stem)]
         self._remove_unlisted(left, states)
 
     def sweep(self) -> None:
-        """Remove files of tables, and of states, that no manifest lists."""
+        """Remove files of tables and states that no manifest lists."""
         paths = [
             *self._table_files("cluster=*", "*"),
             *self.root.glob(f"{OWN}/state/*.json"),
@@ -287,7 +287,7 @@ class WarehouseWriter(Warehouse):
         self._remove_unlisted(paths, self.clusters)
 
     def _table_files(self, cluster: str, stem: str) -> Iterator[Path]:
-        """Find files of tables by patterns of the cluster's folder and of their names."""
+        """Yield files of tables that match patterns of the cluster's folder and of the name."""
         for table in TABLES:
             for path in self.root.glob(f"{table}/{cluster}/date=*/{stem}.parquet"):
                 if _TABLE_FILE.fullmatch(path.name):
@@ -300,7 +300,7 @@ class WarehouseWriter(Warehouse):
                 _remove(path)
 
     def _remove_replaced(self) -> None:
-        """Remove what does not count any more, unless somebody may be reading it."""
+        """Remove replaced files, unless a reader holds the lock."""
         with _locked(self.root / OWN / "readers", fcntl.LOCK_EX) as is_alone:
             if is_alone:
                 for path in self._manifest.replaced:
@@ -309,10 +309,10 @@ class WarehouseWriter(Warehouse):
 
 @contextmanager
 def read_warehouse(root: Path) -> Iterator[Warehouse]:
-    """Give a warehouse to ask; its files stay as long as the context lasts.
+    """Yield a warehouse for reading; its files are kept while the context lasts.
 
     Raises:
-        InputError: there is none, or it cannot be understood.
+        InputError: there is no warehouse, or it is damaged.
     """
     if not (root / OWN).is_dir():
         folder = str(root) if _what_is(root) in _FREE else "FOLDER"
@@ -327,15 +327,15 @@ def read_warehouse(root: Path) -> Iterator[Warehouse]:
 
 @contextmanager
 def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
-    """Give a warehouse to change, a new one where there is none.
+    """Yield a warehouse for writing; it is created if there is none.
 
-    What a build left that did not come to its end is removed, at the beginning and at the end.
+    Files of an unfinished build are removed, at the start and at the end.
 
     Raises:
-        BusyError: another process changes it.
-        InputError: there is something else.
-        UsageError: its path is not UTF-8, as who writes and reads the files takes it to be.
-        OSError: it cannot be written.
+        BusyError: another process is changing the warehouse.
+        InputError: the folder is not a warehouse.
+        UsageError: the path is not UTF-8, which the writers and readers of its files require.
+        OSError: the warehouse cannot be written.
     """
     own = root / OWN
     try:
@@ -360,29 +360,29 @@ def write_warehouse(root: Path) -> Iterator[WarehouseWriter]:
                 "until that has come to its end",
                 path=str(root),
             )
-        writer = WarehouseWriter(root.absolute())  # executors have another current folder
+        writer = WarehouseWriter(root.absolute())  # executors have another working directory
         unfinished = own / "unfinished"
         if was_left := unfinished.exists():
             writer.sweep()
         unfinished.touch()
-        # Else a power failure may leave files, and not the mark that tells of them.
+        # Otherwise a power failure may leave files without the mark that reveals them.
         _sync_one(own)
         try:
             yield writer
         except BaseException:
-            # The mark stays: executors may still be writing. What counts is read anew: the error,
-            # Ctrl-C for one, may have come between the naming of a manifest and the next line.
+            # The mark stays: executors may still be writing. The manifest is read again: the error,
+            # such as Ctrl-C, may have come between publishing a manifest and the next line.
             with suppress(OSError, InputError):
                 WarehouseWriter(root).sweep()
             raise
         if was_left:
-            writer.sweep()  # executors of the build that left the mark may have written on
+            writer.sweep()  # executors of the unfinished build may have written more files
         unfinished.unlink()
 
 
 @contextmanager
 def _permissions(root: Path) -> Iterator[None]:
-    """Make the folder `OWN`, its maker's alone, where there is none; see `set_umask`."""
+    """Create the folder `OWN` for its owner only, if needed; see `set_umask`."""
     before = os.umask(0o077)
     try:
         (root / OWN).mkdir(parents=True, exist_ok=True)
@@ -413,7 +413,7 @@ def _manifest_path(build: int) -> str:
 
 
 def _paths(state: ClusterState) -> set[str]:
-    """Return the files that a state names."""
+    """Return the files that a state lists."""
     own = ((partition.coverage, partition.members) for partition in state.partitions.values())
     return {*(file.path for file in state.files), *filter(None, chain.from_iterable(own))}
 
@@ -424,7 +424,7 @@ def _with_coverage(state: ClusterState, partition: int, path: str) -> ClusterSta
 
 
 def _read(path: Path, kind: type[_T]) -> _T:
-    """Read what a build wrote; a field that is missing is damage, so none has a default."""
+    """Read a file that a build wrote; a missing field is damage, so no field has a default."""
     try:
         return msgspec.json.decode(_bytes(path), type=kind)
     except (OSError, InputError, msgspec.DecodeError) as error:
@@ -432,10 +432,10 @@ def _read(path: Path, kind: type[_T]) -> _T:
 
 
 def _bytes(path: Path) -> bytes:
-    """Read a file as a whole.
+    """Read a whole file.
 
     Raises:
-        InputError: it is larger than any that a build writes.
+        InputError: the file is larger than any that a build writes.
     """
     with path.open("rb") as file:
         return read_limited(file, LARGEST, "a build writes no larger one", is_text=False)
@@ -456,7 +456,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _publish(path: Path, data: bytes) -> None:
-    """Write a file that is whole, and on the disk, when it has its name."""
+    """Write a file and sync it to disk before it is renamed into place."""
     _write(unfinished := path.with_name(path.name + _UNFINISHED), data)
     _sync_one(unfinished)
     os.replace(unfinished, path)
@@ -464,7 +464,7 @@ def _publish(path: Path, data: bytes) -> None:
 
 
 def _sync(root: Path, paths: Iterable[str]) -> None:
-    """See to it that files are on the disk, and so are the folders that name them."""
+    """Sync files, and the folders that contain them, to disk."""
     files = {root / path for path in paths}
     folders = {parent for file in files for parent in file.parents if root in parent.parents}
     for path in (*files, *folders, root):
@@ -480,9 +480,10 @@ def _sync_one(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file, and the folders that it leaves empty, as far as that is possible.
+    """Remove a file, and the folders that become empty, if possible.
 
-    A folder that a build makes a new file in meanwhile is not empty, or made again by it.
+    If a build creates a file in such a folder meanwhile, the folder is not empty, or the build
+    creates it again.
     """
     with suppress(OSError):
         path.unlink()
@@ -493,13 +494,13 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _locked(path: Path, kind: int, holder: str = "") -> Iterator[bool]:
-    """Hold a lock while the context lasts; tell whether it is held.
+    """Hold a lock while the context lasts; yield whether it is held.
 
     Args:
-        path: of the file to lock; who cannot write need not make it.
-        kind: `fcntl.LOCK_SH`, shared with others, which is waited for: nobody has it alone for
-            long. Or `fcntl.LOCK_EX`, alone, if that can be had at once.
-        holder: written into the file.
+        path: file to lock; a process without write permission does not create it.
+        kind: `fcntl.LOCK_SH`, shared: waits, as nobody holds it exclusively for long. Or
+            `fcntl.LOCK_EX`, exclusive: does not wait.
+        holder: text to write into the file.
     """
     try:
         number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -1,1 +1,1 @@
-"""Bringing a warehouse up to date: records become rows, by tasks that run anywhere."""
+"""Build a warehouse: tasks, which can run on other machines, turn records into rows."""

@@ -1,16 +1,16 @@
-"""Bring a warehouse up to date: new records of files or a live cluster become rows of tables.
+"""Bring a warehouse up to date: turn new records of files or a live cluster into rows.
 
 sources ──plan: what is new──► rounds of tasks ──► files ──resolve, derive, merge──► commit
 
-Replicas of one partition are read one after the other, in rounds, so that a record is read from one
-of them only. Records that were read twice nevertheless, since a log may be out of order, are
-discarded and read again without those that other replicas have.
+Replicas of one partition are read one after the other, in rounds, so that each record is read from
+one of them only. If a record was read twice nevertheless, because a log may be out of order, the
+result is discarded and the split is read again without the records of other replicas.
 
-Rows whose transaction was open when they were read lie in files of their own. The next marker of
-their producer in their partition decides (`protocol.batch.transaction`).
+Rows whose transaction was open when they were read are in separate files. The next marker of their
+producer in their partition decides (`protocol.batch.transaction`).
 
-Files of one table and day that are about equally large are merged when there are many of them: a
-row is rewritten about as many times as there are sizes, each eight times the one before.
+Files of one table and day of about the same size are merged when there are many: a row is rewritten
+about once per size class, and each class is eight times the one before.
 """
 
 from __future__ import annotations
@@ -59,31 +59,31 @@ from kgroup.source.config.client_config import ClientConfig
 from kgroup.source.snapshot.file import is_snapshot, read_snapshot
 
 MANY = 12
-"""Files that are merged."""
+"""Minimum number of files to merge at once."""
 
 LARGE = 2 << 20
-"""Bytes of a file that stays as it is."""
+"""Size from which a file is not merged, in bytes."""
 
 _SMALL = 1 << 15
-"""Bytes up to which files are about as large."""
+"""Upper limit of the smallest size class, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeTask(Job):
-    """Files of a cluster to be merged: of one table and day, all open or none."""
+    """Files of a cluster to merge: of one table and day, either all open or none."""
 
     files: tuple[WrittenFile, ...]
 
     @property
     def size(self) -> int:
-        """Bytes to read."""
+        """Number of bytes to read."""
         return sum(file.size for file in self.files)
 
 
 def merge_tasks(
     warehouse: str, cluster: str, build: int, files: Iterable[WrittenFile]
 ) -> Iterator[MergeTask]:
-    """Find files of a cluster that are to be merged."""
+    """Yield tasks for the files of a cluster that should be merged."""
     alike: dict[tuple[PurePath, bool, int], list[WrittenFile]] = {}
     for file in files:
         if file.size < LARGE:
@@ -95,7 +95,7 @@ def merge_tasks(
 
 
 def run_merge(task: MergeTask) -> tuple[MergeTask, tuple[WrittenFile, ...]]:
-    """Merge files; give the task, and what was written.
+    """Merge files; return the task and the merged files.
 
     Raises:
         OSError: a file cannot be written.
@@ -118,19 +118,19 @@ _KEY = ("offsets_partition", "producer_id", "log_offset")
 def resolve_transactions(
     warehouse: Path, files: Iterable[WrittenFile], new: Collection[str], writer: FactWriter
 ) -> set[str]:
-    """Write rows anew whose transaction has come to its end.
+    """Rewrite the rows of transactions that have ended.
 
     Args:
         warehouse: its folder.
-        files: of one cluster.
-        new: paths of those that were written since this was done last.
-        writer: takes the rows.
+        files: files of one cluster.
+        new: paths of the files written since the last call.
+        writer: writer for the rows.
 
     Returns:
-        Paths of the files whose rows were written anew; they count no more.
+        Paths of the rewritten files, which are no longer valid.
     """
     files = list(files)
-    # What was open before was compared with the markers that there were.
+    # Rows that were open before were already compared with the older markers.
     replaced: set[str] = set()
     markers = [file for file in files if file.table == "transactions"]
     new_markers = [file for file in markers if file.path in new]
@@ -151,7 +151,7 @@ def resolve_transactions(
 def _markers(
     warehouse: Path, is_open: Iterable[WrittenFile], candidates: Iterable[WrittenFile]
 ) -> pa.Table:
-    """Read the markers that may be behind rows of open files."""
+    """Return the markers that may follow rows of open files."""
     firsts: dict[int, int] = {}
     for file in is_open:
         for partition, (first, _) in file.offsets.items():
@@ -186,16 +186,16 @@ def _resolve_file(
 
 
 def _outcomes(rows: pa.Table, markers: pa.Table) -> pa.Array:
-    """Tell what became of records, null where no marker follows.
+    """Return the outcome of each row's transaction; null if no marker follows.
 
-    Both have the columns offsets_partition, producer_id and log_offset.
+    Both tables have the columns offsets_partition, producer_id and log_offset.
     """
     count = len(rows)
     partition, producer, offset = (
         np.concatenate([_ints(rows[name]), _ints(markers[name])]) for name in _KEY
     )
     order = np.lexsort((offset, producer, partition))
-    # Index, in this order, of the next marker from each on; the length where there is none.
+    # For each position in this order, the index of the next marker; the length if there is none.
     at = np.where(order >= count, np.arange(len(order)), len(order))
     following = np.minimum.accumulate(at[::-1])[::-1]
     has_one = following < len(order)
@@ -212,20 +212,20 @@ def _ints(column: pa.ChunkedArray) -> Offsets:
 
 
 TASK_BYTES = 16 << 20
-"""Bytes from which on a task gets no further split: small files share one."""
+"""Size from which a task gets no further split, in bytes: small files share a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableCount:
-    """What a build did to a table, for one cluster.
+    """Changes of a build to a table, for one cluster.
 
     Attributes:
-        table: its name.
-        new_row_count: how many were added; of assignments, which may be derived anew, how many
-            there are more than before.
-        row_count: how many it has now.
-        file_count: in how many files.
-        file_bytes: their size.
+        table: name of the table.
+        new_row_count: number of rows added; for assignments, which may be derived again, the
+            increase in rows.
+        row_count: number of rows after the build.
+        file_count: number of files with these rows.
+        file_bytes: size of these files.
     """
 
     table: str
@@ -237,15 +237,15 @@ class TableCount:
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """What a build did for a cluster.
+    """Changes of a build to a cluster.
 
     Attributes:
-        cluster: its name.
-        segments_read: segments that had something new, and were read to their end.
-        segments_skipped: those that had nothing new.
-        bytes_read: of segments; 0 for a live topic.
-        damage_count: how many places the build could not read, whether they are new or not.
-        tables: all of them.
+        cluster: name of the cluster.
+        segments_read: number of segments with new records that were read to their end.
+        segments_skipped: number of segments without new records.
+        bytes_read: bytes read of segments; 0 for a live topic.
+        damage_count: number of places the build could not read, known or new.
+        tables: all tables.
     """
 
     cluster: str
@@ -258,12 +258,12 @@ class ClusterReport:
 
 @dataclass(slots=True)
 class _Reading:
-    """A segment, or a live partition, that is being read.
+    """A segment or live partition that is being read.
 
     Attributes:
         finish: called with all results.
-        missing: how many of its splits are not read yet.
-        reads: the results of the others.
+        missing: number of splits not read yet.
+        reads: results of the other splits.
     """
 
     finish: Callable[[Sequence[SplitRead]], None]
@@ -272,10 +272,10 @@ class _Reading:
 
 
 class Build:
-    """What is to be committed next.
+    """One build of a warehouse, up to a commit.
 
-    Feed it what there is to read, or results of tasks that were done elsewhere; then commit. It can
-    be used again after that.
+    Call the `read` and `add` methods, or pass results of tasks that were run elsewhere to `accept`,
+    then call `commit`. The object can be reused after that.
     """
 
     def __init__(
@@ -284,13 +284,12 @@ class Build:
         run: JobRunner = run_here,
         on_progress: Callable[[int, int, str], None] = lambda done, size, unit: None,
     ) -> None:
-        """Begin.
+        """Create an empty build.
 
         Args:
-            writer: of the warehouse.
-            run: does tasks.
-            on_progress: called with how much is done, how much there is, and in what that is
-                counted: bytes or offsets.
+            writer: writer of the warehouse.
+            run: runs tasks.
+            on_progress: called with the amount done, the total, and their unit: bytes or offsets.
         """
         self._writer = writer
         self._run = run
@@ -299,11 +298,11 @@ class Build:
         self._reading: dict[_Key, _Reading] = {}
 
     def add_topic_names(self, cluster: str, names: Mapping[str, str]) -> None:
-        """Take names of users' topics by id."""
+        """Add names of users' topics, by topic id."""
         self._change(cluster).topic_names |= names
 
     def read(self, sources: Sequence[SegmentSource]) -> None:
-        """Read what is new in segments.
+        """Read new records of segments.
 
         Raises:
             OSError: a file of a table cannot be written.
@@ -325,7 +324,7 @@ class Build:
             again = self._do(works, left, size, "bytes")
 
     def add_log_ends(self, cluster: str, ends: Iterable[LogEnd]) -> None:
-        """Take ends of users' topics; those that are known are passed over.
+        """Add log ends of users' topics; known ones are skipped.
 
         Raises:
             InputError: a file of the warehouse cannot be read.
@@ -340,7 +339,7 @@ class Build:
         change.log_ends |= new
 
     def read_live(self, source: LiveSource) -> None:
-        """Read what is new in the live topic.
+        """Read new records of the live topic.
 
         Raises:
             OSError: a file of a table cannot be written.
@@ -349,7 +348,8 @@ class Build:
         change = self._change(source.cluster)
         change.topic_names |= source.topic_names
         change.damage += map(damage_row, source.problems)
-        change.reread.append((OFFSETS_TOPIC, 0, 0))  # what was missing is told anew
+        # partitions without a leader are reported again
+        change.reread.append((OFFSETS_TOPIC, 0, 0))
         starts = {
             number: change.live_start(number, *limits) for number, limits in source.ranges.items()
         }
@@ -367,7 +367,7 @@ class Build:
             works = list(map(self._work_again, self._do(works, 0, size, "offsets")))
 
     def accept(self, result: TaskResult) -> list[Split]:
-        """Take what a task has done; give its splits if they have to be read once more."""
+        """Add the result of a task; return its splits if they must be read again."""
         change = self._change(result.cluster)
         if not change.accept(result):
             for file in result.files:
@@ -383,11 +383,11 @@ class Build:
         return []
 
     def commit(self) -> Report[ClusterReport]:
-        """Resolve, derive, and let all of it count.
+        """Resolve transactions, derive assignments, merge files, and commit the result.
 
         Returns:
-            A row for each cluster, sorted; the damage as errors; as notes what may be wrong with a
-            cluster as a whole.
+            A row for each cluster, sorted; errors are damage, notes are warnings about whole
+            clusters.
 
         Raises:
             OSError: a file cannot be written.
@@ -443,7 +443,7 @@ class Build:
         return self._changes[cluster]
 
     def _plan(self, replica: Sequence[SegmentSource]) -> Iterator[SplitWork]:
-        """Find what is new in the segments of one replica of a partition."""
+        """Yield work for the new parts of the segments of one replica of a partition."""
         for source, following in pairwise([*replica, None]):
             assert source is not None
             end = following.base_offset if following else None
@@ -463,27 +463,27 @@ class Build:
                 yield self._work(split, end)
 
     def _work(self, split: Split, end: int | None) -> SplitWork:
-        """Add what is known of the offsets that a split should have, which end before the next."""
+        """Return work with the known offsets between the split's base offset and `end`."""
         known = self._known(split)
         return SplitWork(
             split, known.within(split.base_offset or 0, None if end is None else end - 1)
         )
 
     def _work_again(self, split: Split) -> SplitWork:
-        """Add all that is known: the split has other offsets than its name says."""
+        """Return work with all known offsets: the split's offsets do not match its name."""
         return SplitWork(split, self._known(split))
 
     def _known(self, split: Split) -> Coverage:
         return self._change(split.cluster).coverage(split.offsets_partition)
 
     def _do(self, works: Sequence[SplitWork], left: int, size: int, unit: str) -> list[Split]:
-        """Read; give what is to be read once more.
+        """Run tasks; return the splits that must be read again.
 
         Args:
-            works: to be done.
-            left: how much there will be left then.
-            size: how much there is.
-            unit: in which that is counted.
+            works: splits to read.
+            left: amount that will be left after these.
+            size: total amount.
+            unit: unit of the amounts.
         """
         again: list[Split] = []
         left += sum(map(_size, works))
@@ -494,7 +494,7 @@ class Build:
         return again
 
     def _tasks(self, works: Iterable[SplitWork]) -> list[BuildTask]:
-        """Let small splits of a cluster share a task."""
+        """Return tasks; small splits of a cluster share one."""
         tasks: list[BuildTask] = []
         for cluster, some in groupby(
             sorted(works, key=lambda work: work.split.cluster), key=lambda work: work.split.cluster
@@ -524,12 +524,12 @@ def _key(split: Split) -> _Key:
 
 
 def _size(work: SplitWork) -> int:
-    """Bytes of a file, or offsets of a live partition."""
+    """Return the bytes of a file, or the offsets of a live partition."""
     return work.split.location.end - work.split.location.start
 
 
 def _replicas(sources: Iterable[SegmentSource]) -> dict[tuple[str, int], list[list[SegmentSource]]]:
-    """Return the replicas of each partition, those first that are to be read last: the smallest."""
+    """Return the replicas of each partition, smallest first; they are read from the end."""
     found: dict[tuple[str, int], list[list[SegmentSource]]] = {}
     for (cluster, number, _), replica in groupby(
         sorted(sources, key=lambda source: source.order), key=lambda source: source.order[:3]
@@ -570,14 +570,14 @@ Raises:
 
 
 def build_from_files(locations: Sequence[str], cluster: str | None) -> BuildFrom:
-    """Look for segments and snapshots, before a warehouse is made; give what builds from them.
+    """Find segments and snapshots, before a warehouse is created; return the build function.
 
     Args:
-        locations: see `find_sources`; or files of snapshots.
-        cluster: name of their cluster; None: the id that they tell.
+        locations: see `find_sources`; or snapshot files.
+        cluster: name of their cluster; None for the cluster id that they contain.
 
     Raises:
-        InputError: there is nothing to read, or a location does not tell its cluster.
+        InputError: there is nothing to read, or a location does not identify its cluster.
     """
     files = [Path(location) for location in locations if is_snapshot(Path(location))]
     snapshots = [read_snapshot(file) for file in files]
@@ -619,11 +619,11 @@ def _name_of(file: Path, cluster: str | None) -> str:
 
 
 def build_from_cluster(config: ClientConfig, cluster: str | None, timeout_s: float) -> BuildFrom:
-    """Ask a cluster, so that one that does not answer leaves no new warehouse behind.
+    """Ask a cluster first, so that no new warehouse is created if it does not answer.
 
     Args:
         config: how to connect.
-        cluster: name to give it; None: its id.
+        cluster: name for the cluster; None for its cluster id.
         timeout_s: see `ask_live`.
 
     Raises:
@@ -633,7 +633,7 @@ def build_from_cluster(config: ClientConfig, cluster: str | None, timeout_s: flo
     ask_live(config, cluster, timeout_s)
 
     def build_from(build: Build) -> Report[ClusterReport]:
-        source = ask_live(config, cluster, timeout_s)  # until now others may have read on
+        source = ask_live(config, cluster, timeout_s)  # another build may have run meanwhile
         build.read_live(source)
         report = build.commit()
         notes = [*report.notes, *_summaries(report, "partition")]

@@ -1,4 +1,4 @@
-"""What a build has learnt of a cluster, before it counts; with the rows of the table `damage`."""
+"""Uncommitted state of a cluster during a build, and the rows of the table `damage`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kgroup.model.problem import Problem
 
 
 class DamageRow(TypedDict):
-    """A row of the table."""
+    """A row of the table `damage`."""
 
     offsets_partition: int | None
     path: str
@@ -46,10 +46,11 @@ class DamageRow(TypedDict):
 
 
 def damage_rows(read: SplitRead) -> list[DamageRow]:
-    """Return the rows for what of a split could not be read."""
+    """Return the rows for the unreadable parts of a split."""
     split = read.work.split
     name, number = split.name, split.offsets_partition
-    is_file = isinstance(split.location, FileRange)  # else positions are those in a temporary copy
+    # positions in a live partition's temporary copy mean nothing
+    is_file = isinstance(split.location, FileRange)
     rows = [
         _row(
             name,
@@ -72,7 +73,7 @@ def damage_rows(read: SplitRead) -> list[DamageRow]:
 
 
 def unreadable_row(name: str, partition: int, error: str) -> DamageRow:
-    """Return the row for a segment that cannot be read, or not to its end."""
+    """Return the row for a segment that cannot be read, or not completely."""
     return _row(name, partition, ProblemKind.UNREADABLE, f"It cannot be read: {error}.")
 
 
@@ -84,7 +85,7 @@ def damage_row(problem: Problem) -> DamageRow:
 
 
 def shorter_row(partition: int, before: int, end: int) -> DamageRow:
-    """Return the row for a live partition that ends before what was read of it."""
+    """Return the row for a live partition whose log ends before the offset read earlier."""
     reason = (
         f"Expected it to go on at offset {before}, up to where it was read before; found that it "
         f"ends at {end}. It has lost records, or the topic was made again: records that come to "
@@ -95,7 +96,7 @@ def shorter_row(partition: int, before: int, end: int) -> DamageRow:
 
 
 def problem_of(row: DamageRow) -> Problem:
-    """Give a row as a value that travels beside others."""
+    """Return a row as a problem for a report."""
     return Problem(
         ProblemKind(row["kind"]),
         row["reason"],
@@ -112,21 +113,21 @@ def replace_damage(
     reread: Iterable[tuple[str, int, int]],
     writer: FactWriter,
 ) -> tuple[set[str], int]:
-    """Add rows, and leave out old ones of bytes that were read again and are sound by now.
+    """Add rows, and remove rows of bytes that were reread and are readable now.
 
-    What is found again has its row already, with the time when it was found first. Damage in what
-    was fetched from a live partition stays: that is not read again.
+    Damage that is found again keeps its row, with the time when it was first found. Damage in
+    records fetched from a live partition is kept: they are not read again.
 
     Args:
         warehouse: its folder.
-        files: of one cluster.
-        rows: for what was found.
-        reread: name of each file, or live partition, of which something was read, with begin and
-            end of the bytes. Rows without a size, which are of the whole, go in any case.
-        writer: takes the rows.
+        files: files of one cluster.
+        rows: rows of the damage found.
+        reread: name of each file or live partition that was read, with the start and end of the
+            bytes. Rows without a size, which concern the whole, are removed in any case.
+        writer: writer for the rows.
 
     Returns:
-        Paths of the files that count no more, and how many rows were added.
+        Paths of the replaced files, which are no longer valid, and the number of rows added.
     """
     found = {_identity(row): row for row in rows}
     parts: dict[str, list[tuple[int, int]]] = {}
@@ -160,7 +161,7 @@ def replace_damage(
 
 
 def _identity(row: DamageRow) -> frozenset[tuple[str, object]]:
-    """What tells rows apart: all but their times."""
+    """Return the identity of a row: all its values except the time."""
     return frozenset(row.items() - {("time_ms", row["time_ms"])})
 
 
@@ -184,30 +185,30 @@ def _row(
 
 
 MOST_SEEN = 1000
-"""Segment files that are remembered of a partition, each as long as it was when it was read."""
+"""Maximum number of segments to remember of a partition, each with the size it had when read."""
 
 _SAMPLE = 1 << 12
-"""Bytes of the beginning, and of the end, that a fingerprint is made of."""
+"""Bytes of the start and of the end that are in a fingerprint."""
 
 
 class ClusterUpdate:
-    """A cluster, with what a build has learnt so far.
+    """State of a cluster, with the changes of a build so far.
 
     Attributes:
-        cluster: its name.
-        before: what was known.
-        files: of its tables, by path.
-        new: paths of those that tasks have written.
-        topic_names: by topic id.
-        damage: rows of that table, for what this build could not read.
-        new_damage: how many of these are new.
+        cluster: name of the cluster.
+        before: state before the build.
+        files: files of its tables, by path.
+        new: paths of the files that tasks wrote.
+        topic_names: topic names by topic id.
+        damage: rows of the table `damage` for what this build could not read.
+        new_damage: number of these rows that are new.
         reread: see `replace_damage`.
-        log_ends: rows of that table, new ones, by topic, partition and time.
-        segments_read: how many segments had something new, and were read to their end.
-        segments_skipped: how many had nothing new.
-        bytes_read: of segments.
-        partitions: what is known of them now, but for their coverage.
-        coverages: of those of which more is known than before.
+        log_ends: new rows of the table `log_ends`, by topic, partition and time.
+        segments_read: number of segments with new records that were read to their end.
+        segments_skipped: number of segments without new records.
+        bytes_read: bytes read of segments.
+        partitions: current state of the partitions, except their coverage.
+        coverages: coverage of the partitions where it has grown.
     """
 
     def __init__(self, writer: WarehouseWriter, cluster: str) -> None:
@@ -230,11 +231,11 @@ class ClusterUpdate:
         self._read: dict[int, Coverage] = {}
 
     def partition(self, number: int) -> PartitionState:
-        """Tell what is known of a partition."""
+        """Return the state of a partition."""
         return self.partitions.get(number, PartitionState.none())
 
     def coverage(self, number: int) -> Coverage:
-        """Tell which offsets of a partition are known."""
+        """Return the known offsets of a partition."""
         if number in self.coverages:
             return self.coverages[number]
         if number not in self._read:
@@ -242,14 +243,14 @@ class ClusterUpdate:
         return self._read[number]
 
     def start(self, source: SegmentSource, end: int | None) -> int:
-        """Tell from which byte on a segment is to be read: its size if there is nothing new in it.
+        """Return the position from which to read a segment: its size if it has nothing new.
 
         Args:
             source: the segment.
-            end: offset with which the next segment of this replica begins.
+            end: base offset of the next segment of this replica.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the segment cannot be read.
         """
         number, base = source.offsets_partition, source.base_offset
         fingerprints: dict[int, str] = {}
@@ -268,7 +269,7 @@ class ClusterUpdate:
         return 0
 
     def accept(self, result: TaskResult) -> bool:
-        """Take what a task has written, unless some of it is known by now: then take nothing."""
+        """Add the result of a task; return False if some of its records are known by now."""
         grown: dict[int, Coverage] = {}
         for read in result.reads:
             if read.coverage:
@@ -288,17 +289,17 @@ class ClusterUpdate:
         return True
 
     def pass_over(self, source: SegmentSource) -> None:
-        """Take note of a segment that has nothing new; if it was unreadable, it is not any more."""
+        """Record that a segment has nothing new; damage for the whole file is removed."""
         self.segments_skipped += 1
         self.reread.append((source.name, 0, 0))
 
     def finish(self, source: SegmentSource, before: str, reads: Sequence[SplitRead]) -> None:
-        """Remember that a segment was read, as far as it was.
+        """Record how much of a segment was read.
 
         Args:
             source: the segment.
-            before: its fingerprint before it was read. Where it has another one now, compaction has
-                put another file in its place, nobody knows when: that is read by the next build.
+            before: its fingerprint before it was read. If the fingerprint differs now, compaction
+                has replaced the file at an unknown time, and the next build reads it again.
             reads: the results.
         """
         self.bytes_read += sum(read.work.split.size or 0 for read in reads if not read.error)
@@ -312,9 +313,9 @@ class ClusterUpdate:
             text = before if end == source.size else fingerprint(source, end)
             seen = SeenSegment(source.base_offset, end, text)
         except OSError:
-            return  # it is gone; what was read counts
+            return  # the file is gone; the rows that were read are valid
         state = self.partition(source.offsets_partition)
-        # fingerprints first: there may be a thousand, for each of thousands of segments
+        # compare fingerprints first: up to a thousand, for each of thousands of segments
         others = [
             segment for segment in state.seen if segment.fingerprint != text or segment != seen
         ]
@@ -323,23 +324,23 @@ class ClusterUpdate:
         )
 
     def live_start(self, number: int, first: int, end: int) -> int:
-        """Tell from which offset on a live partition is to be read.
+        """Return the offset from which to read a live partition.
 
         Args:
-            number: of the partition.
-            first: its first offset.
-            end: offset that its next record gets.
+            number: the partition.
+            first: its log start offset.
+            end: its log end offset.
         """
         before = self.partition(number).live_end or 0
         if end < before:
             row = shorter_row(number, before, end)
             self.damage.append(row)
-            self.reread.append((row["path"], 0, 0))  # what was told of it before
+            self.reread.append((row["path"], 0, 0))  # replaces its earlier row
         start = max(first, before)
         return min(self.coverage(number).end_from(start), end)
 
     def finish_live(self, number: int, reads: Sequence[SplitRead]) -> None:
-        """Remember how far a live partition was read, with these results."""
+        """Record how far a live partition was read."""
         for read in sorted(reads, key=lambda read: read.work.split.location.start):
             if read.error is not None:
                 break
@@ -349,18 +350,18 @@ class ClusterUpdate:
             self.segments_read += 1
 
     def replace_files(self, old: Iterable[str], new: Iterable[WrittenFile]) -> None:
-        """Put files in the place of others."""
+        """Replace files by others."""
         for path in old:
             del self.files[path]
         self.files |= {file.path: file for file in new}
 
     def add_unreadable(self, source: SegmentSource, error: OSError) -> None:
-        """Take note of a segment that cannot be read."""
+        """Record that a segment cannot be read."""
         row = unreadable_row(source.name, source.offsets_partition, first_line(error))
         self.damage.append(row)
 
     def mixture(self) -> str | None:
-        """Tell of logs of different topics in one cluster, as far as ids of topics show it."""
+        """Return a warning if topic ids show logs of several topics in one cluster."""
         ids = sorted(key for key, name in self.topic_names.items() if name == OFFSETS_TOPIC)
         if len(ids) < 2:
             return None
@@ -372,18 +373,18 @@ class ClusterUpdate:
         )
 
     def state(self) -> ClusterState:
-        """Return what is known now."""
+        """Return the current state."""
         return ClusterState(tuple(self.files.values()), self.partitions, self.topic_names)
 
 
 def fingerprint(source: SegmentSource, size: int) -> str:
-    """Return a text that tells what a segment holds from its beginning on, in so many bytes.
+    """Return a fingerprint of the first `size` bytes of a segment.
 
-    It is made of both ends. Compaction, which alone changes what stands between them, takes
-    something away, and so the size changes too.
+    It covers both ends. Only compaction changes what is between them; it removes bytes, so the size
+    changes too.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the segment cannot be read.
     """
     head = source.read(0, min(_SAMPLE, size))
     tail = head if size <= _SAMPLE else source.read(size - _SAMPLE, _SAMPLE)
@@ -391,10 +392,11 @@ def fingerprint(source: SegmentSource, size: int) -> str:
 
 
 def _remembered(seen: list[SeenSegment]) -> tuple[SeenSegment, ...]:
-    """Choose those that are remembered; the order is that in which they were read.
+    """Return the segments to remember, in the order in which they were read.
 
-    The segment that was read at most lengths gives way first: one that grows with each build shall
-    not push out those that stay as they are.
+    Segments with the most remembered sizes are dropped first: one that grows with each build must
+    not
+    displace those that do not change.
     """
     while len(seen) > MOST_SEEN:
         [(most, _)] = Counter(segment.base_offset for segment in seen).most_common(1)
@@ -403,7 +405,7 @@ def _remembered(seen: list[SeenSegment]) -> tuple[SeenSegment, ...]:
 
 
 def _sound_end(size: int, reads: Iterable[SplitRead]) -> int:
-    """Tell where damage begins that goes on to the end of a segment: more may come in its place."""
+    """Return where damage at the end of a segment begins; that part may still be written."""
     end = size
     damage = [each for read in reads for each in read.damage]
     for each in sorted(damage, key=lambda each: each.position, reverse=True):

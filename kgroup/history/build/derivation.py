@@ -1,14 +1,14 @@
-"""Keep the table `assignments` current: what new records end, and what they begin.
+"""Update the table `assignments`: end and begin assignments according to new records.
 
-Where the new records of a partition are all behind those that assignments were derived from,
-`ownership.derive` goes on from what was owned there. Where older ones came late, from a replica
-that compaction had not been at, say, or where the name of a topic came late, the partition is done
-anew from all of its records.
+If all new records of a partition follow those from which assignments were derived before,
+`ownership.derive` continues with the current owners. If older records arrive late, for example
+from a replica that was not compacted, or if a topic's name arrives late, the partition is derived
+again from all of its records.
 
-Partitions are divided among tasks by how much there is to read; small ones, which often share
-files, share a task that reads each of these once. A task reads what is owned in a partition, and
-writes what has ended and, if that has changed, all that is owned now. The files that had it before
-are replaced then, by what they have of other partitions.
+Partitions are divided among tasks by the amount to read. Small partitions, which often share files,
+share a task that reads each file once. A task reads the current assignments of a partition; it
+writes those that have ended and, if they have changed, all that are current. The files that had
+them are then replaced by their rows of other partitions.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from kgroup.history.warehouse.table_file import (
 from kgroup.history.warehouse.warehouse import WarehouseWriter
 
 TASK_BYTES = 4 << 20
-"""Bytes of files that several partitions of one task have at the most."""
+"""Maximum bytes of files that several partitions of one task have."""
 
 PIECE_BYTES = 32 << 20
-"""Bytes of files that are read at once: of what is in them there may be a hundred times as much."""
+"""Bytes of files to read at once: uncompressed they may be a hundred times as large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """A partition of which assignments are to be derived.
+    """A partition whose assignments are to be derived.
 
     Attributes:
-        offsets_partition: its number.
-        is_anew: whether nothing counts that was derived before.
-        members: file with what is known of members before the records; None where nothing is.
-        opened: files that have open assignments of it.
-        files: that have the records.
+        offsets_partition: the partition.
+        is_anew: whether earlier results are discarded.
+        members: file with the members before these records; None if there were none.
+        opened: files with open assignments of the partition.
+        files: files with the records.
     """
 
     offsets_partition: int
@@ -62,16 +62,16 @@ class Derivation:
 
     @property
     def size(self) -> int:
-        """Bytes of what the files have of the partition, about."""
+        """Approximate number of bytes that the files have of the partition."""
         return sum(file.size // len(file.offsets) for file in (*self.opened, *self.files))
 
 
 @dataclass(frozen=True, slots=True)
 class DerivationTask(Job):
-    """Some partitions of one cluster.
+    """Derivations of some partitions of one cluster.
 
     Attributes:
-        topic_names: by topic id.
+        topic_names: topic names by topic id.
         derivations: one for each partition.
     """
 
@@ -80,19 +80,19 @@ class DerivationTask(Job):
 
     @property
     def size(self) -> int:
-        """Bytes to read, about."""
+        """Approximate number of bytes to read."""
         return sum(derivation.size for derivation in self.derivations)
 
 
 @dataclass(frozen=True, slots=True)
 class DerivationResult:
-    """What was derived.
+    """Result of a derivation task.
 
     Attributes:
-        cluster: its name.
-        files: with assignments.
+        cluster: name of the cluster.
+        files: files with assignments.
         changed: partitions whose open assignments are all in these files.
-        members: what is known of members now, by partition.
+        members: current members, by partition.
     """
 
     cluster: str
@@ -102,7 +102,7 @@ class DerivationResult:
 
 
 def run_derivation(task: DerivationTask) -> DerivationResult:
-    """Derive assignments of some partitions.
+    """Derive the assignments of some partitions.
 
     Raises:
         OSError: a file cannot be written.
@@ -139,7 +139,7 @@ def run_derivation(task: DerivationTask) -> DerivationResult:
 
 
 class _Reader:
-    """Reads rows of one partition after the other; a file that several have is read once."""
+    """Reads rows by partition; a file with rows of several partitions is read once."""
 
     def __init__(self, warehouse: Path, partitions: Collection[int]) -> None:
         self._warehouse = warehouse
@@ -149,7 +149,7 @@ class _Reader:
     def rows(
         self, table: str, files: Iterable[WrittenFile], partition: int, columns: Sequence[str] = ()
     ) -> pa.Table:
-        """Read those of a table, once for each partition; without columns, all of them."""
+        """Return the rows of a table; call once for each partition. By default with all columns."""
         names = columns or TABLES[table].schema.names
         found = [self._of(file, names, partition) for file in files if file.table == table]
         return pa.concat_tables([TABLES[table].schema.empty_table().select(names), *found])
@@ -168,7 +168,7 @@ class _Reader:
 def derive_assignments(
     writer: WarehouseWriter, changes: Sequence[ClusterUpdate], run: JobRunner
 ) -> None:
-    """Bring the assignments of clusters up to date with what tasks have written.
+    """Update the assignments of clusters with the files that tasks have written.
 
     Raises:
         OSError: a file cannot be written.
@@ -201,7 +201,7 @@ def derive_assignments(
 
 
 def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivation], set[int]]:
-    """Find what is to be derived, and in which partitions it is derived anew."""
+    """Return the derivations, and the partitions that are derived again from all records."""
     needed = [file for file in change.files.values() if file.table in NEEDED and not file.is_open]
     new = [file for file in needed if file.path in change.new]
     limits: dict[int, tuple[int, int]] = {}
@@ -234,7 +234,7 @@ def _derivations(warehouse: Path, change: ClusterUpdate) -> tuple[list[Derivatio
 
 
 def _pieces(files: Iterable[WrittenFile], number: int) -> Iterator[list[WrittenFile]]:
-    """Divide files of a partition, in the log's order, so that no more than that is in memory."""
+    """Divide files of a partition into pieces, in log order, to limit the memory used."""
     piece: list[WrittenFile] = []
     size = end = 0
     for file in sorted(files, key=lambda file: file.offsets[number]):
@@ -296,17 +296,17 @@ def _without(
     anew: Collection[int],
     writer: FactWriter,
 ) -> list[str]:
-    """Write files with assignments without what counts no more, where there is such a thing.
+    """Rewrite files with assignments, without those that are no longer valid.
 
     Args:
         warehouse: its folder.
-        files: of one cluster, without those that the derivation wrote.
-        changed: partitions of which open assignments count no more.
-        anew: those of which others neither do.
-        writer: takes the rows of other partitions.
+        files: files of one cluster, without those that the derivation wrote.
+        changed: partitions whose open assignments are no longer valid.
+        anew: partitions whose ended assignments are no longer valid either.
+        writer: writer for the rows of other partitions.
 
     Returns:
-        Paths of the files that count no more.
+        Paths of the replaced files, which are no longer valid.
     """
     replaced: list[str] = []
     for file in files:
@@ -323,7 +323,7 @@ def _without(
 def _unnamed_partitions(
     warehouse: Path, files: Iterable[WrittenFile], names: Collection[str]
 ) -> set[int]:
-    """Find partitions with assignments of topics of which only the id was known, of these ids."""
+    """Return the partitions with assignments that have one of these topic ids and no topic name."""
     columns = ("offsets_partition", "topic", "topic_id")
     found: set[int] = set()
     ids = pa.array(names, pa.string())

@@ -1,7 +1,7 @@
-"""Decoded records to rows of the record tables, and of `members`.
+"""Convert decoded records to rows of the record tables and of `members`.
 
-Works on whole Arrow batches. Offset commits come in typed columns and stay in them; the other
-records, which are few, come as JSON texts and are read by Arrow's JSON reader.
+Works on whole Arrow batches. Offset commits have typed columns and keep them. The other records,
+which are few, are JSON texts, read by Arrow's JSON reader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GROUP_TYPES = {
     for name, effect in EFFECTS.items()
     if effect.group_type is not GroupType.CLASSIC
 }
-"""Types of groups with epochs by the types of their records."""
+"""Types of groups with epochs, by record type."""
 
 _COMMIT, _GENERATION, _EPOCH, _MARKER, _OTHER = range(5)
 _KINDS: Mapping[str, int] = {
@@ -61,7 +61,7 @@ _COMMIT_COLUMNS = {
     "topic_id": "topic_id",
     **_PRODUCER,
 }
-"""Columns of the decoder by their names in the tables."""
+"""Names in the tables, by the decoder's column names."""
 
 _TEXTS = pa.list_(pa.string())
 _ROLES = ("active", "standby", "warmup")
@@ -132,8 +132,8 @@ def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
         batch: rows of `columnar.schema.DECODED`.
 
     Returns:
-        Rows by the name of their table, in the batch's order, with the columns of the table's
-        schema; text may be dictionary-encoded. Tables without a row are left out.
+        Rows by table name, in the batch's order, with the columns of the table's schema; text may
+        be dictionary-encoded. Tables without rows are left out.
     """
     times = pc.coalesce(batch["timestamp_ms"], batch["commit_timestamp_ms"])
     rows = pa.Table.from_batches([batch.append_column("time_ms", times)])
@@ -164,7 +164,7 @@ def facts_of(batch: pa.RecordBatch) -> dict[str, pa.Table]:
     facts: dict[str, pa.Table] = {}
     for name, table in found:
         table = table.select(TABLES[name].schema.names)
-        if name in facts:  # members of classic groups, and of others
+        if name in facts:  # members of classic groups, and of the others
             table = pa.concat_tables([facts[name], table]).sort_by("log_offset")
         if len(table):
             facts[name] = table
@@ -223,7 +223,7 @@ def _generations(rows: pa.Table, values: pa.Array) -> dict[str, pa.Table]:
             assignment=_assigned(
                 pc.struct_field(given, "assignedPartitions"),
                 topic="topic",
-                # no bytes at all are an assignment of nothing
+                # zero bytes are an empty assignment
                 is_empty=pc.and_(
                     pc.equal(kinds, "consumer"),
                     pc.fill_null(pc.equal(pc.struct_field(given, "raw"), ""), False),
@@ -292,7 +292,7 @@ _READERS = (
     (_EPOCH, _EPOCH_VALUE, _epochs),
     (_MARKER, _MARKER_VALUE, _markers),
 )
-"""What reads values of a kind, and what it needs of them."""
+"""Kind of record, the schema of its value, and the function that makes its rows."""
 
 
 def _kinds(types: pa.DictionaryArray) -> NDArray[np.int8]:
@@ -303,7 +303,7 @@ def _kinds(types: pa.DictionaryArray) -> NDArray[np.int8]:
 
 
 def _read(texts: pa.Array, schema: pa.Schema) -> pa.Array:
-    """Read JSON objects; give their field `data`, null where it is null or there is no text."""
+    """Parse JSON objects; return their field `data`, null if it is null or there is no text."""
     lines = pc.fill_null(_one(texts), "{}")
     [joined] = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")
     json = pyarrow.json.read_json(
@@ -315,7 +315,7 @@ def _read(texts: pa.Array, schema: pa.Schema) -> pa.Array:
 
 
 def _assigned(given: pa.Array, *, is_empty: pa.Array | None = None, **names: str) -> pa.Array:
-    """Return what was assigned as `ASSIGNED`; `names` are its fields by those of `given`."""
+    """Return assigned partitions as `ASSIGNED`; `names` maps its fields to those of `given`."""
     given = _one(given)
     is_unknown = pc.is_null(given)
     if is_empty is not None:
@@ -325,7 +325,7 @@ def _assigned(given: pa.Array, *, is_empty: pa.Array | None = None, **names: str
 
 
 def _tasks(values: pa.Array, ending: str) -> pa.Array:
-    """Return the tasks of all roles as `ASSIGNED`, from the fields with such an ending."""
+    """Return the tasks of all roles as `ASSIGNED`, from the fields whose names end in `ending`."""
     given = [pc.struct_field(values, f"{role}Tasks{ending}") for role in _ROLES]
     owned = [
         _owned(each, {"subtopology": "subtopologyId"}, {"role": role})
@@ -358,7 +358,7 @@ def _lists(lengths: pa.Array, owned: pa.Array, is_null: pa.Array) -> pa.Array:
 
 
 def _columns(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
-    """Take columns under other names."""
+    """Select and rename columns."""
     return rows.select(list(names)).rename_columns(list(names.values()))
 
 
@@ -390,7 +390,7 @@ def _unless(column: pa.Array, unknown: int) -> pa.Array:
 
 
 def _first(values: pa.Array, *names: str) -> pa.Array:
-    """Return the first of some fields that is there."""
+    """Return the first field that is not null."""
     return pc.coalesce(*(pc.struct_field(values, name) for name in names))
 
 

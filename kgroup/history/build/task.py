@@ -1,9 +1,9 @@
-"""The work of a task: the records of its splits become Parquet files of the tables.
+"""A task of a build: write the records of its splits to Parquet files of the tables.
 
-A task needs nothing but the files that it reads and the warehouse's folder. What it is given and
-what it returns is small.
+A task needs only the files that it reads and the warehouse's folder. Its input and its result are
+small.
 
-Names of topics come from the records: commits have name and id since version 4 of the value, and so
+Topic names come from the records: commits have name and id since version 4 of the value, and so
 have the records of the types …PartitionMetadata, which Kafka before 4.1 wrote.
 """
 
@@ -33,7 +33,7 @@ from kgroup.protocol.batch.batch import Damage
 
 
 def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
-    """Return the names that rows of tables tell, by topic id."""
+    """Return the topic names in rows of tables, by topic id."""
     names: dict[str, str] = {}
     commits = facts.get("offset_commits")
     if commits is not None and commits["topic_id"].null_count < len(commits):
@@ -55,24 +55,24 @@ def topic_names_in(facts: Mapping[str, pa.Table]) -> dict[str, str]:
 
 
 COMPILED_BYTES = 8 << 20
-"""Bytes of all its splits from which on compiled code decodes each of them."""
+"""Total size of splits from which on compiled code decodes them, in bytes."""
 
 _MOST_WORKERS = 4
 
 ENOUGH_ROWS = 1 << 12
-"""Rows that are sorted into tables at once: small segments have few."""
+"""Number of rows to sort into tables at once: small segments have few."""
 
 MOST_DAMAGE = 1000
-"""Places in a split that are told one by one."""
+"""Maximum number of damaged places to list for a split."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something to be done by itself; it can be pickled.
+    """A piece of work that runs on its own; it can be pickled.
 
     Attributes:
-        warehouse: its folder, as it is called wherever tasks are done.
-        cluster: its name.
+        warehouse: path of its folder on all machines that run tasks.
+        cluster: name of the cluster.
         build: number of the build.
     """
 
@@ -82,11 +82,11 @@ class Job:
 
     @property
     def size(self) -> int:
-        """Bytes to read, about."""
+        """Approximate number of bytes to read."""
         raise NotImplementedError
 
     def facts(self) -> FactWriter:
-        """Write the rows that it gives."""
+        """Return a writer for the rows of the job."""
         return FactWriter(Path(self.warehouse), self.cluster, self.build)
 
 
@@ -95,15 +95,15 @@ _R = TypeVar("_R")
 
 
 class JobRunner(Protocol):
-    """Calls a function with each of some jobs, here or elsewhere."""
+    """Calls a function with each of some jobs, locally or elsewhere."""
 
     def __call__(self, function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
-        """Yield the results, in any order; they can be pickled too."""
+        """Yield the results in any order; results can be pickled."""
         ...
 
 
 def run_here(function: Callable[[_J], _R], jobs: Sequence[_J], /) -> Iterator[_R]:
-    """Do it in threads of this process: what takes long is done by compiled code, side by side."""
+    """Run jobs in threads of this process: most of the time is spent in compiled code."""
     workers = min(processor_count(), _MOST_WORKERS, len(jobs))
     if workers < 2:
         yield from map(function, jobs)
@@ -124,7 +124,7 @@ class SplitWork:
 
     Attributes:
         split: the split.
-        known: offsets whose records are in the warehouse, as far as they may be in the split.
+        known: offsets already in the warehouse, as far as the split may have them.
     """
 
     split: Split
@@ -133,26 +133,26 @@ class SplitWork:
 
 @dataclass(frozen=True, slots=True)
 class BuildTask(Job):
-    """Splits of one cluster that are read one after the other, into files that they share."""
+    """Splits of one cluster that are read one after the other, into shared files."""
 
     works: tuple[SplitWork, ...]
 
     @property
     def size(self) -> int:
-        """Bytes to read, as far as that is known."""
+        """Number of bytes to read, as far as known."""
         return sum(work.split.size or 0 for work in self.works)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitRead:
-    """What became of a split.
+    """Result of reading a split.
 
     Attributes:
-        work: what was to be done.
-        coverage: offsets of the records that were written: new ones, each once.
-        damage: what could not be read, at most `MOST_DAMAGE` places of it.
-        more_damage: how many places there are besides.
-        error: why it was not read to its end; None where it was.
+        work: the split and the offsets known before.
+        coverage: offsets of the records written: new ones, each once.
+        damage: damaged places, at most `MOST_DAMAGE`.
+        more_damage: number of further damaged places.
+        error: why the split was not read to its end; None if it was.
     """
 
     work: SplitWork
@@ -164,13 +164,13 @@ class SplitRead:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What became of a task.
+    """Result of a task.
 
     Attributes:
-        cluster: its name.
-        files: that were written.
-        reads: of its splits, in order.
-        topic_names: that the records tell, by topic id.
+        cluster: name of the cluster.
+        files: files written.
+        reads: results of its splits, in order.
+        topic_names: topic names in the records, by topic id.
     """
 
     cluster: str
@@ -182,8 +182,8 @@ class TaskResult:
 def run_task(task: BuildTask) -> TaskResult:
     """Read splits into files.
 
-    Rows of records whose transaction is open are in files of their own. What of a split was written
-    before an error counts.
+    Rows of records with an open transaction are in separate files. Rows written before an error are
+    kept.
 
     Raises:
         OSError: a file cannot be written.
@@ -197,10 +197,10 @@ def run_task(task: BuildTask) -> TaskResult:
 
 
 class _Rows:
-    """Takes the records of splits, each once.
+    """Writes the records of splits, each once.
 
     Attributes:
-        topic_names: that they tell, by topic id.
+        topic_names: topic names in the records, by topic id.
     """
 
     def __init__(self, writer: FactWriter) -> None:
@@ -211,7 +211,7 @@ class _Rows:
         self._waiting_rows = 0
 
     def read(self, work: SplitWork, compiled: bool | None) -> SplitRead:
-        """Write the records of a split, decoded by compiled code or by what suits its size."""
+        """Write the records of a split; `compiled` None chooses the decoder by the split's size."""
         partition = work.split.offsets_partition
         taken = self._taken.get(partition, Coverage())
         unseen = _Unseen(Coverage.union([work.known, taken]))
@@ -253,7 +253,7 @@ class _Rows:
                 self.flush()
 
     def flush(self) -> None:
-        """Write the rows that wait for others."""
+        """Write the rows collected so far."""
         for is_open, batches in self._waiting.items():
             if batches:
                 facts = facts_of(batches[0] if len(batches) == 1 else pa.concat_batches(batches))
@@ -264,7 +264,7 @@ class _Rows:
 
 
 class _Unseen:
-    """Takes each offset once, and none that is known."""
+    """Selects offsets that are not known, each once."""
 
     def __init__(self, known: Coverage) -> None:
         self._known = known
@@ -272,10 +272,10 @@ class _Unseen:
         self._last = -1
 
     def take(self, offsets: Offsets) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Take the offsets of a batch; tell of each whether it was taken now."""
+        """Add the offsets of a batch; return a mask of those that are new."""
         is_new = ~self._known.has(offsets)
         if len(offsets) and (offsets[0] <= self._last or (np.diff(offsets) <= 0).any()):
-            # out of order, which no broker writes
+            # out of order; brokers never write this
             is_first = np.zeros(len(offsets), np.bool_)
             is_first[np.unique(offsets, return_index=True)[1]] = True
             is_new &= is_first & ~self.taken().has(offsets)
@@ -284,6 +284,6 @@ class _Unseen:
         return is_new
 
     def taken(self) -> Coverage:
-        """Return the offsets that were taken."""
+        """Return the offsets selected so far."""
         self._parts = [Coverage.union(self._parts)]
         return self._parts[0]

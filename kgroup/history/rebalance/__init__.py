@@ -1,1 +1,1 @@
-"""Rebalances: what moved, why, and whether they came as storms."""
+"""Rebalances: what they moved, why they happened, and rebalance storms."""

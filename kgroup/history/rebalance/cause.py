@@ -1,4 +1,4 @@
-"""Why a group rebalanced: what differs between two versions of it, and what that proves."""
+"""Causes of rebalances, from the differences between two versions of a group."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class CommitSpan:
     """Commits of one partition between two records of the group's rebalances.
 
     Attributes:
-        mark: log offset of the first of the two; -1: there is none.
-        count: how many commits.
-        first_ms: time of the first one.
-        last_ms: time of the last one.
+        mark: log offset of the first of these records; -1 if there is none.
+        count: number of commits.
+        first_ms: time of the first commit.
+        last_ms: time of the last commit.
     """
 
     mark: int
@@ -39,12 +39,12 @@ class CommitSpan:
 
 @dataclass(frozen=True, slots=True)
 class CommitPace:
-    """What commits tell of those who made them.
+    """The last commit and the rate of commits.
 
     Attributes:
-        last_ms: time of the last one; None: there is none.
-        pace_ms: time from one to the next, on average, in the partition that was committed most
-            often; None where there are too few to tell.
+        last_ms: time of the last commit; None if there is none.
+        pace_ms: average time between commits, in the partition with the most commits; None if there
+            are too few.
     """
 
     last_ms: int | None
@@ -55,7 +55,7 @@ class Commits:
     """The commits of a group in one partition of `__consumer_offsets`.
 
     Args:
-        spans: of all its partitions.
+        spans: commits of all its partitions.
     """
 
     def __init__(self, spans: Iterable[CommitSpan]) -> None:
@@ -67,10 +67,10 @@ class Commits:
         self._first_from = list(accumulate(firsts, _earlier))[::-1]
 
     def gap_ms(self, mark: int) -> int | None:
-        """Tell how long nobody committed around a record.
+        """Return the time without commits around a record.
 
         Args:
-            mark: its log offset.
+            mark: log offset of the record.
         """
         index = bisect_left(self._marks, mark)
         if index == 0 or index == len(self._all):
@@ -81,13 +81,13 @@ class Commits:
     def between(
         self, start: int, end: int, partitions: Collection[tuple[str, int]], *, others: bool = False
     ) -> CommitPace:
-        """Tell what was committed between two records.
+        """Return the last commit and the rate of commits between two records.
 
         Args:
-            start: log offset of the first,
-            end: and of the second.
-            partitions: of these, by topic and number;
-            others: or of all but these.
+            start: log offset of the first record.
+            end: log offset of the second record.
+            partitions: only commits of these partitions, by topic and number.
+            others: instead, only commits of all other partitions.
         """
         here = slice(bisect_left(self._marks, start), bisect_left(self._marks, end))
         spans = [
@@ -114,27 +114,31 @@ def _earlier(one: int | None, other: int | None) -> int | None:
 
 
 EPOCH_SESSION_MS = 45_000
-"""Session timeout of consumer, share and streams groups where nobody has configured another one
-(`group.consumer.session.timeout.ms`); it is no record."""
+"""Default session timeout of consumer, share and streams groups
+(`group.consumer.session.timeout.ms`); the log does not have the actual value.
+"""
 
 _MOST_REJOIN_MS = 5000
-"""Until the others have joined again: a heartbeat interval (3 s by default), and some time."""
+"""Maximum time for the other members to rejoin: a heartbeat interval (3 s by default) and a
+margin.
+"""
 
 _CERTAIN, _INFERRED = CauseCertainty.CERTAIN, CauseCertainty.INFERRED
 
 
 @dataclass(frozen=True, slots=True)
 class MemberVersion:
-    """A member of a version of its group.
+    """A member in a version of its group.
 
     Attributes:
-        topics: that it subscribes to; None where that is not known.
-        regex: that it subscribes to instead, or also.
-        session_timeout_ms: of one that speaks the classic protocol; None where it is not stored.
-        rebalance_timeout_ms: None where it is not stored.
-        owned: what it has; None where that cannot be read.
+        topics: topics of its subscription; None if unknown.
+        regex: regular expression of its subscription, instead of or in addition to topics.
+        session_timeout_ms: session timeout of a member with the classic protocol; None if not
+            stored.
+        rebalance_timeout_ms: None if not stored.
+        owned: what it owns; None if that cannot be read.
         seen_ms: time of the last record that it caused itself.
-        is_away: whether it is a static member that said it would be back (epoch -2).
+        is_away: whether it is a static member that left temporarily (epoch -2).
     """
 
     who: Participant
@@ -148,9 +152,9 @@ class MemberVersion:
 
     @property
     def timeout_ms(self) -> int | None:
-        """How long it may be silent at least, before its group goes on without it.
+        """Minimum time without a sign of life before the group removes the member.
 
-        None where that is not stored, or is 0, as in records of odd clients.
+        None if not stored, or 0 as in records of unusual clients.
         """
         known = [each for each in (self.session_timeout_ms, self.rebalance_timeout_ms) if each]
         return None if self.session_timeout_ms is None else min(known, default=None)
@@ -158,18 +162,18 @@ class MemberVersion:
 
 @dataclass(frozen=True, slots=True)
 class GroupVersion:
-    """A group as a rebalance left it.
+    """A group after a rebalance.
 
     Attributes:
         group_type: classic, consumer, share or streams.
-        generation: or group epoch; None: the group is new, or was deleted.
-        joined_ms: when all members had joined; of a classic group, where that is stored.
-        time_ms: of the record.
-        log_offset: of the record; -1 before the first one.
-        leader_epoch: of the partition of `__consumer_offsets`.
-        protocol: of a classic group.
-        members: by id.
-        topics_hash: of the metadata of an epoch group's topics.
+        generation: generation or group epoch; None if the group is new, or was deleted.
+        joined_ms: when all members of a classic group had joined, if stored.
+        time_ms: time of the record.
+        log_offset: offset of the record; -1 before the first one.
+        leader_epoch: leader epoch of the partition of `__consumer_offsets`.
+        protocol: strategy of a classic group.
+        members: members by id.
+        topics_hash: metadata hash of the topics, for a group with epochs.
         topology: epoch of a streams group's topology.
     """
 
@@ -191,29 +195,29 @@ class GroupVersion:
 
     @property
     def owned(self) -> frozenset[PartitionOrTask] | None:
-        """All that members own; None where that is not known of each of them."""
+        """Everything that members own; None if unknown for any of them."""
         every = [member.owned for member in self.members.values()]
         known = [tasks for tasks in every if tasks is not None]
         return frozenset().union(*known) if len(known) == len(every) else None
 
 
 class Departed:
-    """Members that have gone, to recognize those that come back."""
+    """Members that left, to recognize those that return."""
 
     def __init__(self) -> None:
         self._gone: dict[tuple[str, str], list[tuple[Participant, int | None]]] = {}
 
     def add(self, who: Participant, time_ms: int | None) -> None:
-        """Remember one that is gone since a time."""
+        """Add a member that has been gone since a time."""
         if (identity := _identity(who)) is not None:
             self._gone.setdefault(identity, []).append((who, time_ms))
 
     def take(self, who: Participant, *, is_only: bool) -> tuple[Participant, int | None] | None:
-        """Find who came back as this member, and forget it.
+        """Return and forget the earlier member that came back as this one.
 
         Args:
             who: the new member.
-            is_only: whether no other member calls itself like that: then the host does not matter.
+            is_only: whether no other member has the same client id; then the host may differ.
         """
         identity = _identity(who)
         gone = self._gone.get(identity, []) if identity is not None else []
@@ -225,9 +229,9 @@ class Departed:
 
 
 def _identity(who: Participant) -> tuple[str, str] | None:
-    """Return what a member is recognized by under another id: of a static one that is its instance.
+    """Return what identifies a member under a new id: its instance id, or else its client id.
 
-    None: by nothing.
+    None if nothing does.
     """
     if who.instance_id is not None:
         return "instance", who.instance_id
@@ -235,7 +239,7 @@ def _identity(who: Participant) -> tuple[str, str] | None:
 
 
 def elapsed_ms(since_ms: int | None, until_ms: int | None) -> int | None:
-    """Tell how long something took; None where a time is unknown, or the clock went back."""
+    """Return the time elapsed; None if a time is unknown, or the clock went backward."""
     if since_ms is None or until_ms is None or until_ms < since_ms:
         return None
     return until_ms - since_ms
@@ -244,16 +248,16 @@ def elapsed_ms(since_ms: int | None, until_ms: int | None) -> int | None:
 def causes_of(
     before: GroupVersion, after: GroupVersion, departed: Departed, commits: Commits
 ) -> tuple[Cause, ...]:
-    """Tell what happened between two rebalances that follow each other.
+    """Return the causes of a rebalance.
 
     Args:
-        before: as the first left the group.
-        after: as the second did.
-        departed: who has gone earlier; brought up to date.
-        commits: of the group.
+        before: the group after the previous rebalance.
+        after: the group after this rebalance.
+        departed: members that left earlier; updated.
+        commits: commits of the group.
 
     Returns:
-        Causes, those of members first; empty where the log shows nothing.
+        Causes, those of members first; empty if the log shows none.
     """
     came = [after.members[name] for name in after.members if name not in before.members]
     went = [before.members[name] for name in before.members if name not in after.members]
@@ -329,11 +333,11 @@ def _came_and_went(
 
 
 def _may_have_polled_late(old: MemberVersion, before: GroupVersion, after: GroupVersion) -> bool:
-    """Return whether a member went when its rebalance timeout had passed since its assignment.
+    """Return whether a member left when its rebalance timeout expired after its assignment.
 
-    A consumer that does not poll within it (`max.poll.interval.ms`) leaves, and joins again under
-    another id as soon as it polls. That is no restart, and no static membership avoids it. The
-    others take up to a heartbeat interval to join again.
+    A consumer that does not poll within `max.poll.interval.ms` leaves, and joins again under
+    another id when it polls next. That is not a restart, and static membership does not prevent it.
+    The others take up to a heartbeat interval to rejoin.
     """
     timeout_ms = old.rebalance_timeout_ms
     alive_ms = elapsed_ms(before.time_ms, after.joined_ms or after.time_ms)
@@ -357,16 +361,16 @@ def _restart(who: Participant, old: Participant, how: str) -> Cause:
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """The signs of life of a member that went, and what its timeouts allow.
+    """Signs of life of a member that left, and its timeouts.
 
     Attributes:
-        timeout_ms: after so long without a sign it expires.
-        limit: how certain that number is, in words.
-        end_ms: when the group was without it; None: unknown.
-        joined_ms: when it had certainly joined, of a classic group.
-        seen_ms: the last sign of it.
-        silent_ms: from then to `end_ms`.
-        own: commits of its partitions by itself.
+        timeout_ms: time without a sign of life after which it expires.
+        limit: how certain that time is, in words.
+        end_ms: when the group went on without it; None if unknown.
+        joined_ms: when it had certainly joined, for a classic group.
+        seen_ms: time of its last sign of life.
+        silent_ms: time from then to `end_ms`.
+        own: commits of its partitions.
         working_ms: until when the others certainly worked, and did not wait for it to rejoin.
     """
 
@@ -393,7 +397,7 @@ def _life_of(
     own = commits.between(before.log_offset, after.log_offset, owned)
     sign_ms = (joined_ms or before.time_ms) if old.seen_ms is None else old.seen_ms
     seen_ms = max((each for each in (sign_ms, own.last_ms) if each is not None), default=None)
-    # Others may have taken long to join, so its silence counts only while they worked.
+    # Others may have taken long to join, so only silence while they worked counts.
     others = commits.between(before.log_offset, after.log_offset, owned, others=True)
     return _Life(
         timeout_ms=timeout_ms,
@@ -410,7 +414,7 @@ def _life_of(
 def _departure(
     old: MemberVersion, before: GroupVersion, after: GroupVersion, commits: Commits
 ) -> Cause:
-    """Tell how a member went: what signs of life there are, and what its timeouts allow."""
+    """Return how a member left, according to its signs of life and its timeouts."""
     life = _life_of(old, before, after, commits)
     kind, certainty, evidence = _how_it_went(old, life)
     return _about(
@@ -491,7 +495,7 @@ def _topics(member: MemberVersion) -> str:
 
 
 def _name(who: Participant) -> str:
-    """Say who somebody is, for people."""
+    """Return the name of a member for people."""
     if who.instance_id is not None:
         return f"{who.member_id} (instance {who.instance_id})"
     if who.client_id and who.client_id not in who.member_id:

@@ -1,4 +1,4 @@
-"""The rebalances of one group: its records, walked through in the order of the log."""
+"""Find the rebalances of one group by following its records in log order."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from kgroup.history.sql.question import Row
 from kgroup.model.group_log import EFFECTS, Effect, GroupLog
 
 _AWAY = -2
-"""Epoch of a static member that will be back. Kafka: `LEAVE_GROUP_STATIC_MEMBER_EPOCH`."""
+"""Epoch of a static member that left temporarily. Kafka: `LEAVE_GROUP_STATIC_MEMBER_EPOCH`."""
 _TOPICS_AGAIN = {
     "share_state": "states of share partitions were made",
     "regexes": "a regular expression was resolved again",
 }
 _FIRST_EPOCH = 2
-"""An epoch group whose first known epoch is not above this had no members before: the first member
-raises it once or, as of Kafka 4.1, twice."""
+"""A group with epochs whose first known epoch is at most this had no members before: the first
+member raises the epoch once or, as of Kafka 4.1, twice.
+"""
 
 
 def rebalances_of(
@@ -45,17 +46,17 @@ def rebalances_of(
     commits: Commits,
     topic_names: Mapping[str, str],
 ) -> list[Rebalance]:
-    """Find the rebalances of a group.
+    """Return the rebalances of a group.
 
     Args:
-        rows: its rows of `group_generations`, `consumer_group_epochs` and `tombstones` (those of
-            offsets left out) of one partition of `__consumer_offsets`, by log offset.
+        rows: its rows of `group_generations`, `consumer_group_epochs` and `tombstones` (without
+            those of offsets) from one partition of `__consumer_offsets`, by log offset.
         members: its rows of `members`, by log offset.
-        commits: when it committed.
-        topic_names: by topic id.
+        commits: its commits.
+        topic_names: topic names by topic id.
 
     Returns:
-        They in the order of the log.
+        The rebalances, in log order.
     """
     timeline = _Timeline(commits, topic_names)
     for row in rows:
@@ -73,8 +74,8 @@ def rebalances_of(
 class _Timeline:
     """Follows the records of a group.
 
-    The values in `_log` are rows, except for members (`MemberVersion`), targets (the partitions
-    that the member is to own) and partition metadata (partition counts by topic).
+    The values in `_log` are rows, except for members (`MemberVersion`), targets (the partitions of
+    the member's target assignment) and partition metadata (partition counts by topic).
     """
 
     def __init__(self, commits: Commits, topic_names: Mapping[str, str]) -> None:
@@ -123,7 +124,7 @@ class _Timeline:
             return
         is_new = before is None or before.generation is None
         if is_new and not members and not after.generation:
-            self._last = after  # the coordinator has made the group
+            self._last = after  # the coordinator created the group
             return
         if before is None and after.generation == 1:
             before = _nothing_before(after)
@@ -136,9 +137,9 @@ class _Timeline:
         self._count(members.values())
 
     def _go_on(self, before: GroupVersion, after: GroupVersion) -> None:
-        """Take a record that changes a generation: a static member is back, or the type is new.
+        """Handle a record of a known generation: a static member is back, or the type changed.
 
-        Who was in the generation and is not any more counts as gone with the next one.
+        Members that are missing in the record count as leaving in the next generation.
         """
         back = [
             version.who for name, version in after.members.items() if name not in before.members
@@ -205,9 +206,9 @@ class _Timeline:
         )
 
     def _take_over(self, new: MemberVersion) -> None:
-        """Follow a static member that is back under another id.
+        """Replace a static member that rejoined under another id.
 
-        Where it subscribes to the same, no epoch tells of it. Kafka: `replaceMember`.
+        If its subscription is the same, the group epoch does not change. Kafka: `replaceMember`.
         """
         if self._last is None or new.who.instance_id is None:
             return
@@ -235,7 +236,7 @@ class _Timeline:
         if name in log.members:
             log.put("members", name, replace(log.members[name], **seen))
             if self._last is not None and name in self._last.members:
-                # Signs of life count, whenever they come; so does what it has by then.
+                # Signs of life and changes of ownership count whenever they come.
                 member = replace(self._last.members[name], **seen)
                 self._last = replace(self._last, members={**self._last.members, name: member})
         draft = self._draft
@@ -251,7 +252,7 @@ class _Timeline:
             self._draft = replace(draft, reconcile_ms=elapsed_ms(draft.time_ms, row["time_ms"]))
 
     def _complete_target(self, epoch: int) -> None:
-        """Take what a new target assignment has moved."""
+        """Record what a new target assignment has moved."""
         before, self._full_target = self._full_target, dict(self._log.targets)
         draft = self._draft
         if draft is not None and draft.generation_id == epoch:
@@ -307,7 +308,7 @@ class _Timeline:
     # --- all groups -----------------------------------------------------------------------------
 
     def tombstone(self, row: Row, effect: Effect) -> None:
-        # The tables do not have the key of a RegularExpression record.
+        # The tables do not have the key of RegularExpression records.
         is_told = self._log.apply(effect, row["member_id"] or effect.key_field, None)
         if is_told and effect.attribute == "metadata":
             self._deleted = (self._last, row["log_offset"])
@@ -317,11 +318,11 @@ class _Timeline:
             )
 
     def _before(self, after: GroupVersion) -> GroupVersion | None:
-        """Return how the group was; it is not deleted where its type changes in the same write."""
+        """Return the previous version; a change of type in one write is not a deletion."""
         if self._deleted is None:
             last = self._last
             if last is not None and (last.generation or 0) > (after.generation or 0):
-                return None  # what is between them is not there
+                return None  # records in between are missing
             return last
         before, log_offset = self._deleted
         self._deleted = None
@@ -374,7 +375,7 @@ class _Timeline:
     def _other_causes(
         self, before: GroupVersion, after: GroupVersion, known: Sequence[Cause]
     ) -> list[Cause]:
-        """Find causes that are told by more than two versions."""
+        """Return causes that need more than two versions of the group."""
         causes: list[Cause] = []
         is_alone = all(cause.kind is CauseKind.COORDINATOR_MOVED for cause in known)
         if after.is_classic:
@@ -434,7 +435,7 @@ class _Timeline:
     def _count(
         self, members: Iterable[MemberVersion], targets: Iterable[frozenset[PartitionOrTask]] = ()
     ) -> None:
-        """Remember how many partitions of each topic were seen."""
+        """Record how many partitions of each topic were seen."""
         for partitions in (
             *(member.owned for member in members if member.owned is not None),
             *targets,
@@ -445,7 +446,7 @@ class _Timeline:
                     self._counts[partition.topic] = max(seen, partition.partition + 1)
 
     def _added(self, owned: Iterable[PartitionOrTask]) -> list[PartitionOrTask]:
-        """Find partitions that are beyond those that were seen of their topic."""
+        """Return the partitions with higher numbers than those seen of their topic."""
         if not self._counts:
             return []
         return _sorted(
@@ -456,7 +457,7 @@ class _Timeline:
 
 
 def _nothing_before(first: GroupVersion) -> GroupVersion:
-    """Give a group as it was before its first generation or epoch."""
+    """Return the group before its first generation or epoch."""
     return replace(first, generation=None, members={}, log_offset=-1, protocol=None, joined_ms=None)
 
 
@@ -496,7 +497,7 @@ def _participant(row: Row) -> Participant:
 
 
 def _owned(members: Iterable[MemberVersion]) -> dict[str, frozenset[PartitionOrTask]] | None:
-    """What each member has; None where that is not known of all of them."""
+    """Return what each member owns; None if unknown for any of them."""
     tasks: dict[str, frozenset[PartitionOrTask]] = {}
     for member in members:
         if member.owned is None:
@@ -509,7 +510,7 @@ _Owned = Mapping[str, frozenset[PartitionOrTask]]
 
 
 def _with_moved(draft: Rebalance, old: _Owned | None, new: _Owned | None) -> Rebalance:
-    """Say what has other owners than before; None where one of the two is not known."""
+    """Add what changed owners; None if the old or the new owners are unknown."""
     if old is None or new is None:
         return replace(draft, moved=None, moved_count=None)
     who = (*(draft.members_before or ()), *draft.members)

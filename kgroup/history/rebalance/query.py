@@ -1,4 +1,4 @@
-"""The rebalances of groups, and storms of them, from the tables of a warehouse."""
+"""Rebalances of groups and rebalance storms, from the tables of a warehouse."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kgroup.model.group_log import EFFECTS
 from kgroup.operation.report import Report
 
 AT_ONCE = 200
-"""Groups whose rows are in memory at a time."""
+"""Number of groups whose rows are in memory at a time."""
 _EPOCHS = tuple(name for name, effect in EFFECTS.items() if effect.attribute == "metadata")
 _IDS = "cluster, group_id, offsets_partition, log_offset"
 _Key = tuple[str, str, int]
@@ -37,21 +37,21 @@ def rebalances(
     until_ms: int | None = None,
     cluster: str | None = None,
 ) -> Report[Rebalance]:
-    """Tell when groups rebalanced, and why.
+    """Return when groups rebalanced, and why.
 
     Args:
-        engine: to ask.
+        engine: query engine.
         group_id: only this group.
-        since_ms: only from then on,
-        until_ms: and before then. One without a time is never left out.
-        cluster: only there.
+        since_ms: only rebalances at or after this time.
+        until_ms: only rebalances before this time. Those without a time are always included.
+        cluster: only this cluster.
 
     Returns:
-        The rebalances by cluster, group and place in the log.
+        The rebalances by cluster, group and position in the log.
 
     Raises:
-        NotFoundError: the group is not there.
-        UsageError: it is in several clusters.
+        NotFoundError: the group does not exist.
+        UsageError: the group exists in several clusters.
     """
     if group_id is not None:
         cluster = cluster_of_group(engine, group_id, cluster)
@@ -81,7 +81,7 @@ def _keys(
     since_ms: int | None,
     until_ms: int | None,
 ) -> Iterator[tuple[str, Sequence[_Key]]]:
-    """Give each cluster, and those of its groups that may have rebalanced in this time."""
+    """Yield each cluster with its groups that may have rebalanced in this time."""
     condition, parameters = where(
         ("cluster = ?", cluster),
         ("group_id = ?", group_id),
@@ -98,7 +98,7 @@ def _keys(
 
 
 def _of_cluster(engine: Engine, cluster: str, keys: Sequence[_Key]) -> list[Rebalance]:
-    """Read some groups after the others: those of one partition, which files have together."""
+    """Read groups in batches, by partition: groups of one partition share files."""
     names = topic_names(engine, cluster)
     found: list[Rebalance] = []
     for start in range(0, len(keys), AT_ONCE):
@@ -152,7 +152,7 @@ def _of_groups(
 def _spans(
     engine: Engine, condition: str, parameters: Sequence[Parameter]
 ) -> dict[_Key, list[CommitSpan]]:
-    """Count commits between the records of rebalances."""
+    """Return the commits between the records of rebalances."""
     columns = "cluster, group_id, offsets_partition"
     sql = (
         f"SELECT {columns}, mark, topic, partition, COUNT(*) AS commit_count, "
@@ -192,11 +192,11 @@ class Starter:
     """A client that caused rebalances of a storm.
 
     Attributes:
-        instance_id: of a static member.
-        client_id: as it calls itself.
-        client_host: where it runs.
-        cause_count: how many causes were its own.
-        member_count: under how many member ids.
+        instance_id: instance id of a static member.
+        client_id: its client id.
+        client_host: its host.
+        cause_count: number of causes that were its own.
+        member_count: number of its member ids.
     """
 
     instance_id: str | None
@@ -208,14 +208,14 @@ class Starter:
 
 @dataclass(frozen=True, slots=True)
 class Storm:
-    """Rebalances of a group of which so many came in so short a time, again and again.
+    """A time in which a group kept rebalancing too often.
 
     Attributes:
-        from_ms: time of the first one.
-        to_ms: time of the last one.
-        rebalance_count: how many.
-        started_by: clients with the most causes first.
-        without_member_count: rebalances that no member is known to have caused.
+        from_ms: time of the first rebalance.
+        to_ms: time of the last rebalance.
+        rebalance_count: number of rebalances.
+        started_by: clients that caused rebalances, those with the most causes first.
+        without_member_count: rebalances that no known member caused.
     """
 
     cluster: str
@@ -238,32 +238,32 @@ def find_storms(
     until_ms: int | None = None,
     cluster: str | None = None,
 ) -> Report[Storm]:
-    """Find the storms of a group, or of all.
+    """Find the rebalance storms of a group, or of all groups.
 
     Args:
-        engine: to ask.
-        group_id: the group; None: every group.
-        count: see `storms_of`, and so is
-        within_ms: the time.
-        since_ms: only rebalances from then on,
-        until_ms: and before then.
-        cluster: that has the group.
+        engine: query engine.
+        group_id: the group; None for all groups.
+        count: see `storms_of`.
+        within_ms: see `storms_of`.
+        since_ms: only rebalances at or after this time.
+        until_ms: only rebalances before this time.
+        cluster: cluster of the group.
 
     Raises:
-        NotFoundError: the group is not there.
-        UsageError: it is in several clusters.
+        NotFoundError: the group does not exist.
+        UsageError: the group exists in several clusters.
     """
     report = rebalances(engine, group_id, since_ms=since_ms, until_ms=until_ms, cluster=cluster)
     return Report(tuple(storms_of(report.data, count, within_ms)), report.errors, report.notes)
 
 
 def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> list[Storm]:
-    """Find storms.
+    """Find rebalance storms.
 
     Args:
-        rebalances: by group and place in the log; those without a time are passed over.
-        count: so many of one group, 2 or more,
-        within_ms: in that time or less, are a storm. Storms that overlap are one.
+        rebalances: rebalances by group and position in the log; those without a time are ignored.
+        count: minimum number of rebalances of one group, 2 or more.
+        within_ms: time within which that many are a storm. Overlapping storms are merged.
 
     Returns:
         Storms by cluster, group and time.
@@ -273,7 +273,7 @@ def storms_of(rebalances: Iterable[Rebalance], count: int, within_ms: int) -> li
     for _, of_group in groupby(timed, lambda rebalance: (rebalance.cluster, rebalance.group_id)):
         every = sorted(of_group, key=lambda rebalance: rebalance.time_ms or 0)
         times = [rebalance.time_ms or 0 for rebalance in every]
-        start = end = 0  # of the storm that is being looked at
+        start = end = 0  # bounds of the current storm
         for first in range(len(every) - count + 1):
             if times[first + count - 1] - times[first] > within_ms:
                 continue

@@ -1,4 +1,4 @@
-"""What a rebalance is, as an answer: who was there before and after, what moved, and why.
+"""A rebalance in a result: the members before and after, what moved, and why.
 
 A rebalance is a new generation of a classic group, or a new group epoch of a consumer, share or
 streams group.
@@ -11,32 +11,34 @@ from enum import StrEnum
 
 
 class CauseKind(StrEnum):
-    """Why a group rebalanced."""
+    """Cause of a rebalance."""
 
     RESTARTED = "restarted"
     """A member came back under another id."""
     JOINED = "joined"
     LEFT = "left"
-    """A member said that it leaves, or an administrator removed it."""
+    """A member left, or an administrator removed it."""
     EXPIRED = "expired"
-    """A member was not heard of for its session timeout."""
+    """A member showed no sign of life for its session timeout."""
     GONE = "gone"
-    """A member left or expired: which of the two cannot be told."""
+    """A member left or expired; the log does not show which."""
     SUBSCRIPTION_CHANGED = "subscription_changed"
     PARTITIONS_ADDED = "partitions_added"
     TOPICS_CHANGED = "topics_changed"
-    """Something about the topics is new: partitions, topics or racks."""
+    """Topics changed: partitions, topics or racks."""
     STRATEGY_CHANGED = "strategy_changed"
     FOLLOW_UP = "follow_up"
-    """Partitions that a cooperative rebalance took from their owners are handed over (KIP-429)."""
+    """Partitions that a cooperative rebalance revoked are assigned to their new owners
+    (KIP-429).
+    """
     CONVERTED = "converted"
-    """The group changed its type (KIP-848)."""
+    """The group type changed (KIP-848)."""
     COORDINATOR_MOVED = "coordinator_moved"
     UNKNOWN = "unknown"
 
 
 class CauseCertainty(StrEnum):
-    """Whether the log proves something, or makes it likely."""
+    """Whether the log proves a cause, or makes it likely."""
 
     CERTAIN = "certain"
     INFERRED = "inferred"
@@ -47,10 +49,10 @@ class PartitionOrTask:
     """What a member can own: a partition, or a task of a streams group.
 
     Attributes:
-        topic: name of the topic; its id where the name is not known; None for a task.
-        subtopology: of a task; else None.
-        role: of a task: active, standby or warmup; else None.
-        partition: of the topic, or number of the task.
+        topic: name of the topic; its id if the name is unknown; None for a task.
+        subtopology: subtopology of a task; else None.
+        role: role of a task: active, standby or warmup; else None.
+        partition: partition of the topic, or number of the task.
     """
 
     topic: str | None
@@ -60,13 +62,13 @@ class PartitionOrTask:
 
     @property
     def sort_key(self) -> tuple[str, str, str, int]:
-        """What they are put in order by."""
+        """Sort key: topic, subtopology, role, partition."""
         return self.topic or "", self.subtopology or "", self.role or "", self.partition
 
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """A member, as far as it can be recognized."""
+    """The identity of a member."""
 
     member_id: str
     instance_id: str | None
@@ -76,7 +78,7 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """What a rebalance gave a member and took from it."""
+    """Partitions or tasks that a member got and lost in a rebalance."""
 
     member_id: str
     client_id: str | None
@@ -86,15 +88,15 @@ class MemberChange:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Something that starts a rebalance, and happened since the one before.
+    """An event since the previous rebalance that starts a rebalance.
 
     Attributes:
-        evidence: what the log shows of it, as a sentence.
-        member_id: of the member that it is about; None: it is about none.
-        before_member_id: id that the member had before it was restarted.
-        last_seen_ms: last sign of life of a member that is gone, that the log has.
-        silent_ms: from then to the rebalance.
-        timeout_ms: how long a member may be silent before it is removed.
+        evidence: what the log shows, as a sentence.
+        member_id: the member concerned; None if there is none.
+        before_member_id: id of the member before it restarted.
+        last_seen_ms: last sign of life in the log of a member that left.
+        silent_ms: time from then to the rebalance.
+        timeout_ms: time without a sign of life after which a member is removed.
     """
 
     kind: CauseKind
@@ -112,31 +114,31 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A rebalance.
+    """A rebalance of a group.
 
     Attributes:
-        time_ms: of the record that tells of it; None where that has no time.
-        generation_before: generation, or group epoch, before; None where it is not known, or there
-            was none.
-        generation_id: the new one.
-        protocol: the strategy that the members of a classic group agreed on.
-        members_before: who was there; None where that is not known.
-        members: who is.
-        moved_count: how many partitions (or tasks) have other owners than before, nobody among
-            them; None where that is not known. For epochs it is about the target assignment.
-        moved: the same by member; only those that got or lost something.
-        sync_ms: of a classic group: from the end of the join phase to the record, which is when
-            the leader has sent the assignment. How long members took to join is never written.
-        reconcile_ms: of an epoch: from its record to the one with which the last member has
-            arrived at it, before the next epoch.
-        commit_gap_ms: from the last commit before to the first one behind it; how long the group
-            stood still at most. None where one of the two is not known.
+        time_ms: time of its record; None if the record has none.
+        generation_before: previous generation, or group epoch; None if unknown, or if there was
+            none.
+        generation_id: the new generation, or group epoch.
+        protocol: strategy that the members of a classic group agreed on.
+        members_before: members before the rebalance; None if unknown.
+        members: members after the rebalance.
+        moved_count: number of partitions (or tasks) with a new owner or without one; None if
+            unknown. For a group epoch it refers to the target assignment.
+        moved: the same by member; only members that got or lost something.
+        sync_ms: for a classic group, time from the end of the join phase to the record, when the
+            leader had sent the assignment. How long members took to join is not in the log.
+        reconcile_ms: for a group epoch, time from its record to the record with which the last
+            member reached it, before the next epoch.
+        commit_gap_ms: time from the last commit before to the first one after, an upper limit of
+            how long the group stopped; None if there is no commit before or after.
         cause: the first of `causes`.
-        certainty: of that one.
-        evidence: of all of them.
-        causes: what happened since the rebalance before; where it is several things, the log does
-            not tell which of them came first.
-        log_offset: of the record, in `offsets_partition` of `__consumer_offsets`.
+        certainty: certainty of that cause.
+        evidence: evidence of all causes.
+        causes: events since the previous rebalance. If there are several, the log does not show
+            which came first.
+        log_offset: offset of the record in `offsets_partition` of `__consumer_offsets`.
     """
 
     cluster: str

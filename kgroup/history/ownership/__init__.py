@@ -1,1 +1,1 @@
-"""Who owned what, from when to when, derived from the records."""
+"""Ownership of partitions and tasks over time, derived from the records."""

@@ -1,10 +1,10 @@
-"""What members own as numbers: which sets are the same, and what is in each.
+"""Represent what members own as numbers, to compare and list sets of partitions quickly.
 
-A rank is a record's place among all that bear on ownership, from 1; rank 0 stands for what was
-known before them, and `end` for a record that has not come yet.
+A rank is a record's position, from 1, among all records that affect ownership. Rank 0 stands for
+what was known before them, and `end` for a future record.
 
-What is *owned* is a partition of a topic or a task of a streams group. Its number is that of its
-*kind* (topic, or subtopology and role) above 32 bits of partition.
+An *owned* item is a partition of a topic or a task of a streams group. Its number consists of its
+*kind* (topic, or subtopology and role) in the high bits and the partition in the low 32 bits.
 """
 
 from __future__ import annotations
@@ -19,28 +19,30 @@ import pyarrow.compute as pc
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
-"""Arrays here are of the shape (n,), of int64 or of truth values; those of one call or object have
-an element each for the same things, in the same order, where nothing else is said."""
+"""Arrays have the shape (n,) and contain int64 or bool. Unless stated otherwise, the arrays of one
+call or object have one element each for the same items, in the same order.
+"""
 
 GROUP_TYPES = ("classic", "consumer", "share", "streams")
 CLASSIC = 0
-"""Group types are numbers here: indices in `GROUP_TYPES`, or -1 where it is not known."""
+"""Group types are numbers: indices in `GROUP_TYPES`, or -1 if unknown."""
 
 VALUE, GROUP_GONE, MEMBER_GONE, ASSIGNMENT_GONE, NOTHING = range(5)
-"""What a record is: one with a value, or a tombstone of a group, a member or its assignment, or one
-that says nothing: a tombstone of another type than the group's."""
+"""Effect of a record: it has a value, or it is a tombstone of a group, a member or its assignment,
+or it has no effect: a tombstone of another type than the group's.
+"""
 
 
 class RecordOrder:
-    """Records by rank: element 0 of each array is no record but what was known before.
+    """Records by rank; element 0 of each array stands for what was known before the records.
 
     Args:
         group: number of the record's group.
-        kind: group type that its own type belongs to.
+        kind: group type of the record's type.
         what: see `VALUE`.
-        time_ms: its time, and
-        has_time: whether it has any.
-        kind_before: group types before the first record, (groups,), by number of the group.
+        time_ms: time of the record.
+        has_time: whether it has a time.
+        kind_before: group types before the first record, (groups,), by group number.
     """
 
     def __init__(
@@ -48,21 +50,21 @@ class RecordOrder:
     ) -> None:
         self.end = len(group)
         self._group, self._kind, self._time, self._has_time = group, kind, time_ms, has_time
-        # From here on records stand group by group, each group's in order.
+        # From here on, records are ordered by group, then by rank.
         order = np.argsort(group[1:], kind="stable") + 1
         index = np.arange(len(order))
         first = np.ones(len(order), dtype=bool)
         first[1:] = group[order[1:]] != group[order[:-1]]
         start = np.maximum.accumulate(np.where(first, index, 0))
         is_value = what[order] == VALUE
-        before = np.empty(len(order), dtype=np.int64)  # the last index with a value before this
+        before = np.empty(len(order), dtype=np.int64)  # index of the previous record with a value
         before[:1] = -1
         before[1:] = np.maximum.accumulate(np.where(is_value, index, -1))[:-1]
         in_group = before >= start
         kinds = np.where(in_group, kind[order[before]], kind_before[group[order]])
         changes = is_value & (kind[order] != kinds)
         says_nothing = ~is_value & (kind[order] != kinds)
-        # The tombstone of a classic group removes a group of any type, as in the coordinator.
+        # A tombstone of a classic group removes a group of any type, as in the coordinator.
         says_nothing &= (kind[order] != CLASSIC) | (what[order] != GROUP_GONE)
         self.what = what.copy()
         self.what[order[says_nothing]] = NOTHING
@@ -70,7 +72,7 @@ class RecordOrder:
         resets = changes | (is_value & (kind[order] == CLASSIC)) | (judged == GROUP_GONE)
         self._resets = self.key(group[order[resets]], order[resets])
         self._values = self.key(group[order[is_value]], order[is_value])
-        # Where the run of records of one group and one time ends that each stands in.
+        # For each record, the end of its run of records with the same group and time.
         last = np.ones(len(order), dtype=bool)
         last[:-1] = (
             first[1:]
@@ -85,47 +87,47 @@ class RecordOrder:
         self._write_end[order[judged_later]] = run_end[judged_later]
 
     def key(self, group: Ints, rank: Ints) -> Ints:
-        """Numbers that order by group (or anything counted from 0) first, then by rank."""
+        """Return keys that sort by group (or another number from 0), then by rank."""
         return group * (self.end + 1) + rank
 
     def next_reset(self, group: Ints, rank: Ints) -> Ints:
-        """Rank of the next record behind `rank` that says all of the group anew; or `end`."""
+        """Return the rank of the next record that replaces the whole group; or `end`."""
         return self.next_in(self._resets, group, rank)
 
     def last_reset(self, group: Ints, rank: Ints) -> Ints:
-        """Rank of the last such record up to `rank`, or 0."""
+        """Return the rank of the last record that replaces the whole group; or 0."""
         at = np.searchsorted(self._resets, self.key(group, rank), side="right")
         padded = np.concatenate([[-1], self._resets])[at]
         return np.where(padded // (self.end + 1) == group, padded % (self.end + 1), 0)
 
     def next_in(self, keys: Ints, number: Ints, rank: Ints) -> Ints:
-        """Rank of the next of sorted keys of the same number behind `rank`; or `end`."""
+        """Return the rank of the next sorted key with this number after `rank`; or `end`."""
         at = np.searchsorted(keys, self.key(number, rank), side="right")
         padded = np.append(keys, -1)[at]
         return np.where(padded // (self.end + 1) == number, padded % (self.end + 1), self.end)
 
     def write_end(self, rank: Ints) -> Ints:
-        """Last rank of the same group and time, for records judged by what comes with them."""
+        """Return the last rank of the same write, for records whose effect depends on it."""
         return self._write_end[rank]
 
     def has_value(self, group: Ints, after: Ints, until: Ints) -> Flags:
-        """Whether the group has a record with a value of a rank above `after`, up to `until`."""
+        """Return whether the group has a value of rank above `after` and up to `until`."""
         return self.next_in(self._values, group, after) <= until
 
     def same_time(self, rank: Ints, other: Ints) -> Flags:
-        """Whether both records have the same time; false where one has none."""
+        """Return whether both records have the same time; False if one has none."""
         rank, other = np.minimum(rank, self.end - 1), np.minimum(other, self.end - 1)
         same: Flags = self._time[rank] == self._time[other]
         return same & self._has_time[rank] & self._has_time[other]
 
 
 def between(sorted_keys: Ints, low: Ints, high: Ints) -> Ints:
-    """How many of the keys lie between each pair, both included."""
+    """Return the number of keys from each `low` to `high`, inclusive."""
     return np.searchsorted(sorted_keys, high, side="right") - np.searchsorted(sorted_keys, low)
 
 
 CODED = pa.dictionary(pa.int32(), pa.string())
-"""Texts by their indices in a dictionary."""
+"""Dictionary-encoded texts."""
 
 _PARTITION_BITS = 32
 _PARTITION_MASK = 0xFFFF_FFFF
@@ -134,7 +136,7 @@ _FIELDS = ("topic", "topic_id", "subtopology", "role")
 
 
 def numbers(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
-    """Number the texts of columns, the same text alike; -1 for null. Also the texts by number."""
+    """Return the number of each text of the columns, -1 for null, and the texts by number."""
     chunks = [chunk for column in columns for chunk in column.chunks]
     encoded = pa.chunked_array(chunks, pa.string()).dictionary_encode()
     if encoded.num_chunks == 0:
@@ -148,7 +150,7 @@ def numbers(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
 
 
 def dense(first: Ints, *more: Ints) -> Ints:
-    """Number the combinations of numbers (-1 and above), from 0."""
+    """Return consecutive numbers from 0 for combinations of numbers (-1 and above)."""
     combined = _dense(first)
     for each in more:
         if len(each) and (each != each[0]).any():
@@ -162,56 +164,56 @@ def _dense(found: Ints) -> Ints:
 
 
 def one_of_each(codes: Ints) -> Ints:
-    """An index of each of dense numbers."""
+    """Return, for each of consecutive numbers, an index with that number."""
     index = np.empty(codes.max(initial=-1) + 1, dtype=np.int64)
     index[codes] = np.arange(len(codes))
     return index
 
 
 def indices(found: Ints) -> pa.Array:
-    """Indices to take, null for -1."""
+    """Return indices for `take`; null for -1."""
     return pa.array(np.maximum(found, 0), mask=found < 0)
 
 
 def coded(found: Ints, texts: pa.Array) -> pa.DictionaryArray:
-    """The texts at indices, null for -1, with the texts as their dictionary."""
-    each = texts.dictionary_encode()  # they may be null, or there twice
+    """Return the texts at indices, dictionary-encoded; null for -1."""
+    each = texts.dictionary_encode()  # texts may be null or repeated
     return pa.DictionaryArray.from_arrays(each.indices.take(indices(found)), each.dictionary)
 
 
 def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
-    """Truth values without nulls."""
+    """Return a column without nulls as bools."""
     found: Flags = column.cast(pa.uint8()).to_numpy().astype(bool)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """Kinds of what is owned, by number.
+    """Kinds of owned items, by number.
 
     Attributes:
-        texts: topic, topic_id, subtopology and role, each an array by number; topics by their id
-            have the name that is known.
-        same_name: to each a number that is the same for a topic by its name alone, and by an id
-            whose name is known.
+        texts: topic, topic_id, subtopology and role, each an array by number; topics with an id
+            also have their name, if known.
+        same_name: number of the topic's name, the same whether the topic is given by name or by an
+            id with that name.
     """
 
     texts: Mapping[str, pa.Array]
     same_name: Ints
 
     def by_name(self, owned: Ints) -> Ints:
-        """The numbers of what is owned as `same_name` tells them apart."""
+        """Return numbers of owned items that depend on the topic's name only, not on its id."""
         kinds, partitions = owned >> _PARTITION_BITS, owned & _PARTITION_MASK
         named: Ints = self.same_name[kinds]
         return (named << _PARTITION_BITS) | partitions
 
     def has_id(self, owned: Ints) -> Flags:
-        """Whether each is of a topic that is known by its id."""
+        """Return whether each owned item has a topic id."""
         found: Flags = flags(pc.is_valid(self.texts["topic_id"]))[owned >> _PARTITION_BITS]
         return found
 
     def columns(self, owned: Ints) -> dict[str, pa.Array]:
-        """The texts of what is owned, dictionary-encoded, and its partition."""
+        """Return the texts of owned items, dictionary-encoded, and their partitions."""
         kinds = owned >> _PARTITION_BITS
         found = {name: coded(kinds, texts) for name, texts in self.texts.items()}
         return {**found, "partition": pa.array((owned & _PARTITION_MASK).astype(np.int32))}
@@ -219,11 +221,12 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class OwnedSets:
-    """Sets of what is owned, by number of the set.
+    """Sets of owned items, by number of the set.
 
-    A set is made of pieces, a piece is a list of partitions of one kind. `_contents` has the same
-    number for pieces of the same content. `_starts` and `_partition_starts` have one element more
-    than there are sets and pieces: where in `_pieces` and in `_partitions` (int32) each begins.
+    A set consists of pieces; a piece is a list of partitions of one kind. Pieces with the same
+    content have the same number in `_contents`. `_starts` and `_partition_starts` are where each
+    set begins in `_pieces` and each piece in `_partitions` (int32); they have one more element, for
+    the end.
     """
 
     kinds: Kinds
@@ -235,7 +238,7 @@ class OwnedSets:
     _partitions: Ints
 
     def owned(self, sets: Ints) -> tuple[Ints, Ints]:
-        """All that is in these sets, one set after the other; and the index in `sets` of each."""
+        """Return the items of these sets, set after set, and the index in `sets` of each item."""
         index, owner = _spread(self._starts, sets)
         pieces = self._pieces[index]
         partitions, piece = _spread(self._partition_starts, pieces)
@@ -243,7 +246,7 @@ class OwnedSets:
         return _owned(kinds, self._partitions[partitions]), owner[piece]
 
     def are_same(self, sets: Ints, others: Ints) -> Flags:
-        """Whether each pair has the same in the same order."""
+        """Return whether each pair of sets has the same items in the same order."""
         sizes = np.diff(self._starts)
         same: Flags = sizes[sets] == sizes[others]
         pairs = np.flatnonzero(same)
@@ -255,7 +258,7 @@ class OwnedSets:
 
 
 def _spread(starts: Ints, which: Ints) -> tuple[Ints, Ints]:
-    """Indices of what is in some of many ranges; and for each the index in `which`."""
+    """Return the indices in the selected ranges, and for each the index in `which`."""
     sizes = starts[which + 1] - starts[which]
     owner = np.repeat(np.arange(len(which)), sizes)
     first = starts[which] - (np.cumsum(sizes) - sizes)
@@ -273,18 +276,18 @@ def owned_sets(
     by_name: Flags,
     topic_names: Mapping[str, str],
 ) -> tuple[OwnedSets, Ints]:
-    """Read sets of what is owned, and what is owned one by one.
+    """Build sets of owned items, and numbers of single owned items.
 
     Args:
-        listed: columns of type `ASSIGNED`, each with the number of the set that a row belongs to;
-            in any order.
-        count: how many sets there are.
-        single: topic, topic_id, subtopology, role and partition of what is owned one by one.
-        by_name: which of those are told apart by the topic's name, whether they have an id or not.
-        topic_names: by id.
+        listed: columns of type `ASSIGNED`, each with the number of the set of each row, in any
+            order.
+        count: number of sets.
+        single: topic, topic_id, subtopology, role and partition of the single items.
+        by_name: which single items are identified by the topic's name even if they have an id.
+        topic_names: topic names by topic id.
 
     Returns:
-        the sets, and the numbers of what is owned one by one.
+        The sets, and the numbers of the single items.
     """
     lists = [pa.chunked_array(column.chunks, column.type).combine_chunks() for column, _ in listed]
     structs = pa.concat_arrays([each.flatten() for each in lists])
@@ -294,7 +297,7 @@ def owned_sets(
     }
     topics, topic_ids = coded["topic"][0], coded["topic_id"][0]
     topic_ids[1] = np.where(by_name & (topics[1] >= 0), -1, topic_ids[1])
-    # An id says more than a name, which may be given again.
+    # An id is more specific than a name, which may be reused.
     topics[:] = [np.where(at >= 0, -1, topic) for topic, at in zip(topics, topic_ids, strict=True)]
     combined = {name: np.concatenate(found) for name, (found, _) in coded.items()}
     kind = dense(*combined.values())
@@ -322,7 +325,7 @@ def owned_sets(
 
 
 def _same_lists(lists: pa.ListArray) -> Ints:
-    """Number lists of int32, the same list alike."""
+    """Return numbers for lists of int32, the same for equal lists."""
     values = lists.values.to_numpy()
     starts = lists.offsets.to_numpy().astype(np.int64) * values.itemsize
     as_bytes = pa.LargeBinaryArray.from_buffers(
@@ -338,7 +341,7 @@ def _kinds(
     texts: Mapping[str, pa.Array],
     topic_names: Mapping[str, str],
 ) -> Kinds:
-    """Say what each number stands for."""
+    """Return the meaning of each number."""
     index = one_of_each(kind)
     columns = {}
     for name, found in combined.items():

@@ -1,28 +1,31 @@
-"""Who owned what, from when to when: the table `assignments`, made of the record tables.
+"""Derive the table `assignments`, who owned what and when, from the record tables.
 
-A *statement* is what a record says of what one member has: those of classic groups are rows of
-`members`, those of others rows of `consumer_group_epochs` (CurrentMemberAssignment). A
-*description* is what is known of who a member is, of groups that are not classic.
+A *statement* is what a record says about what one member owns: a row of `members` for classic
+groups, a row of `consumer_group_epochs` (CurrentMemberAssignment) for others. A *description* is
+what is known about the identity of a member of a group that is not classic.
 
-One partition of `__consumer_offsets` at a time, in the order of its offsets. What a record says:
+One partition of `__consumer_offsets` is processed at a time, in offset order. The meaning of a
+record:
 
-- A classic group's GroupMetadata record is the whole group: each member has what the record gives
-  it and nothing else, until the group's next one. Coordinators write it when a rebalance is
-  complete, when the last member has left, when a group is made (it is empty then), and when a
+- A classic group's GroupMetadata record is the whole group: until the group's next record, each
+  member owns what the record gives it and nothing else. Coordinators write it when a rebalance is
+  complete, when the last member has left, when a group is created (it is empty then), and when a
   static member comes back under another id; never in the middle of a rebalance (Kafka's callers of
-  `storeGroup`, and of `newGroupMetadataRecord` in `GroupMetadataManager`). Bytes that cannot be
-  read give the member nothing: what is unknown is not claimed.
-- A consumer, share or streams group's CurrentMemberAssignment record is about one member: it has
-  what is assigned to it and what it is still to revoke, until its next record.
-- A tombstone of a member or of its assignment ends what it has; that of a group ends all. So does
-  a record of another group type. A tombstone of another type than the group's says nothing.
+  `storeGroup`, and of `newGroupMetadataRecord` in `GroupMetadataManager`). If the bytes of an
+  assignment cannot be read, the member gets nothing, as what it owns is unknown.
+- A consumer, share or streams group's CurrentMemberAssignment record is about one member: until its
+  next record, it owns what is assigned to it and what it has still to revoke.
+- A tombstone of a member or of its assignment ends what the member owns; a tombstone of a group
+  ends everything. So does a record of another group type. A tombstone of another type than the
+  group's has no effect.
 
-A coordinator writes the records of one request together, with one time. So it converts a group
-(KIP-848: the old group's tombstones, then the new group's records): what a member has before and
-behind, it has had all the time. And so a tombstone is judged by what comes at the same time.
+A coordinator writes the records of one request together, with the same time. When it converts a
+group (KIP-848: the old group's tombstones, then the new group's records), a member keeps what it
+owns before and after. For the same reason the effect of a tombstone depends on the other records of
+the same time.
 
-All is computed on whole columns. What a record says of a member holds until its next record; equal
-ones in a row are one interval, and only intervals are split into partitions.
+Everything is computed on whole columns. A record about a member is valid until the member's next
+record; equal consecutive records are one interval, and only intervals are split into partitions.
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ from kgroup.history.warehouse.table import TABLES
 from kgroup.model.group_log import EFFECTS
 
 CLIENT = ("instance_id", "client_id", "client_host")
-"""Columns that tell who a member is."""
+"""Columns that identify the client of a member."""
 
 _CURRENT = [name for name, effect in EFFECTS.items() if effect.attribute == "current"]
 _GONE = {"metadata": GROUP_GONE, "members": MEMBER_GONE, "current": ASSIGNMENT_GONE}
@@ -68,29 +71,29 @@ _TOMBSTONES = {
     for name, effect in EFFECTS.items()
     if effect.attribute in _GONE
 }
-"""Group type, and what is gone, by the type of a tombstone that bears on ownership."""
+"""Group type and what is removed, by the type of a tombstone that affects ownership."""
 
 _OWNED = ("topic", "topic_id", "subtopology", "role", "partition")
 
 
 class OwnershipEvents:
-    """What was known before, and what records say.
+    """The state before some records, and the events in them.
 
     Args:
         held: rows of `assignments` that are open.
-        known: descriptions, see `Ownership.members`.
+        known: descriptions, see `OwnershipState.members`.
         tables: the record tables by name.
-        topic_names: by id.
+        topic_names: topic names by topic id.
 
     Attributes:
-        held: as given; of each row `held_member`, `held_kind` (group type), `held_owned` and
-            `held_end`, the rank of the record that speaks of the member next.
+        held: as given; each row has `held_member`, `held_kind` (group type), `held_owned` and
+            `held_end`, the rank of the next record about the member.
         order: ranks of records.
-        sets: what is owned.
-        group, name: of each member (by number) its group and the index of its id.
-        group_ids, member_ids: the texts of those.
-        member, at, end, kind, is_known: of each statement the member, the rank of its record and of
-            the next one that speaks of the member, the group type, and whether it could be read.
+        sets: owned items of statements.
+        group, name: group and index of the id of each member, by member number.
+        group_ids, member_ids: texts of the ids.
+        member, at, end, kind, is_known: for each statement the member, the rank of its record and
+            of the next record about the member, the group type, and whether it could be read.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class OwnershipEvents:
         self._gone = tombstones.filter(pc.is_in(tombstones["type"], pa.array(list(_TOMBSTONES))))
         is_classic = pc.equal(members["group_type"], GROUP_TYPES[CLASSIC])
         self._classic, self._described = members, members.slice(0, 0)
-        if not pc.all(is_classic).as_py():  # as a rule they are, and copying takes its time
+        if not pc.all(is_classic).as_py():  # usually all are, and copying takes time
             self._classic = members.filter(is_classic)
             self._described = members.filter(pc.invert(is_classic))
         self._number_members()
@@ -117,7 +120,7 @@ class OwnershipEvents:
         self._describe()
 
     def _number_members(self) -> None:
-        """Number groups and members: a member is its group and its id together."""
+        """Number groups and members; a group and an id together identify a member."""
         tables = (self.held, self._known, self._classic, self._described, self._current, self._gone)
         groups, self.group_ids = numbers(
             *(each["group_id"] for each in (*tables, self._generations, self._epochs))
@@ -141,7 +144,7 @@ class OwnershipEvents:
         self._kind_before[groups[1]] = _kinds(self._known["group_type"])
 
     def _order_records(self) -> None:
-        """Rank the records: values of classic groups, values of others, tombstones."""
+        """Rank the records: values of classic groups, values of other groups, tombstones."""
         records = (self._generations, self._epochs, self._gone)
         gone = [_TOMBSTONES[each] for each in self._gone["type"].to_pylist()]
         gone_kind, gone_what = np.array(gone, dtype=np.int64).reshape(-1, 2).T
@@ -166,7 +169,7 @@ class OwnershipEvents:
         )
 
     def _state(self, topic_names: Mapping[str, str]) -> None:
-        """Read the statements, and how long each holds."""
+        """Read the statements, and how long each is valid."""
         count = len(self._classic)
         self.member = np.concatenate([self._classic_member, self._current_member])
         self.at = np.concatenate([self._rank(self._classic), self._rank(self._current)])
@@ -200,7 +203,7 @@ class OwnershipEvents:
         self._keys = keys[self.by_member]
 
     def _describe(self) -> None:
-        """Put descriptions in order: rows of `known`, then of `described`; -1 for a tombstone."""
+        """Sort the descriptions: rows of `known`, then of `described`; -1 for a tombstone."""
         gone = self._rank(self._gone)
         is_gone = self.order.what[gone] == MEMBER_GONE
         member = [self._known_member, self._described_member, self._gone_member[is_gone]]
@@ -218,14 +221,14 @@ class OwnershipEvents:
         return np.searchsorted(self._offset, _ints(table["log_offset"]))
 
     def _end_of(self, member: Ints, rank: Ints) -> Ints:
-        """Rank of the record that says anew what a member has, behind this one."""
+        """Return the rank of the next record about what a member owns."""
         return np.minimum(
             self.order.next_reset(self.group[member], rank),
             self.order.next_in(self._news, member, rank),
         )
 
     def description(self, member: Ints, rank: Ints) -> Ints:
-        """Row of `descriptions` that tells of each member at a rank; -1 where none does."""
+        """Return each member's row of `descriptions` at a rank; -1 if there is none."""
         if not len(self.descriptions):
             return np.full(len(member), -1)
         at = np.searchsorted(self._description_keys, self.order.key(member, rank), side="right") - 1
@@ -234,12 +237,12 @@ class OwnershipEvents:
 
     @property
     def descriptions(self) -> pa.Table:
-        """Group type, and who it is."""
+        """Group type and client of the known and described members."""
         columns = ["group_type", *CLIENT]
         return pa.concat_tables([each.select(columns) for each in (self._known, self._described)])
 
     def presence(self, member: Ints, rank: Ints) -> tuple[Flags, Flags]:
-        """Whether each is a member at a rank, and if so, whether it is known what it has."""
+        """Return whether each is a member at a rank, and whether it is known what it owns."""
         last = np.searchsorted(self._keys, self.order.key(member, rank), side="right")
         statement = np.append(-1, self.by_member)[last]
         has_stated = np.append(self.member, -1)[statement] == member
@@ -248,11 +251,11 @@ class OwnershipEvents:
         return is_there, ~has_stated | np.append(self.is_known, True)[statement]
 
     def records(self, rank: Ints) -> tuple[pa.Array, pa.Array]:
-        """Times and offsets of records; null for -1."""
+        """Return times and offsets of records; null for -1."""
         return self._time.take(indices(rank)), pa.array(self._offset).take(indices(rank))
 
     def columns(self, statement: Ints) -> dict[str, pa.Array]:
-        """Columns of `assignments` that statements tell of who owns something since when.
+        """Return the columns of `assignments` about the owner and the start, from statements.
 
         Texts are dictionary-encoded.
         """
@@ -283,13 +286,13 @@ class OwnershipEvents:
 
 
 def _ints(column: pa.ChunkedArray) -> Ints:
-    """Numbers without nulls."""
+    """Return a column without nulls as int64."""
     found: Ints = column.to_numpy().astype(np.int64)
     return found
 
 
 def _kinds(column: pa.ChunkedArray) -> Ints:
-    """Numbers of group types."""
+    """Return numbers of group types."""
     return _ints(pc.index_in(column, pa.array(GROUP_TYPES)))
 
 
@@ -304,7 +307,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     ),
     "tombstones": (*_RECORD, "type", "member_id"),
 }
-"""The record tables that `derive` needs, and which columns of each."""
+"""Columns of the record tables that `derive` needs."""
 
 _ENDED = ("to_ms", "to_log_offset", "ended_by")
 _SCHEMA = TABLES["assignments"].schema
@@ -319,13 +322,12 @@ _MEMBERS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class OwnershipState:
-    """What is owned behind the last record, all that `derive` must know to go on from there.
+    """Ownership after the last record, from which `derive` continues.
 
     Attributes:
         open: rows of `assignments` without an end.
-        members: members of the groups that are not classic, with what their last MemberMetadata
-            records say of them (columns of the table `members`): records that follow name them
-            by id only.
+        members: members of the groups that are not classic, with columns of `members` from their
+            last MemberMetadata records, because later records name them by id only.
     """
 
     open: pa.Table
@@ -333,19 +335,18 @@ class OwnershipState:
 
     @classmethod
     def none(cls) -> OwnershipState:
-        """Before the first record."""
+        """Return the state before the first record."""
         return cls(_SCHEMA.empty_table(), _MEMBERS.empty_table())
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What records say of ownership.
+    """Assignments derived from records.
 
     Attributes:
-        closed: rows of `assignments` that have ended: of the past, they stay as they are. Texts
-            are dictionary-encoded.
-        now: those that have not, with what the next call needs.
-        is_changed: whether other rows are open now than before.
+        closed: rows of `assignments` that have ended and are final. Texts are dictionary-encoded.
+        now: open rows, and the state for the next call.
+        is_changed: whether the open rows differ from those before.
     """
 
     closed: pa.Table
@@ -359,15 +360,15 @@ def derive(
     records: Mapping[str, pa.Table],
     topic_names: Mapping[str, str],
 ) -> Derived:
-    """Follow who owns what through records of one partition of `__consumer_offsets`.
+    """Derive assignments from records of one partition of `__consumer_offsets`.
 
     Args:
-        offsets_partition: its number.
-        before: what was owned before them, as an earlier call gave it.
-        records: rows of the tables in `NEEDED` with their columns, in any order, all behind the
-            records of that call. What a coordinator wrote at once is not cut in two; whole batches
-            of the log are enough for that.
-        topic_names: by topic id, as far as they are known.
+        offsets_partition: the partition.
+        before: state before the records, from an earlier call.
+        records: rows of the tables in `NEEDED` with their columns, in any order, all after the
+            records of that call. Records of one write of a coordinator must be in one call; whole
+            batches of the log satisfy this.
+        topic_names: known topic names, by topic id.
     """
     tables = {name: records[name].select(columns) for name, columns in NEEDED.items()}
     touched = pa.chunked_array(
@@ -400,10 +401,11 @@ def derive(
 
 
 class _Intervals(NamedTuple):
-    """Who (a member of a group, by number) has or is given something, from rank to rank.
+    """Intervals during which a member owns an item, from rank to rank.
 
     Attributes:
-        source: with what it begins: the index of an open row, or, behind those, of a statement.
+        source: where the interval begins: index of an open row or, offset by the number of open
+            rows, of a statement.
         kind: group type at that time.
     """
 
@@ -415,7 +417,7 @@ class _Intervals(NamedTuple):
     source: Ints
 
     def take(self, first: Ints, last: Ints) -> _Intervals:
-        """Join some to one each, by the indices of the first and the last."""
+        """Merge runs of intervals, given the indices of the first and the last of each."""
         return _Intervals(
             self.member[first],
             self.owned[first],
@@ -427,7 +429,7 @@ class _Intervals(NamedTuple):
 
 
 def _intervals(events: OwnershipEvents) -> _Intervals:
-    """Follow what is owned as long as a member has it; the open rows come first, in their order."""
+    """Return the intervals of ownership; the open rows come first, in their order."""
     held = _Intervals(
         events.held_member,
         events.held_owned,
@@ -451,7 +453,7 @@ def _intervals(events: OwnershipEvents) -> _Intervals:
 
 
 def _stated(events: OwnershipEvents) -> _Intervals:
-    """Intervals that begin with statements: each member's as long as they say the same."""
+    """Return the intervals that begin with statements; equal statements of a member are merged."""
     sets, member = events.by_member, events.member[events.by_member]
     at, end, kind = events.at[sets], events.end[sets], events.kind[sets]
     goes_on = (member[1:] == member[:-1]) & (end[:-1] == at[1:]) & (kind[1:] == kind[:-1])
@@ -465,7 +467,7 @@ def _stated(events: OwnershipEvents) -> _Intervals:
 
 
 def _converted(events: OwnershipEvents, found: _Intervals) -> _Intervals:
-    """Join what a member has before and behind a conversion of its group."""
+    """Merge what a member owns before and after a conversion of its group."""
     if not len(found.kind) or (found.kind == found.kind[0]).all():
         return found
     named = events.sets.kinds.by_name(found.owned)
@@ -479,7 +481,7 @@ def _converted(events: OwnershipEvents, found: _Intervals) -> _Intervals:
         & events.order.same_time(found.end[:-1], found.begin[1:])
     )
     first, last = _runs(goes_on, len(order))
-    # A consumer group knows the topic's id, which a classic one does not.
+    # A consumer group has the topic's id, a classic group does not.
     index = np.where(events.sets.kinds.has_id(found.owned), np.arange(len(order)), len(order))
     with_id = np.minimum.reduceat(index, first) if len(first) else first
     owned = found.owned[np.where(with_id < len(order), with_id, first)]
@@ -487,7 +489,7 @@ def _converted(events: OwnershipEvents, found: _Intervals) -> _Intervals:
 
 
 def _rows(events: OwnershipEvents, found: _Intervals, offsets_partition: int) -> pa.Table:
-    """Rows of `assignments`, of intervals of which those come first that were open before.
+    """Return rows of `assignments`; intervals that were open before must come first.
 
     Texts are dictionary-encoded.
     """
@@ -512,7 +514,7 @@ def _rows(events: OwnershipEvents, found: _Intervals, offsets_partition: int) ->
 
 
 def _ended_by(events: OwnershipEvents, found: _Intervals) -> pa.Array:
-    """How each has ended; null for those that have not, and where it cannot be told."""
+    """Return how each interval ended; null if it has not, or if unknown."""
     order, member, group = events.order, found.member, events.group[found.member]
     is_open = found.end == order.end
     end = np.where(is_open, 0, found.end)
@@ -536,7 +538,7 @@ def _ended_by(events: OwnershipEvents, found: _Intervals) -> pa.Array:
 def _moved(
     events: OwnershipEvents, found: _Intervals, has_lost: Flags, end: Ints, until: Ints
 ) -> Flags:
-    """Whether others were given, from the end of each of these until then, what it lost."""
+    """Return whether another member got what was lost, from the end of each until `until`."""
     order, group = events.order, events.group[found.member]
     has_moved = np.zeros_like(has_lost)
     if not has_lost.any():
@@ -560,7 +562,7 @@ def _moved(
 
 
 def _members(events: OwnershipEvents, found: _Intervals) -> pa.Table:
-    """What to know behind the last record of members of groups that are not classic."""
+    """Return the members of groups that are not classic, as of the last record."""
     every = np.arange(len(events.group))
     row = events.description(every, np.full(len(every), events.order.end - 1))
     kind = np.full(len(every), CLASSIC)
@@ -581,6 +583,6 @@ def _members(events: OwnershipEvents, found: _Intervals) -> pa.Table:
 
 
 def _runs(goes_on: Flags, count: int) -> tuple[Ints, Ints]:
-    """First and last of each run of indices: `goes_on` tells of each if the next belongs to it."""
+    """Return the first and last index of each run; `goes_on` is whether the next belongs to it."""
     begins = np.flatnonzero(np.concatenate([[True], ~goes_on])[:count])
     return begins, np.append(begins[1:], count)[: len(begins)] - 1

@@ -1,7 +1,8 @@
-"""Queries that are allowed: they only read a warehouse's tables, and compute from what they read.
+"""Check that queries only read a warehouse's tables and compute from them.
 
 DuckDB's parser writes a query as JSON. Every node of it must be on a list here: operators,
-expressions, functions by name, relations by name. Nothing is looked up or executed before.
+expressions, function names, relation names. The check comes before names are resolved or anything
+is executed.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ _RULE = (
 
 @dataclass(frozen=True, slots=True)
 class Functions:
-    """Functions of an engine; those on neither list may not be called either.
+    """Functions of an engine; those on neither list are refused too.
 
     Attributes:
-        allowed: names of those that compute from their arguments, the time of day or chance.
-        refused: names, or patterns of names, of others, separated by spaces; by reason.
+        allowed: functions that compute from their arguments, the time of day or random numbers.
+        refused: names or name patterns of other functions, separated by spaces, by reason.
     """
 
     allowed: frozenset[str]
     refused: Mapping[str, str]
 
     def reason(self, name: str) -> str | None:
-        """Tell why a query may not call a function; None: no reason is listed."""
+        """Return why a query may not call a function; None if no reason is listed."""
         for reason, patterns in self.refused.items():
             if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
                 return reason
         return None
 
     def check(self, name: str) -> None:
-        """Make sure that a query may call a function.
+        """Check that a query may call a function.
 
         Raises:
             UsageError: it may not.
@@ -51,7 +52,7 @@ class Functions:
             raise self.refusal(name)
 
     def refusal(self, name: str) -> UsageError:
-        """Say that a query may not call a function, and why."""
+        """Return the error for a function that a query may not call."""
         reason = self.reason(name.lower()) or "it is none of those that kgroup knows"
         return UsageError(f"function {name} is not allowed: {reason}. {_RULE}")
 
@@ -62,26 +63,26 @@ def names(text: str) -> frozenset[str]:
 
 
 def check_table(name: str, ctes: Collection[str] = ()) -> None:
-    """Make sure that a query may read a relation.
+    """Check that a query may read a relation.
 
     Args:
-        name: of the relation, with its qualifiers.
-        ctes: names, in lower case, that the query gives to parts of itself (WITH).
+        name: qualified name of the relation.
+        ctes: names of the query's common table expressions (WITH), in lower case.
 
     Raises:
-        UsageError: it is neither a table of the warehouse nor one of these.
+        UsageError: it is neither a table of the warehouse nor a common table expression.
     """
     if name.lower() not in TABLES and name.lower() not in ctes:
         raise missing_table(name)
 
 
 def missing_table(name: str) -> UsageError:
-    """Say that there is no such table, and which there are: engines suggest some of their own."""
+    """Return the error for an unknown table, with the known ones: engines suggest their own."""
     return UsageError(f"no table {name}; there are: {', '.join(TABLES)}")
 
 
 def refused_statement(found: str) -> UsageError:
-    """Say that a text is no query, or has a clause that no query may have."""
+    """Return the error for a text that is not a query, or has a clause that is not allowed."""
     return UsageError(
         f"expected one query: SELECT ..., WITH ... or DESCRIBE a table; found {found}. {_RULE}"
     )
@@ -213,7 +214,7 @@ AGGREGATE BETWEEN CASE CAST COLLATE COLUMN_REF COMPARISON CONJUNCTION CONSTANT F
 LAMBDA_REF OPERATOR PARAMETER POSITIONAL_REFERENCE STAR SUBQUERY TYPE WINDOW
     """
 )
-"""Classes of expressions that a query may have."""
+"""Allowed classes of expressions."""
 
 _NODES = names(
     """
@@ -222,21 +223,21 @@ SET_OPERATION_NODE SHOW_REF SUBQUERY TABLE_FUNCTION DISTINCT_MODIFIER LIMIT_MODI
 LIMIT_PERCENT_MODIFIER ORDER_MODIFIER ASCENDING DESCENDING ORDER_DEFAULT
     """
 )
-"""Types of queries, of relations, of what follows them, and of orders that it may have."""
+"""Allowed types of queries, relations, modifiers and orders."""
 
 
 def check_query(tree: str) -> None:
-    """Make sure that a query only reads the tables.
+    """Check that a query only reads the tables.
 
     Args:
-        tree: what `json_serialize_sql` makes of it.
+        tree: the query as JSON, from `json_serialize_sql`.
 
     Raises:
-        UsageError: it is none, or does more.
+        UsageError: the text is not a query, or does something else.
     """
     try:
         parsed = orjson.loads(tree)
-    except orjson.JSONDecodeError:  # more levels than it reads
+    except orjson.JSONDecodeError:  # nested more deeply than orjson allows
         raise UsageError(
             "the query is nested too deeply; split it into parts by WITH, or use IN for long lists"
         ) from None
@@ -267,7 +268,7 @@ def check_query(tree: str) -> None:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield all objects in a tree, except those that are values of constants."""
+    """Yield all objects in a tree, except the values of constants."""
     left = [tree]
     while left:
         value = left.pop()
@@ -280,13 +281,13 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _ctes(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what a query calls parts of itself: by WITH, or by WITH RECURSIVE."""
+    """Return the common table expressions of a query, by WITH or WITH RECURSIVE."""
     own = [{"key": node["cte_name"]}] if node.get("cte_name") else []
     return [*(node.get("cte_map") or {}).get("map", ()), *own]
 
 
 def _qualified(node: dict[str, Any], name: str) -> str:
-    """Write a name with its qualifiers, without those of all that DuckDB has at the beginning."""
+    """Return a name with its qualifiers, except those that every DuckDB database has."""
     parts = [node.get("catalog_name") or node.get("catalog"), node.get("schema_name")]
     parts += [node.get("schema") if parts[1] is None else None, name]
     return ".".join(part for part in parts if part).removeprefix("memory.").removeprefix("main.")

@@ -1,7 +1,7 @@
-"""SQL over the tables of a warehouse, in this process: DuckDB on Parquet files.
+"""Run SQL over the tables of a warehouse in this process: DuckDB on Parquet files.
 
-Questions are SQL texts that read the tables and are the same for every engine. They keep to what
-DuckDB and Spark SQL both have, mark parameters by ``?``, and order their rows in full.
+Questions are SQL texts over the tables that are the same for every engine. They use only what both
+DuckDB and Spark SQL support, mark parameters by ``?``, and have a total order of rows.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     import duckdb
 
 Parameter = str | int | float | bool | None
-"""What stands for a ``?``."""
+"""Value for a ``?``."""
 
 FOLDER_COLUMNS = (("cluster", pa.string()), ("date", pa.date32()))
-"""Columns that the names of a table's folders give; `date` is null where the row has no time."""
+"""Columns from the names of a table's folders; `date` is null if the row has no time."""
 
 MOST_MEMORY = 4 << 30
-"""Bytes that a query may take; what is more is put into temporary files."""
+"""Memory limit of a query, in bytes; beyond it, temporary files are used."""
 
 MOST_SPILLED = 32 << 30
-"""Bytes of these."""
+"""Limit of temporary files, in bytes."""
 
 FOLDERS = ".*/cluster=([^/]*)/date=([^/]*)/[^/]*$"
 """Pattern of a file's path; its groups are the quoted name of the cluster, and the day."""
 
 
 class Engine(Protocol):
-    """Something that answers SQL; nulls come first where rows are ordered upwards.
+    """Answers SQL queries; nulls come first in ascending order.
 
     Attributes:
         has_infinities: whether the largest and the smallest times are infinite.
@@ -54,31 +54,31 @@ class Engine(Protocol):
     def query(
         self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False
     ) -> pa.Table:
-        """Answer one query.
+        """Run a query.
 
         Args:
             sql: a SELECT on the tables of `TABLES`, which have their columns and those of
-                `FOLDER_COLUMNS`, also where they have no rows.
+                `FOLDER_COLUMNS`, even without rows.
             parameters: one for each ``?``.
-            is_trusted: whether the text is kgroup's own; else it is checked first.
+            is_trusted: whether the text is kgroup's own; otherwise it is checked first.
 
         Raises:
-            UsageError: `sql` is no query on the tables.
-            KgroupError: it could not be answered.
+            UsageError: `sql` is not a query on the tables.
+            KgroupError: the query failed.
         """
         ...
 
 
 def table_schema(table: WarehouseTable) -> pa.Schema:
-    """Return the columns of a table as queries see it."""
+    """Return the columns of a table in queries."""
     return pa.schema([*table.schema, *FOLDER_COLUMNS])
 
 
 class DuckEngine:
-    """An engine that needs no JVM. It reads the given files, and can do nothing else.
+    """An engine that needs no JVM. It can only read the given files.
 
     Args:
-        files: Parquet files of each table, by its name, in folders as `table` has them; tables
+        files: Parquet files of each table, by its name, in folders as described in `table`; tables
             without files are empty.
 
     Raises:
@@ -88,18 +88,19 @@ class DuckEngine:
     has_infinities = True
 
     def __init__(self, files: Mapping[str, Sequence[Path]]) -> None:
-        # In a fixed order, so that what a query leaves open is the same every time.
+        # In a fixed order, so that undefined orders of rows are the same every time.
         own = {
             name: sorted(os.path.abspath(path) for path in files.get(name, ())) for name in TABLES
         }
         self._files = own
         self._paths = [path for paths in own.values() for path in paths]
-        with kept_signals() as kept:  # what is raised inside DuckDB may end in an abort
+        with kept_signals() as kept:  # an exception raised inside DuckDB may abort the process
             self._connection = _connect()
             with self._errors():
                 for table in TABLES.values():
                     if own[table.name]:
-                        check_columns(own[table.name][0], table.schema)  # others are cast to it
+                        # DuckDB casts the other files to this schema
+                        check_columns(own[table.name][0], table.schema)
                         self._connection.execute(_view(table, own[table.name]))
                     else:
                         self._connection.register(table.name, table_schema(table).empty_table())
@@ -118,7 +119,7 @@ class DuckEngine:
     def query(
         self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False
     ) -> pa.Table:
-        """Answer one query; see `Engine.query`."""
+        """Run a query; see `Engine.query`."""
         import duckdb
 
         check_texts(sql, *parameters)
@@ -138,7 +139,7 @@ class DuckEngine:
         return answer
 
     def _check(self, sql: str) -> None:
-        """Parse a text, and do nothing else with it; make sure that it only reads the tables.
+        """Parse a text without running it, and check that it only reads the tables.
 
         Raises:
             UsageError: it does more.
@@ -154,14 +155,14 @@ class DuckEngine:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn errors of DuckDB, and of what it uses, into those of `Engine.query`."""
+        """Convert errors of DuckDB and its dependencies into those of `Engine.query`."""
         import duckdb
 
         try:
             yield
         except (KgroupError, MemoryError):
             raise
-        except Exception as error:  # bindings raise Python's own errors, and those of pyarrow
+        except Exception as error:  # bindings raise Python's own errors, and pyarrow's
             reason = _reason(error)
             if not isinstance(error, duckdb.Error):
                 reason = f"DuckDB cannot answer this query: {type(error).__name__}: {reason}"
@@ -179,10 +180,10 @@ class DuckEngine:
             raise KgroupError(reason) from error
 
     def _read_all(self) -> None:
-        """Read the files of all tables by another library, after an error that names no file.
+        """Read the files of all tables with another library, after an error that names no file.
 
         Raises:
-            InputError: one cannot be read.
+            InputError: a file cannot be read.
         """
         for name, paths in self._files.items():
             for path in paths:
@@ -191,13 +192,13 @@ class DuckEngine:
 
 
 def check_texts(*texts: object) -> None:
-    """Make sure that an engine can be asked with these texts: names on a command line may be any.
+    """Check that texts can be passed to an engine; names on a command line may be any bytes.
 
     Args:
-        texts: query and parameters; those that are no texts are passed over.
+        texts: query and parameters; values that are not texts are ignored.
 
     Raises:
-        UsageError: one is not UTF-8.
+        UsageError: a text is not UTF-8.
     """
     for text in texts:
         if isinstance(text, str):
@@ -208,7 +209,7 @@ def check_texts(*texts: object) -> None:
 
 
 def unreadable_file(path: str) -> InputError | None:
-    """Say why a file of a table cannot be opened, and what to do; None: it can."""
+    """Return the error if a file of a table cannot be opened; None if it can."""
     try:
         with open(path, "rb"):
             return None
@@ -240,12 +241,13 @@ def _connect() -> duckdb.DuckDBPyConnection:
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",  # names of tables are no variables of callers
+            # do not resolve table names as variables of the caller
+            "python_enable_replacements": "false",
             "memory_limit": f"{_memory()}B",
             "temp_directory": str(Path(gettempdir(), f"kgroup-{os.getpid()}")),
             "max_temp_directory_size": f"{MOST_SPILLED}B",
             "threads": str(processor_count()),
-            "default_null_order": "nulls_first_on_asc_last_on_desc",  # as Spark does
+            "default_null_order": "nulls_first_on_asc_last_on_desc",  # as in Spark
         },
     )
     connection.execute("SET TimeZone = 'UTC'")
@@ -254,15 +256,15 @@ def _connect() -> duckdb.DuckDBPyConnection:
 
 
 def _memory() -> int:
-    """Return how many bytes may be taken: no more than half of what the machine has."""
+    """Return the memory limit in bytes: at most half of the machine's memory."""
     return min(MOST_MEMORY, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 
 def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
-    """Write the view of a table; filters on `cluster` and `date` leave out whole files.
+    """Return SQL for the view of a table; filters on `cluster` and `date` skip whole files.
 
-    The two are taken from the last two folders: DuckDB's own way takes `cluster=` and the like from
-    any folder above them too.
+    The two columns come from the last two folders: DuckDB's own Hive partitioning would also take
+    `cluster=` and the like from folders above.
     """
     return (
         f"CREATE VIEW {table.name} AS SELECT {', '.join(table.columns)}, "
@@ -273,7 +275,7 @@ def _view(table: WarehouseTable, paths: Sequence[str]) -> str:
 
 
 def _as_text(found: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Cast columns of types for which Arrow has no equal to text, so that values stay right."""
+    """Cast columns of types without an Arrow equivalent to text, so that values stay correct."""
     types = [str(kind) for kind in found.types]
     if not any(map(_NOT_IN_ARROW.search, types)):
         return found
@@ -296,7 +298,7 @@ def _identifier(name: str) -> str:
 
 
 def _list(texts: Sequence[str]) -> str:
-    """Write texts as a list of SQL."""
+    """Return texts as an SQL list."""
     return f"[{', '.join(_quoted(text) for text in texts)}]"
 
 
@@ -306,7 +308,7 @@ def _quoted(text: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Say what an error says, in one line, without its class and the place in the query."""
+    """Return the text of an error in one line, without its class and the position in the query."""
     text = str(error).split("\n\nLINE ")[0].strip()
     text = re.sub(r"^[A-Z][A-Za-z ]* Error: ", "", text)
     return re.sub(r"\s*\n\s*", "; ", text)

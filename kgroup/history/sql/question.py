@@ -1,4 +1,4 @@
-"""What all questions share: rows of a query, the cluster that is meant, how far the log reaches."""
+"""Shared by all questions: rows of a query, the cluster to use, the times that have records."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kgroup.model.snapshot import Snapshot
 Row = dict[str, Any]
 
 MEMBER_TABLES = ("group_generations", "consumer_group_epochs")
-"""Record tables whose rows are about the members of groups."""
+"""Record tables with rows about the members of groups."""
 GROUP_TABLES = (*MEMBER_TABLES, "offset_commits", "tombstones")
-"""Record tables whose rows are about groups, as far as they can be read."""
+"""Record tables with rows about groups."""
 RECORD_TABLES = (*GROUP_TABLES, "transactions")
-"""Those of all records that can be read."""
+"""Record tables with all readable records."""
 COMMITTED = "(transaction IS NULL OR transaction = 'committed')"
-"""Condition on commits: that they count."""
+"""SQL condition for valid commits: not transactional, or committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when to when records are known.
+    """The time for which there are records.
 
     Attributes:
-        first_ms: time of the earliest; None where none has a time.
-        last_ms: time of the latest.
+        first_ms: time of the earliest record; None if no record has a time.
+        last_ms: time of the latest record.
     """
 
     first_ms: int | None
@@ -39,43 +39,43 @@ class Span:
 
 
 def rows_of(engine: Engine, sql: str, parameters: Sequence[Parameter] = ()) -> list[Row]:
-    """Answer a query by a mapping for each row."""
+    """Run a query; return a mapping for each row."""
     rows: list[Row] = engine.query(sql, parameters, is_trusted=True).to_pylist()
     return rows
 
 
 def where(*conditions: tuple[str, Parameter]) -> tuple[str, list[Parameter]]:
-    """Make one condition of several, and of the parameters that it takes.
+    """Return one condition that joins several by AND, and its parameters.
 
     Args:
-        conditions: each with one ``?`` and what stands for it; None: the condition is left out.
+        conditions: each with one ``?`` and its value; left out if the value is None.
     """
     chosen = [(text, value) for text, value in conditions if value is not None]
     return " AND ".join(text for text, _ in chosen) or "TRUE", [value for _, value in chosen]
 
 
 def marks(values: Collection[Parameter]) -> str:
-    """Write a question mark for each of some parameters, as they stand in ``IN (...)``."""
+    """Return a question mark for each parameter, for ``IN (...)``."""
     return ", ".join("?" for _ in values)
 
 
 def cluster_names(engine: Engine) -> list[str]:
-    """Return the clusters of which groups have committed something, in order."""
+    """Return the clusters with commits, sorted."""
     found = rows_of(engine, "SELECT DISTINCT cluster FROM offset_commits ORDER BY cluster")
     return [row["cluster"] for row in found]
 
 
 def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
-    """Find the cluster that has a group.
+    """Return the cluster of a group.
 
     Args:
-        engine: to ask.
+        engine: query engine.
         group_id: the group.
-        cluster: that was chosen, or None.
+        cluster: the cluster chosen by the user, or None.
 
     Raises:
-        NotFoundError: it is in none, or not in that one.
-        UsageError: it is in several, and none was chosen.
+        NotFoundError: the group is in no cluster, or not in the chosen one.
+        UsageError: the group is in several clusters, and none was chosen.
     """
     sql = " UNION ".join(
         f"SELECT cluster FROM {table} WHERE group_id = ?" for table in GROUP_TABLES
@@ -100,7 +100,7 @@ def cluster_of_group(engine: Engine, group_id: str, cluster: str | None) -> str:
 
 
 def no_group(engine: Engine, group_id: str, cluster: str | None) -> UnknownGroupError:
-    """Make the error that says that a group is not there, and which like it are."""
+    """Return the error for an unknown group, with similar ids."""
     meant = near_names(group_id, group_ids(engine)) or "."
     return UnknownGroupError(
         f"group {group_id!r} is not in {place_of(cluster)}{meant}", group_id=group_id
@@ -108,19 +108,19 @@ def no_group(engine: Engine, group_id: str, cluster: str | None) -> UnknownGroup
 
 
 def place_of(cluster: str | None) -> str:
-    """Say where something was looked for: in a cluster of the warehouse, or in all of it."""
+    """Return where something was searched: in a cluster of the warehouse, or in all of it."""
     return "the warehouse" if cluster is None else f"cluster {cluster} of the warehouse"
 
 
 def group_ids(engine: Engine) -> list[str]:
-    """Return the ids of all groups, in order."""
+    """Return the ids of all groups, sorted."""
     sql = " UNION ".join(f"SELECT group_id FROM {table}" for table in GROUP_TABLES)
     found = rows_of(engine, f"{sql} ORDER BY group_id")
     return [row["group_id"] for row in found if row["group_id"] is not None]
 
 
 def span_of(engine: Engine, cluster: str, offsets_partition: int | None = None) -> Span:
-    """Tell from when to when records are known, of a cluster or of one offsets partition."""
+    """Return the time for which there are records of a cluster or of one offsets partition."""
     condition, parameters = where(
         ("cluster = ?", cluster), ("offsets_partition = ?", offsets_partition)
     )
@@ -137,9 +137,9 @@ def span_of(engine: Engine, cluster: str, offsets_partition: int | None = None) 
 def first_times(
     engine: Engine, cluster: str, groups: Collection[str], tables: Sequence[str] = GROUP_TABLES
 ) -> dict[str, int]:
-    """Tell when the first record of each group in these tables was written.
+    """Return the time of each group's first record in these tables.
 
-    Groups of which no record has a time are left out.
+    Groups without a record that has a time are left out.
     """
     condition = f"cluster = ? AND group_id IN ({marks(groups)}) AND time_ms IS NOT NULL"
     found = times_by(engine, "group_id", tables, condition, [cluster, *groups])
@@ -153,14 +153,14 @@ def times_by(
     condition: str,
     parameters: Sequence[Parameter],
 ) -> list[Row]:
-    """Count the rows of record tables by some columns, with their first and last times, in order.
+    """Return the number of rows of record tables and their first and last times, by some columns.
 
     Args:
-        engine: to ask.
-        columns: to group by.
+        engine: query engine.
+        columns: columns to group by.
         tables: record tables that have these columns.
-        condition: on the rows of each table.
-        parameters: of the condition.
+        condition: condition on the rows of each table.
+        parameters: parameters of the condition.
     """
     records = " UNION ALL ".join(
         f"SELECT {columns}, time_ms FROM {table} WHERE {condition}" for table in tables
@@ -173,7 +173,7 @@ def times_by(
 
 
 def topic_names(engine: Engine, cluster: str) -> dict[str, str]:
-    """Return the names of the topics that members owned, by topic id, where both are known."""
+    """Return the names of the topics that members owned by topic id, where both are known."""
     sql = (
         "SELECT DISTINCT topic_id, topic FROM assignments WHERE cluster = ? "
         "AND topic_id IS NOT NULL AND topic IS NOT NULL ORDER BY topic_id, topic"
@@ -182,12 +182,12 @@ def topic_names(engine: Engine, cluster: str) -> dict[str, str]:
 
 
 def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None) -> str:
-    """Say that records do not reach the time that was asked about.
+    """Return a note that the records end before the requested time.
 
     Args:
-        cluster: whose records.
-        last_ms: time of the last one.
-        offsets_partition: of this partition of `__consumer_offsets` only.
+        cluster: cluster of the records.
+        last_ms: time of the last record.
+        offsets_partition: only this partition of `__consumer_offsets`.
     """
     of_partition = ""
     if offsets_partition is not None:
@@ -200,7 +200,7 @@ def known_up_to(cluster: str, last_ms: int, offsets_partition: int | None = None
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A stretch of time in which a member owned a partition; see the table for its columns."""
+    """An interval in which a member owned a partition; see the table for its columns."""
 
     cluster: str
     group_id: str
@@ -224,7 +224,7 @@ class Interval:
 
     @property
     def is_timed(self) -> bool:
-        """Whether its begin, and its end if it has one, are known as times."""
+        """Whether the start, and the end if it has one, are known as times."""
         has_end = self.to_log_offset is None or self.to_ms is not None
         return self.from_ms is not None and has_end
 
@@ -235,13 +235,13 @@ _COLUMNS = ", ".join(field.name for field in fields(Interval))
 def overlaps(
     from_ms: int | None, to_ms: int | None, since_ms: int | None, until_ms: int | None
 ) -> bool:
-    """Return whether a stretch has to do with the time from one instant up to another.
+    """Return whether an interval overlaps a period of time.
 
     Args:
-        from_ms: where the stretch begins,
-        to_ms: and ends; an unknown time may be any.
-        since_ms: the first instant,
-        until_ms: and the second, which may be the same: then it is about that instant.
+        from_ms: start of the interval; None if unknown, which matches any time.
+        to_ms: end of the interval; likewise.
+        since_ms: start of the period.
+        until_ms: end of the period; may equal `since_ms`, for a single instant.
     """
     if until_ms is not None and from_ms is not None:
         is_instant = since_ms == until_ms
@@ -253,9 +253,9 @@ def overlaps(
 def read_intervals(
     engine: Engine, condition: str, parameters: Sequence[Parameter]
 ) -> list[Interval]:
-    """Read the intervals that a condition of SQL takes.
+    """Return the intervals that match an SQL condition.
 
-    In the order of groups, topics, partitions and time.
+    They are ordered by group, topic, partition and time.
     """
     sql = (
         f"SELECT {_COLUMNS} FROM assignments WHERE {condition} ORDER BY cluster, group_id, "
@@ -272,7 +272,7 @@ _NAMING = (
     "(type IN ('ConsumerGroupRegularExpression', 'StreamsGroupTopology') "
     "OR type LIKE '%PartitionMetadata')"
 )
-"""Records that name topics which nobody need have owned, committed or subscribed to by name."""
+"""Condition for records with topic names that may be in no assignment, commit or subscription."""
 
 
 def check_topic(
@@ -283,19 +283,19 @@ def check_topic(
     given: Iterable[str] = (),
     by_id: bool = False,
 ) -> None:
-    """See that there is a topic for which nothing was found.
+    """Check that a topic exists, after nothing was found for it.
 
-    All names of topics are looked through: it is for questions whose answer is empty.
+    This searches all topic names, so it is for questions with an empty result.
 
     Args:
-        engine: to ask.
-        topic: its name.
-        cluster: to look in only; None: in all.
+        engine: query engine.
+        topic: name of the topic.
+        cluster: only this cluster; None for all.
         given: topics that are known from elsewhere.
-        by_id: it may be the topic's id, too.
+        by_id: whether `topic` may also be a topic id.
 
     Raises:
-        NotFoundError: no record names it; the text has names like it, or those that there are.
+        NotFoundError: no record names the topic; the text has similar names, or existing ones.
     """
     names = {*_names(engine, cluster), *given}
     if topic in names or (by_id and topic in _ids(engine, cluster)):
@@ -311,7 +311,7 @@ def check_topic(
 
 
 def _names(engine: Engine, cluster: str | None) -> Iterator[str]:
-    """Yield the names of topics that records have, some of them several times."""
+    """Yield the topic names in records; names may be repeated."""
     condition, parameters = where(("cluster = ?", cluster))
     sql = " UNION ".join(
         f"SELECT topic FROM {table} WHERE {condition} AND topic IS NOT NULL" for table in _TABLES
@@ -326,14 +326,14 @@ def _names(engine: Engine, cluster: str | None) -> Iterator[str]:
 
 
 def _named_in(value: dict[str, Any]) -> Iterator[str]:
-    """Yield the topics that a record's value names, in whatever list of topics."""
+    """Yield the topic names in a record's value, in any list of topics."""
     for key, found in value.items():
         is_of_topics = key.lower().endswith("topics")
         for each in found if isinstance(found, list) else ():
             if isinstance(each, dict):
                 name = each.get("topicName") or each.get("name") if is_of_topics else None
                 yield from _named_in(each) if name is None else (name,)
-            elif is_of_topics and isinstance(each, str):  # copartition groups have numbers
+            elif is_of_topics and isinstance(each, str):  # copartition groups contain numbers
                 yield each
 
 
@@ -357,7 +357,7 @@ class LogEnd:
 
 
 def ends_at(engine: Engine, cluster: str, at_ms: int) -> Sequence[LogEnd]:
-    """Return the last ones that were recorded by then, by topic and partition."""
+    """Return the last log ends recorded up to a time, by topic and partition."""
     sql = (
         "SELECT topic, partition, log_start_offset, log_end_offset, time_ms FROM "
         "(SELECT topic, partition, log_start_offset, log_end_offset, time_ms, ROW_NUMBER() OVER "
@@ -369,7 +369,7 @@ def ends_at(engine: Engine, cluster: str, at_ms: int) -> Sequence[LogEnd]:
 
 
 def all_ends(engine: Engine, cluster: str) -> list[LogEnd]:
-    """Return all that were recorded, in order of time."""
+    """Return all recorded log ends, by time."""
     sql = (
         "SELECT topic, partition, log_start_offset, log_end_offset, time_ms FROM log_ends "
         "WHERE cluster = ? ORDER BY time_ms, topic, partition, log_end_offset"
@@ -378,7 +378,7 @@ def all_ends(engine: Engine, cluster: str) -> list[LogEnd]:
 
 
 def ends_of(snapshot: Snapshot) -> list[LogEnd]:
-    """Give those that a snapshot knows."""
+    """Return the log ends in a snapshot."""
     taken_ms = snapshot.taken_ms
     return [
         LogEnd(each.topic, each.partition, each.log_start_offset, each.log_end_offset, taken_ms)

@@ -1,4 +1,4 @@
-"""A user's own query, and its answer in values that every form of output has."""
+"""Run a user's own query, and convert its result to values that every output format has."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from kgroup.operation.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Answer(Report[Row]):
-    """What a query gave: rows with values that JSON has.
+    """Result of a query: rows with values that JSON supports.
 
     Attributes:
-        columns: their types, by name, in order.
+        columns: types of the columns by name, in order.
     """
 
     columns: Mapping[str, pa.DataType] = field(default_factory=dict)
 
 
 def ask_sql(engine: Engine, query: str) -> Answer:
-    """Answer a query.
+    """Run a query.
 
     Raises:
-        UsageError: it is none, or gives two columns one name.
-        KgroupError: it cannot be answered.
+        UsageError: the text is not a query, or two columns have the same name.
+        KgroupError: the query failed.
     """
     found = engine.query(query)
     names = found.schema.names
@@ -49,7 +49,7 @@ def ask_sql(engine: Engine, query: str) -> Answer:
 
 
 def _values(column: pa.ChunkedArray, has_infinities: bool) -> list[Any]:
-    """Return the values of a column as JSON has them; see `Engine.has_infinities`."""
+    """Return the values of a column as JSON values; see `Engine.has_infinities`."""
     try:
         return [_plain(value) for value in column.to_pylist()]
     except _NOT_IN_PYTHON:
@@ -57,13 +57,13 @@ def _values(column: pa.ChunkedArray, has_infinities: bool) -> list[Any]:
 
 
 _NOT_IN_PYTHON = (ArithmeticError, LookupError, TypeError, ValueError, pa.ArrowException)
-"""What pyarrow raises for values that Python has no type for: times past the year 9999, say."""
+"""Errors of pyarrow for values without a Python equivalent, such as times after the year 9999."""
 
 
 def _plain(value: Any) -> Any:
-    """Give a value as JSON has it: numbers as numbers, bytes in base64, what else is not as text.
+    """Return a value as a JSON value: numbers as numbers, bytes in base64, other types as text.
 
-    Numbers that JSON has no way to write (NaN and the infinities) are null.
+    Numbers that JSON cannot represent (NaN and the infinities) are null.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -87,7 +87,7 @@ def _plain(value: Any) -> Any:
 
 
 def _scalar(value: pa.Scalar, has_infinities: bool) -> Any:
-    """Give a value as `_plain` does, or its text where Python has no type for it."""
+    """Return a value as `_plain` does, or its text if Python has no type for it."""
     try:
         return _plain(value.as_py())
     except _NOT_IN_PYTHON:
@@ -112,21 +112,21 @@ def _scalar(value: pa.Scalar, has_infinities: bool) -> Any:
         return f"{minutes // 60:02}:{minutes % 60:02}:{_seconds(rest, 2)}"
     if pa.types.is_union(kind):
         return _scalar(value.value, has_infinities)
-    return repr(value)  # whose text is of the values that pyarrow cannot give
+    return repr(value)  # repr shows values that pyarrow cannot convert
 
 
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def _instant(value: pa.Scalar, has_infinities: bool) -> str:
-    """Write a date or a time outside the years 1 to 9999."""
+    """Return the text of a date or time outside the years 1 to 9999."""
     kind, number = value.type, value.value
     largest = 2 ** (31 if kind == pa.date32() else 63) - 1
     if has_infinities and abs(number) == largest:
         return "infinity" if number > 0 else "-infinity"
     if pa.types.is_date(kind):
         return str(np.datetime64(number, "D"))
-    # by seconds, as the smallest number of the type is no time to NumPy
+    # via seconds: NumPy takes the type's smallest number as no time
     per_second = 10**9 // _NANOSECONDS[kind.unit]
     whole, rest = divmod(number, per_second)
     text = str(np.datetime64(whole, "s"))
@@ -135,7 +135,7 @@ def _instant(value: pa.Scalar, has_infinities: bool) -> str:
 
 
 def _length(months: int, days: int, nanoseconds: int) -> str:
-    """Write a length of time as ISO 8601 does."""
+    """Return a length of time in ISO 8601."""
     parts = [f"{months}M" if months else "", f"{days}D" if days else ""]
     if nanoseconds or not (months or days):
         parts.append(f"T{_seconds(nanoseconds)}S")
@@ -143,14 +143,14 @@ def _length(months: int, days: int, nanoseconds: int) -> str:
 
 
 def _seconds(nanoseconds: int, width: int = 1) -> str:
-    """Write a number of seconds with as many decimals as it has."""
+    """Return a number of seconds with as many decimals as it has."""
     whole, rest = divmod(abs(nanoseconds), 10**9)
     text = f"{whole:0{width}}.{rest:09}".rstrip("0").rstrip(".")
     return f"-{text}" if nanoseconds < 0 else text
 
 
 def _number(value: Decimal) -> int | float | Decimal | None:
-    """Return a decimal number as the simplest type that has just its value."""
+    """Return a decimal number as the simplest type with exactly its value."""
     if not value.is_finite():
         return None
     if value == value.to_integral_value():

@@ -1,1 +1,1 @@
-"""Whole segments to Arrow columns: chunks, columns, and what drives the compiled functions."""
+"""Convert whole segments to Arrow columns: chunks, columns, and calls of the compiled functions."""

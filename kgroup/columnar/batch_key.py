@@ -1,4 +1,4 @@
-"""The keys in a batch that count for what compaction keeps, by the reference reader."""
+"""Find the keys in a batch that matter for compaction, with the reference reader."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kgroup.protocol.record.coordinator_record import decode_record
 
 
 class Limits(NamedTuple):
-    """Which records of a log count.
+    """Limits of the records to use.
 
     Attributes:
-        transactions: gives the markers of the partition; called for transactional batches only.
-        offset: the last one; None: there is none.
-        time_ms: likewise, of the record or, where it has none, of the commit; a record without any
-            counts.
-        with_open: whether records of open transactions are found.
-        with_removals: whether the tombstones of their keys are found too, also those that are not
-            the last of their keys: they end what the open transaction would do.
+        transactions: returns the markers of the partition; called for transactional batches only.
+        offset: last offset to use; None for no limit.
+        time_ms: last time to use, of the record or, if it has none, of the commit; None for no
+            limit. A record without either time is used.
+        with_open: whether to find records of open transactions.
+        with_removals: whether to find all tombstones of the keys of open transactions, not only the
+            last of each key: they cancel the transaction's pending commits.
     """
 
     transactions: Callable[[], TransactionIndex]
@@ -33,12 +33,12 @@ class Limits(NamedTuple):
     with_removals: bool = False
 
     def standing(self, status: TransactionStatus | None) -> tuple[bool, bool]:
-        """Tell how records count: as the last of their keys, or beside them, as open ones."""
+        """Return whether records can be the last of their keys, and whether they count as open."""
         is_last = status in (None, TransactionStatus.COMMITTED)
         return is_last, status is TransactionStatus.OPEN and self.with_open
 
     def has(self, record: Record) -> bool:
-        """Return whether a record is within offset and time."""
+        """Return whether a record is within the limits of offset and time."""
         if self.offset is not None and record.offset > self.offset:
             return False
         if self.time_ms is None:
@@ -51,7 +51,7 @@ class Limits(NamedTuple):
 
 
 class KeyedRecord(NamedTuple):
-    """A record with a key, where in the log it stands, and whether its transaction is open."""
+    """A record with a key, its locator in the log, and whether its transaction is open."""
 
     key: bytes
     locator: int
@@ -61,18 +61,18 @@ class KeyedRecord(NamedTuple):
 
     @property
     def is_tombstone(self) -> bool:
-        """Whether it says that what has the key is gone."""
+        """Whether the record deletes its key."""
         return self.record.value is None
 
 
 class Keyed(NamedTuple):
-    """What counts in a batch.
+    """The records of a batch to use.
 
     Attributes:
-        last: the records that take the places of earlier ones of their keys, in order.
-        open: the records of open transactions.
+        last: records that replace earlier ones of their keys, in order.
+        open: records of open transactions.
         damages: what could not be read.
-        keyless: how many records have no key.
+        keyless: number of records without a key.
     """
 
     last: list[KeyedRecord]
@@ -82,7 +82,7 @@ class Keyed(NamedTuple):
 
 
 def keys_in(batch: RecordBatch, limits: Limits, base: int = 0) -> Keyed:
-    """Read the keys in a batch of a file whose first byte is at `base` of the log."""
+    """Return the keys in a batch; `base` is the position of the file's first byte in the log."""
     status = None
     if batch.is_transactional and batch.producer_id is not None and not batch.is_control:
         status = limits.transactions().status(batch.producer_id, batch.base_offset or 0)

@@ -1,7 +1,7 @@
-"""What the batches of a log say without their records: kinds, sizes, and transactions' markers.
+"""Scan the batches of a log without their records: kinds, sizes, and transaction markers.
 
-Like all reading, a small log is read by the reference reader and a large one by compiled code
-(`kernel.log`), with the same result: only batches that can be trusted count.
+A small log is read by the reference reader and a large one by compiled code (`kernel.log`), with
+the same result: only valid batches are counted.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def scan_batches(
     workers: int | None = None,
     on_compile: Callable[[], None] | None = None,
 ) -> Iterator[Scan]:
-    """Yield what is found in the pieces of a segment; damage is passed over.
+    """Yield a scan of each piece of a segment; damage is skipped.
 
     Args:
-        path: of the segment.
-        part: what of it is wanted.
-        compiled: whether to use compiled code; by default where the part is large.
+        path: the segment.
+        part: range to scan.
+        compiled: whether to use compiled code; by default if the part is large.
         workers: see `columnar.segment.decode_chunks`.
         on_compile: called before code is compiled.
 
@@ -56,7 +56,7 @@ def scan_batches(
 
 
 def _scanned(items: Iterable[RecordBatch | Damage]) -> Iterator[Scan | Damage]:
-    """Scan batches with the reference reader; damage comes when it is met."""
+    """Scan batches with the reference reader; damage is yielded when it is found."""
     scan = Scan()
     for item in items:
         if isinstance(item, Damage):
@@ -77,13 +77,13 @@ def scan_transactions(
     workers: int | None = None,
     on_compile: Callable[[], None] | None = None,
 ) -> TransactionIndex:
-    """Collect the markers of one partition from its segments.
+    """Return the markers of one partition from its segments.
 
     Args:
         paths: the segments.
-        index: takes the markers, by default a new one.
-        counts: whether a marker is taken; by default all are.
-        part: what of each segment is wanted.
+        index: index to add the markers to; by default a new one.
+        counts: whether to add a marker; by default all are added.
+        part: range of each segment to scan.
         compiled: see `scan_batches`.
         workers: likewise.
         on_compile: likewise.

@@ -1,4 +1,4 @@
-"""Memory that the compiled decoder fills, and the Arrow columns that it becomes."""
+"""Buffers that the compiled decoder fills, and their conversion to Arrow columns."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ _TRANSACTION_TEXTS = pa.array(_TRANSACTIONS)
 
 _TEXTS_USED = ("key_json_used", "value_json_used")
 _ALIGNMENT = 64
-"""Of columns in memory, as Arrow wants it."""
+"""Alignment of columns in memory, as Arrow recommends."""
 
 
 class _Dictionary(StringTable):
-    """Distinct byte strings that become Arrow's."""
+    """Distinct byte strings that become an Arrow dictionary."""
 
     def __init__(self, slots: int = 1 << 12, capacity: int = 1 << 17) -> None:
         super().__init__(slots, capacity)
 
     def grown(self, needed: int) -> _Dictionary:
-        """Return a larger one with the same strings and room for one of `needed` bytes."""
+        """Return a larger dictionary with the same strings and room for one of `needed` bytes."""
         new = _Dictionary(2 * self.slots, 2 * self.capacity + needed)
         entry.intern_all(self, new)
         return new
 
     def strings(self) -> pa.StringArray:
-        """Return the strings; what is no UTF-8 in them is replaced as Java does."""
+        """Return the strings; invalid UTF-8 is replaced as Java does."""
         if self.words["is_odd"]:
             texts = [raw.decode("utf-8", JAVA_UTF8) for raw in self._raw()]
             return pa.array(texts, pa.string())
@@ -62,9 +62,9 @@ class _Dictionary(StringTable):
         return pa.StringArray.from_buffers(self.count, pa.py_buffer(ends), pa.py_buffer(self.text))
 
     def uuids(self) -> pa.StringArray:
-        """Return the strings, of 16 bytes each, in Kafka's text form."""
+        """Return the strings, of 16 bytes each, as UUIDs in Kafka's text form."""
         count = self.count
-        padded = np.zeros((count, 18), np.uint8)  # which base64 makes 24 letters of
+        padded = np.zeros((count, 18), np.uint8)  # 18 bytes are 24 letters in base64
         padded[:, :16] = self.text[: 16 * count].reshape(count, 16)
         letters = np.frombuffer(urlsafe_b64encode(padded.data), np.uint8).reshape(count, 24)
         text = np.ascontiguousarray(letters[:, :22])
@@ -109,18 +109,18 @@ class ColumnBuffer:
         self._others = Others(*(np.empty(rows, kind) for kind in Others()))
 
     def _publish(self) -> None:
-        """Tell compiled code where everything is."""
+        """Set the addresses of the buffers for compiled code."""
         self._state.decode_in(
             self._rows, self._batches, self._others, self._texts, self._dictionaries, self._machine
         )
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no row yet."""
+        """Whether there are no rows yet."""
         return bool(self._words["rows"] == 0)
 
     def enlarge(self, rows: int) -> None:
-        """Make room for a batch of so many rows that does not fit into an empty buffer."""
+        """Make room for a batch of this many rows, which does not fit into an empty buffer."""
         assert self.is_empty
         if rows > len(self._rows.flags):
             self._allocate(rows)
@@ -134,7 +134,7 @@ class ColumnBuffer:
         self._publish()
 
     def add_batch(self, batch: RecordBatch, locators: Locators | None) -> list[Damage]:
-        """Append wanted rows for a batch by the reference decoder; give what cannot be read."""
+        """Add the wanted rows of a batch with the reference decoder; return the damage."""
         damages: list[Damage] = []
         at = int(self._words["batches"])
         first = int(self._words["rows"])
@@ -162,10 +162,10 @@ class ColumnBuffer:
         return damages
 
     def add(self, key: bytes | None, value: bytes | None, *, is_control: bool) -> None:
-        """Complete the row whose offset, timestamp and size are written, and count it."""
+        """Complete and count the row whose offset, timestamp and size are already set."""
         row = int(self._words["rows"])
         record = (key, value, is_control)
-        if record != self._added:  # a log may be made of one record a million times
+        if record != self._added:  # a log may consist of one record repeated a million times
             self._added = record
             self._added_cells, self._added_texts = self._encode(*record)
         for name, cell in self._added_cells:
@@ -177,7 +177,7 @@ class ColumnBuffer:
     def _encode(
         self, key: bytes | None, value: bytes | None, is_control: bool
     ) -> tuple[list[tuple[str, int]], list[bytes | None] | None]:
-        """Decode a record; give its cells by column, and its texts where it has any."""
+        """Decode a record; return its cells by column, and its JSON texts if it has any."""
         cells = decoded_cells(key, value, is_control=is_control)
         name, key_type, group, topic, topic_partition, version = cells[:6]
         offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id = cells[6:12]
@@ -220,7 +220,7 @@ class ColumnBuffer:
         self._words["others"] = other + 1
 
     def _reserve_row(self, row: int) -> None:
-        """Make room for a row, also as another one, and as the first of a batch."""
+        """Make room for a row, including its text and batch entries."""
         size = len(self._rows.flags)
         if row >= size:
             self._rows = Rows(*(_resized(column, 2 * size) for column in self._rows))
@@ -237,7 +237,7 @@ class ColumnBuffer:
         if text is None:
             return None
         number = self._numbers.get((dictionary, text))
-        if number is None:  # most are names that have come before
+        if number is None:  # most names are already known
             number = self._intern_raw(dictionary, text.encode())
             self._numbers[dictionary, text] = number
         return number
@@ -251,7 +251,7 @@ class ColumnBuffer:
         return number
 
     def finish(self, transactions: Callable[[], TransactionIndex]) -> pa.RecordBatch:
-        """Give the rows as a batch of `DECODED`. The buffer cannot be used any more."""
+        """Return the rows as a batch of `DECODED`. The buffer must not be used afterwards."""
         count = int(self._words["rows"])
         rows = Rows(*(column[:count] for column in self._rows))
         groups, topics, metadata, topic_ids = self._dictionaries
@@ -279,7 +279,7 @@ class ColumnBuffer:
     def _batch_columns(
         self, count: int, transactions: Callable[[], TransactionIndex]
     ) -> dict[str, pa.Array]:
-        """Columns of what all rows of a batch have in common."""
+        """Return the columns that are the same for all rows of a log batch."""
         batches = Batches(*(column[: int(self._words["batches"])] for column in self._batches))
 
         def column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
@@ -313,7 +313,7 @@ class ColumnBuffer:
     def _transactions(
         self, batches: Batches, transactions: Callable[[], TransactionIndex]
     ) -> _Array:
-        """What became of each batch's transaction; -1 where there is none."""
+        """Return the outcome of each batch's transaction; -1 if it has none."""
         outcome = np.full(len(batches.row), -1, np.int8)
         found = np.flatnonzero(
             (batches.attributes & TRANSACTIONAL != 0) & (batches.producer_id != -1)
@@ -326,7 +326,7 @@ class ColumnBuffer:
         return outcome
 
     def _text_columns(self, count: int) -> dict[str, pa.Array]:
-        """Columns that few rows have, as strings."""
+        """Return the columns that few rows have, as strings."""
         names = ("key_json", "value_json")
         found = int(self._words["others"])
         if found == 0:
@@ -348,7 +348,7 @@ class ColumnBuffer:
 
 
 def _room(size: int) -> _Array:
-    """Give so many bytes of Arrow's memory, which keeps for the next what is given back."""
+    """Allocate memory from Arrow's pool, which reuses freed memory."""
     return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
@@ -359,12 +359,12 @@ def _resized(array: _Array, size: int) -> _Array:
 
 
 def _one_if_alike(numbers: _Array) -> _Array:
-    """Return the first of numbers that are all the same, else all of them."""
+    """Return the first number if all are equal, else all of them."""
     return numbers[:1] if (numbers == numbers[0]).all() else numbers
 
 
 def _bitmap(flags: _Array, flag: int) -> tuple[pa.Buffer, int]:
-    """Return the bitmap of the bytes that have a flag, and how many they are."""
+    """Return a bitmap of the bytes that have a flag, and their number."""
     bits, found = entry.flag_bits(flags, flag)
     return pa.py_buffer(bits), found
 
@@ -379,7 +379,7 @@ def _many_nulls(kind: pa.DataType, count: int) -> pa.Array:
 
 
 def _known_column(name: str, numbers: _Array, values: pa.Array | None = None) -> pa.Array:
-    """A column of numbers of which -1 is null."""
+    """Return a column of numbers in which -1 is null."""
     return _column(name, numbers, (numbers != -1).view(np.uint8), values=values)
 
 
@@ -390,9 +390,9 @@ def _column(
     flag: int = 1,
     values: pa.Array | None = None,
 ) -> pa.Array:
-    """A column of numbers, or with `values` of numbers of these.
+    """Return a column of numbers, or of `values` at these indices.
 
-    It is null where there are flags and the row does not have the flag.
+    With `flags`, rows without the flag are null.
     """
     kind = DECODED.field(name).type
     count = len(numbers)

@@ -1,9 +1,9 @@
-"""Read a file in chunks by compiled code, several at once, and over damage between them.
+"""Read a file in chunks with compiled code, several concurrently, and skip damage between them.
 
-A chunk ends where a batch was found that can be trusted; it counts only if the batches before lead
-there. Where the code finds one that is not in order, or passes over the end,
-`record_batch.read_file_batches` goes on from there until a batch can be trusted again, and the
-chunks behind it are thrown away. So damage is read in one way only.
+A chunk ends where a valid batch was found; its result is used only if its batches lead there. If
+compiled code finds an invalid batch, or passes the end, `record_batch.read_file_batches` continues
+from there up to the next valid batches, and the following chunks are discarded. Damage is therefore
+always read in the same way.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _T = TypeVar("_T")
 
 _SEARCH_SIZE = 1 << 15
 _SOON = 16
-"""Times these bytes within which damage comes soon behind a new start."""
+"""Factor of `sound_size`: damage within that distance of a new start counts as soon."""
 _THP_DISABLE = 41
-"""Number of Linux's `prctl`."""
+"""PR_SET_THP_DISABLE of Linux's `prctl`."""
 
 
 def read_chunks(
@@ -44,16 +44,16 @@ def read_chunks(
     workers: int | None = None,
     on_compile: Callable[[], None] | None = None,
 ) -> Iterator[_T | Damage]:
-    """Yield what is found in the chunks of a file, and the damage between its batches.
+    """Yield the results of the chunks of a file, and the damage between its batches.
 
     Args:
-        path: of the file.
-        in_chunk: gives what is found in a chunk, and where it meets a batch that cannot be trusted,
-            None where it comes to the end; called in several threads at once.
-        in_batches: gives what is found in batches that are read where no chunk can be, and the
-            damage between them and in them as soon as it is met.
-        part: what of the file is wanted.
-        locators: of the records that are wanted; by default all.
+        path: the file.
+        in_chunk: returns the results of a chunk, and the position of an invalid batch, None if it
+            reached the end; called in several threads concurrently.
+        in_batches: yields the results of batches that are read where no chunk can be, and the
+            damage between and in them as soon as it is found.
+        part: range of the file to read.
+        locators: locators of the wanted records; by default all.
         workers: see `decode_chunks`.
         on_compile: called before code is compiled.
     """
@@ -65,7 +65,8 @@ def read_chunks(
 
     if workers is None:
         workers = min(processor_count(), SIZES.workers)
-    most_ahead = ahead = workers + 1 if workers > 1 else 0  # one waits while rows are taken
+    # one chunk waits while rows are consumed
+    most_ahead = ahead = workers + 1 if workers > 1 else 0
     pending: deque[Future[tuple[list[_T], int | None]]] = deque()
     started = part.start
     least_sound, most_sound = SIZES.sound
@@ -90,7 +91,7 @@ def read_chunks(
                     _cancel(pending)
                 else:
                     stop = cutter.position
-                # it stands where its locator says: lengths that lie may have led past it
+                # continue at the next wanted batch: wrong lengths may have led past it
                 stop = _first_wanted(locators, stop)
                 if stop is None or not part.has(stop):
                     return
@@ -102,7 +103,7 @@ def read_chunks(
                     return
                 cutter.seek(resumed)
                 started = resumed
-                ahead = 0  # where damage is, more is likely, and what is ahead of it is in vain
+                ahead = 0  # more damage is likely, and work ahead of it would be lost
         finally:
             _cancel(pending)
 
@@ -114,9 +115,9 @@ def _read_over(
     in_batches: Callable[[Iterator[RecordBatch | Damage]], Iterator[_T | Damage]],
     effort: Effort,
 ) -> Generator[_T | Damage, None, int | None]:
-    """Read what compiled code cannot; give where it can go on, None at the end of the part.
+    """Read what compiled code cannot; return where to resume, None at the end of the part.
 
-    It can where so many bytes were in order.
+    Compiled code resumes after `sound_size` valid bytes.
     """
     file.seek(part.start)
     sound = 0
@@ -140,7 +141,7 @@ def _read_over(
 
 
 def _go_to_wanted(cutter: Cutter, locators: Locators | None) -> bool:
-    """Pass over a part of the file in which nothing is wanted; False if nothing is any more."""
+    """Skip a range of the file without wanted records; return False if no more are wanted."""
     wanted = _first_wanted(locators, cutter.position)
     if wanted is not None and wanted > cutter.position + SIZES.gap:
         cutter.seek(wanted)
@@ -148,7 +149,7 @@ def _go_to_wanted(cutter: Cutter, locators: Locators | None) -> bool:
 
 
 def _first_wanted(locators: Locators | None, position: int) -> int | None:
-    """Find where, from a position on, the first batch stands of which a record is wanted."""
+    """Return the position of the first batch with a wanted record, from a position on."""
     if locators is None:
         return position
     at = int(locators.searchsorted(position << LOCATOR_SHIFT))
@@ -156,7 +157,7 @@ def _first_wanted(locators: Locators | None, position: int) -> int | None:
 
 
 class _Here(Executor):
-    """Runs what it is given at once, in the caller's thread."""
+    """Runs functions immediately in the caller's thread."""
 
     def submit(  # type: ignore[override]
         self, function: Callable[..., _T], *arguments: Any
@@ -177,10 +178,10 @@ def _cancel(pending: deque[Future[_T]]) -> None:
 
 
 def refuse_huge_pages() -> None:
-    """Have the system give this process small pages, and processes that it starts.
+    """Disable huge pages for this process and its children.
 
-    numpy asks for huge ones. Columns are given back soon, and a huge page is cleared as a whole
-    each time, also where little of it is used. This does nothing where the system is not Linux.
+    numpy requests huge pages. Columns are freed soon, and a huge page is cleared as a whole each
+    time, even if little of it is used. This has an effect on Linux only.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:

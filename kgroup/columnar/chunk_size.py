@@ -1,4 +1,4 @@
-"""How much of a log, and of memory, is taken at a time where batches become columns."""
+"""Sizes of the parts of a log, and of the memory, used to convert batches to columns."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from kgroup.protocol.batch.batch import MAX_BATCH_SIZE
 class ChunkSizes:
     """Sizes in bytes, and numbers of rows.
 
-    They were found by measuring. Small ones put many seams into a short log; no answer depends on
-    them.
+    The values were found by measurement. Results do not depend on them; tests use small ones to get
+    many boundaries in a short log.
 
     Attributes:
-        chunk: of a chunk at most.
-        first_chunk: of the first, so that threads share the work on smaller logs too, and the
-            first rows come soon.
-        smallest_chunk: of a chunk behind damage, and of one with very many records.
-        chunk_records: a chunk is to have about so many at most: columns and texts are many times
-            as large as it.
-        piece: what is read at once; it stays in the processor's cache while it is walked over.
-        searched: in which a batch is looked for, in more where there is none in fewer.
-        sound: in order behind damage from which on there may be no more, at least and at most. A
-            new start of compiled code costs as much as to read some kilobytes without it: where
-            soon there was damage again, more must be in order the next time.
-        gap: of which nothing is wanted that are passed over rather than read.
-        rows: of a chunk at most.
-        columns: of the parts of one chunk; compressed ones may be a thousand times as large as it.
-        texts: room for key_json and value_json, at first.
-        keys: that are put together before they are noted.
-        most_keys: of one chunk, about; see `columns`.
-        key_table: places in the table of keys, at first.
-        plain_rows: of a batch of rows that were decoded without compiled code.
-        plain_bytes: of their keys and values, which as JSON may be a dozen times as large.
-        workers: threads that decode chunks, at most.
+        chunk: maximum size of a chunk.
+        first_chunk: size of the first chunk, so that threads share the work on smaller logs too,
+            and the first rows come soon.
+        smallest_chunk: size of a chunk after damage, and of one with very many records.
+        chunk_records: approximate maximum number of records of a chunk, because columns and texts
+            are many times as large as the chunk.
+        piece: bytes to read at once; they stay in the processor's cache while they are processed.
+        searched: bytes to search for a batch; the next size is used if there is none.
+        sound: minimum and maximum number of valid bytes after damage before compiled code resumes.
+            Starting it costs as much as reading some kilobytes without it, so the number grows if
+            damage follows soon.
+        gap: size from which a range without wanted records is skipped rather than read.
+        rows: maximum number of rows of a buffer.
+        columns: maximum size of a chunk's columns; compressed chunks may grow a thousandfold.
+        texts: initial room for key_json and value_json.
+        keys: number of keys to collect before they are added to the table.
+        most_keys: approximate maximum number of keys of one chunk; see `columns`.
+        key_table: initial number of slots of the table of keys.
+        plain_rows: rows of a batch that is decoded without compiled code.
+        plain_bytes: size of their keys and values, whose JSON may be a dozen times as large.
+        workers: maximum number of threads that decode chunks.
     """
 
     chunk: int = 24 << 20
@@ -59,10 +59,10 @@ class ChunkSizes:
 
 
 SIZES = ChunkSizes()
-"""By which everything here goes; tests set small ones."""
+"""The sizes in use; tests set small ones."""
 
 
 def processor_count() -> int:
-    """Count the processors that this process may use; macOS does not tell, and there it is all."""
+    """Return the number of processors that this process may use; on macOS, all of them."""
     own = getattr(os, "sched_getaffinity", None)
     return (os.cpu_count() or 1) if own is None else len(own(0))

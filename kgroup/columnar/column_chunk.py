@@ -1,4 +1,4 @@
-"""Columns of the records of one chunk."""
+"""Decode the records of one chunk into columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgroup.protocol.batch.transaction import TransactionIndex
 
 _LEAST_ROWS = 1 << 12
 _ROW_SIZE = 64
-"""Bytes of a log that a row takes at least, about, where it is not compressed."""
+"""Approximate minimum bytes of an uncompressed log for a row."""
 _MOST_ENLARGED = 3
 
 
@@ -28,11 +28,11 @@ def decode_chunk(
     transactions: Callable[[], TransactionIndex],
     locators: Locators | None = None,
 ) -> tuple[list[pa.RecordBatch | Damage], int | None]:
-    """Decode a chunk; give its rows, damage inside batches, and where it cannot go on.
+    """Decode a chunk; return its rows, the damage inside batches, and where it stopped.
 
-    That is where damage between the batches begins, behind a batch with damage in it, or where a
-    chunk of compressed batches has become too large. The position is None where the chunk was
-    decoded to its end. With `locators` only the records that stand there are decoded.
+    It stops where damage between batches begins, after a batch with damage in it, and where a chunk
+    of compressed batches has become too large. The position is None if the chunk was decoded to its
+    end. With `locators`, only those records are decoded.
     """
 
     def decode(part: Chunk, is_unpacked: bool) -> tuple[list[pa.RecordBatch | Damage], int | None]:
@@ -40,7 +40,7 @@ def decode_chunk(
         rows = part.size // _ROW_SIZE
         if locators is not None:
             rows = len(between(locators, part.position, part.end))
-        # a power of two, so that memory of one size serves one chunk after another
+        # a power of two, so that memory is reused from chunk to chunk
         rows = min(max(1 << rows.bit_length(), _LEAST_ROWS), SIZES.rows)
         return _Decoder(walk, rows, partition, transactions, locators).decode()
 
@@ -48,7 +48,7 @@ def decode_chunk(
 
 
 class _Decoder:
-    """Decodes one chunk; `decode` is its only use."""
+    """Decodes one chunk; call `decode` once."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class _Decoder:
         return [*self._parts, *self._damages], self._walk.stop
 
     def _make_room(self) -> bool:
-        """Flush the rows, or make more room where there are none; False if it is too much."""
+        """Flush the rows or, if there are none, enlarge the buffer; False if it gets too large."""
         if not self._buffer.is_empty:
             self._size += self._flush()
             self._buffer = self._new_buffer()
@@ -98,7 +98,7 @@ class _Decoder:
         return True
 
     def _flush(self) -> int:
-        """Finish the rows so far; give the bytes that they take."""
+        """Finish the rows so far; return their size in bytes."""
         if self._buffer.is_empty:
             return 0
         self._parts.append(rows := self._buffer.finish(self._transactions))
@@ -118,10 +118,11 @@ class _Decoder:
         self._buffer.add(*parts, is_control=is_control)
 
     def _add_bad_batch(self) -> bool:
-        """Take the batch with the reference reader, if it can be trusted and is not too large.
+        """Add a batch with the reference reader, if it is valid and not too large.
 
-        Tells whether to go on behind it: rows end at damage, and if there were more of it, a
-        buffer made for all rows of the chunk would be spent on each few of them.
+        Returns whether to continue after it: not after damage, which ends the rows. With more
+        damage,
+        a buffer for all rows of the chunk would be used for a few of them each time.
         """
         if not self._walk.read_bad_batch(self._add_batch, SIZES.rows) or self._damages:
             return False

@@ -1,7 +1,7 @@
-"""Whether compiled code is to be used: for what is so large that it is faster, loading included.
+"""Decide whether to use compiled code: for input so large that it is faster, including loading it.
 
-Where it cannot be had (the extra `fast` is missing, or broken), the reference decoder reads what is
-large, too.
+If compiled code is not available (the extra `fast` is missing or broken), the reference decoder
+reads large input too.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from kgroup.protocol.batch.batch import LOG_OVERHEAD
 from kgroup.protocol.batch.byte_window import WHOLE, ByteRange
 
 LARGE = 8 << 20
-"""Bytes of files, where the code has to be compiled first."""
+"""Minimum bytes of files if the code must be compiled first."""
 _LARGE_IF_KEPT = 1 << 20
-"""Bytes of files, where it has to be loaded only: decoding so many without it takes as long."""
+"""Minimum bytes of files if the code is in the cache: decoding these without it takes as long."""
 _LARGE_IF_LOADED = 1 << 15
-"""Bytes of files, where it is loaded already."""
+"""Minimum bytes of files if the code is already loaded."""
 _MANY = 1 << 16
-"""Records that the headers in a smaller file claim: compressed ones may be a million."""
+"""Minimum records in the headers of a smaller file: compressed, there may be a million."""
 _SMALLEST_BATCH = 26
 _missed: list[str] = []
-"""Not empty once compiled code was wanted, and could not be had: why."""
+"""Reasons why compiled code was wanted and not available."""
 
 
 def can_compile() -> bool:
-    """Return whether compiled code can be had for something large; where not, keep in mind why."""
+    """Return whether compiled code is available for large input; if not, record the reason."""
     why = why_unusable() if is_installed() else "pip install 'kgroup[fast]'"
     if why is not None:
         _missed.append(why)
@@ -35,12 +35,12 @@ def can_compile() -> bool:
 
 
 def why_missed() -> str | None:
-    """Say why something large was read without compiled code; None where nothing was."""
+    """Return why large input was read without compiled code; None if none was."""
     return _missed[-1] if _missed else None
 
 
 def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
-    """Whether files of batches, or a part of each, are large together, and code can be had.
+    """Return whether files, or a part of each, are large in total and code is available.
 
     Raises:
         OSError: a file cannot be read.
@@ -54,12 +54,12 @@ def is_large(paths: Iterable[Path], part: ByteRange = WHOLE) -> bool:
 
 
 def pays(size: int) -> bool:
-    """Whether compiled code is faster for so many bytes of files, and can be had."""
+    """Return whether compiled code is available, and faster for files of this size."""
     return _of_size(size) or False
 
 
 def _of_size(size: int) -> bool | None:
-    """Say whether code can be had for so many bytes; None where they are few."""
+    """Return whether code is available for files of this size; None if they are small."""
     if size >= LARGE or (size >= _LARGE_IF_LOADED and is_loaded()):
         return can_compile()
     if size >= _LARGE_IF_KEPT and is_installed() and are_kept():
@@ -68,10 +68,10 @@ def _of_size(size: int) -> bool | None:
 
 
 def _data_size(path: Path, part: ByteRange) -> int:
-    """Return the bytes of a part that are not in holes, of a file that is hardly more than a hole.
+    """Return the size of a part, or the allocated size if the file is almost entirely a hole.
 
-    Brokers allocate such files (`log.preallocate`). A file system that compresses has few blocks
-    of others, too.
+    Brokers create such files (`log.preallocate`). Compressing file systems also allocate few
+    blocks, for any file.
     """
     stat = path.stat()
     size, allocated = part.size_in(stat.st_size), 512 * getattr(stat, "st_blocks", 1 << 62)
@@ -79,7 +79,7 @@ def _data_size(path: Path, part: ByteRange) -> int:
 
 
 def _has_many(path: Path, start: int, size: int) -> bool:
-    """Whether the sound beginning of a part of a file claims to have many records."""
+    """Return whether the batch headers at the start of a part claim many records."""
     with path.open("rb") as file:
         file.seek(start)
         data = file.read(size)

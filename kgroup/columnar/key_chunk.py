@@ -1,4 +1,4 @@
-"""The last record of each key of a log, with compiled code."""
+"""Find the last record of each key of a log, with compiled code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kgroup.protocol.batch.batch import Damage, RecordBatch
 _Array = np.ndarray[Any, Any]
 
 _FULL = 0.8
-"""Part of the table that is used before it grows."""
+"""Load factor at which the table grows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class _Hashed:
     """Records with keys: hashes of the keys and locators, in order.
 
     Attributes:
-        hashes: of the records that count.
-        locators: of them.
-        tombstones: whether each of them is one.
-        open_hashes: of the records of open transactions.
-        open_locators: of them.
-        keyless: how many records have no key.
+        hashes: hashes of records that can be the last of their keys.
+        locators: locators of these records.
+        tombstones: whether each of them is a tombstone.
+        open_hashes: hashes of records of open transactions.
+        open_locators: locators of these records.
+        keyless: number of records without a key.
     """
 
     hashes: _Array
@@ -50,7 +50,7 @@ class _Hashed:
 
 
 class _Buffer:
-    """Memory for what `list_keys` finds."""
+    """Memory for the results of `list_keys`."""
 
     def __init__(self, state: WalkState, rows: int) -> None:
         self._words = state.words
@@ -61,7 +61,7 @@ class _Buffer:
         state.list_in(self._hashes, self._locators, self._batches)
 
     def take(self, limits: Limits) -> _Hashed:
-        """Take out what was found and counts."""
+        """Remove and return the records found, without those of aborted transactions."""
         rows = int(self._words["rows"])
         hashes, locators = self._hashes[:rows].copy(), self._locators[:rows].copy()
         tombstones = locators < 0
@@ -93,13 +93,14 @@ class CompiledSearch:
         self._table = np.zeros((SIZES.key_table, 2), np.int64)
         self._used = 0
         self._open: list[_Array] = []
-        self._first_open: dict[int, int] = {}  # by hash, the first record of an open transaction
+        # first record of an open transaction, by hash of its key
+        self._first_open: dict[int, int] = {}
         self.keyless = 0
 
     def read(
         self, path: Path, base: int, limits: Limits, on_progress: Callable[[int], None]
     ) -> Iterator[Damage]:
-        """Read the keys of a file whose first byte is at `base` of the log."""
+        """Read the keys of a file; `base` is the position of its first byte in the log."""
 
         def in_chunk(chunk: Chunk) -> tuple[list[_Hashed | Damage], int | None]:
             return unpacked_or_not(chunk, partial(self._read_chunk, limits))
@@ -129,9 +130,9 @@ class CompiledSearch:
                     on_progress(base + (int(hashed.locators[-1]) >> LOCATOR_SHIFT))
 
     def found(self, bases: Sequence[int]) -> list[Locators]:
-        """Return what was found in each of the files that begin there, in order."""
+        """Return the results of each file, given their base positions in order."""
         last = self._table[self._table[:, 0] != 0, 1]
-        # not `np.unique`, whose hash table takes fifty times as long as to sort
+        # not `np.unique`: its hash table takes fifty times as long as sorting
         found = np.sort(np.concatenate([last, *self._open]))
         locators = found[np.diff(found, prepend=-1) != 0]
         starts = locators.searchsorted(np.array(bases, np.int64) << LOCATOR_SHIFT).tolist()

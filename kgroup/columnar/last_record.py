@@ -1,8 +1,7 @@
-"""The last record of each key of a log: what compaction keeps.
+"""Find the last record of each key of a log: what compaction keeps.
 
-The log is read twice: here its keys, to find where the last records stand, and then only these
-records are decoded (`segment.decode_chunks`). So memory grows with the number of keys, not with
-that of records.
+The log is read twice: first its keys, to locate the last records; then only these records are
+decoded (`segment.decode_chunks`). Memory therefore grows with the number of keys, not of records.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ class LastRecords(NamedTuple):
 
     Attributes:
         path: the segment.
-        base: where in the log its first byte stands.
-        found: where in the log the records stand, in order; of a small log they themselves.
+        base: position of its first byte in the log.
+        found: locators of the records in the log, in order; for a small log, the records.
         damages: what could not be read.
-        keyless: how many records have no key: compaction keeps none of them.
+        keyless: number of records without a key, none of which compaction keeps.
     """
 
     path: Path
@@ -39,7 +38,7 @@ class LastRecords(NamedTuple):
 
     @property
     def locators(self) -> Locators:
-        """Where in the segment the records stand, in order."""
+        """Locators of the records in the segment, in order."""
         import numpy as np
 
         found = self.found
@@ -56,18 +55,17 @@ def last_records(
     on_compile: Callable[[], None] | None = None,
     on_progress: Callable[[int], None] = lambda position: None,
 ) -> list[LastRecords]:
-    """Find the last record of each key of one log, tombstones too.
+    """Find the last record of each key of one log, including tombstones.
 
-    Records of aborted transactions do not count, nor do markers. A record of an open transaction
-    does not take the place of an earlier one of its key: both are found, since compaction does not
-    come so far as that.
+    Records of aborted transactions and markers are ignored. A record of an open transaction does
+    not replace an earlier one of its key: both are found, because compaction stops before it.
 
     Args:
-        paths: the segments of one partition, in the order of the log.
-        limits: which records count.
-        compiled: whether to use compiled code; by default where a file is large.
+        paths: the segments of one partition, in log order.
+        limits: limits of the records to use.
+        compiled: whether to use compiled code; by default if a file is large.
         on_compile: called before code is compiled.
-        on_progress: called now and then with the bytes of the log that have been read.
+        on_progress: called repeatedly with the number of bytes of the log read so far.
 
     Raises:
         OSError: a file cannot be read.
@@ -94,7 +92,7 @@ class KeySearch(Protocol):
     """Reads the keys of a log, segment by segment.
 
     Attributes:
-        keyless: how many records without a key there were so far.
+        keyless: number of records without a key so far.
     """
 
     keyless: int
@@ -102,11 +100,11 @@ class KeySearch(Protocol):
     def read(
         self, path: Path, base: int, limits: Limits, on_progress: Callable[[int], None]
     ) -> Iterator[Damage]:
-        """Read the keys of a file whose first byte is at `base` of the log."""
+        """Read the keys of a file; `base` is the position of its first byte in the log."""
         ...
 
     def found(self, bases: Sequence[int]) -> Sequence[Locators | tuple[KeyedRecord, ...]]:
-        """Return what was found in each of the files that begin there, in order."""
+        """Return the results of each file, given their base positions in order."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Locators: single numbers that say where in a file a record stands, in the order of the log."""
+"""Locators: single numbers that identify the position of a record in a file, in log order."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 Locators: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-"""The position of a record's batch and, in the low bits, its number in the batch; in order."""
+"""Position of each record's batch and, in the low bits, its index in the batch; sorted."""
 
 
 def between(locators: Locators, start: int, end: int) -> Locators:
-    """Give the locators in batches that begin at one position or behind it, and before another."""
+    """Return the locators of batches that begin at or after `start` and before `end`."""
     first, last = locators.searchsorted([start << LOCATOR_SHIFT, end << LOCATOR_SHIFT]).tolist()
     return locators[first:last]
 
 
 def wanted_records(batch: RecordBatch, locators: Locators | None) -> Iterator[Record | Damage]:
-    """Read those records of a batch that are among the locators, or all; and what is damaged."""
+    """Yield the records of a batch that are among the locators, or all; and the damage."""
     numbers = None
     if locators is not None:
         found = between(locators, batch.position, batch.position + 1)

@@ -1,6 +1,6 @@
-"""Chunks of a log, which threads read and compiled code walks over.
+"""Chunks of a log, which compiled code processes in threads.
 
-A chunk is where in the file it stands; who walks over it reads it, in pieces so small that they
+A chunk is only a range of the file; the code that walks over it reads it, in pieces small enough to
 stay in the processor's cache.
 """
 
@@ -31,12 +31,12 @@ _Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a log that begins with a batch, and ends with one if the part can be trusted.
+    """A range of a log that begins with a batch and, if it is undamaged, ends with one.
 
     Attributes:
-        file: the log, which is read at positions: threads share it.
-        position: of the first byte.
-        end: position behind the last byte.
+        file: the log, shared by threads, which read it at positions.
+        position: position of the first byte.
+        end: position after the last byte.
     """
 
     file: BinaryIO
@@ -45,19 +45,19 @@ class Chunk:
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """Number of bytes."""
         return self.end - self.position
 
 
 class Cutter:
     """Cuts a part of a file into chunks.
 
-    Where a chunk ends, a batch with the right checksum begins that another follows, or the rest of
-    the part is damage. Whether the batches of the chunk lead there is seen by who walks over them:
-    a batch may hold others.
+    At the end of a chunk, either a batch with a correct checksum begins and another follows, or the
+    rest of the part is damaged. Whether the batches of the chunk lead there is checked when they
+    are walked over, because a batch may contain others.
 
     Attributes:
-        position: where the next chunk begins.
+        position: start of the next chunk.
     """
 
     def __init__(self, file: BinaryIO, part: ByteRange = WHOLE) -> None:
@@ -68,7 +68,7 @@ class Cutter:
         self._size = min(SIZES.first_chunk, SIZES.chunk)
 
     def seek(self, position: int) -> None:
-        """Go on at a position, at first in small steps: where damage is, more is likely."""
+        """Continue at a position, with small chunks at first, because more damage is likely."""
         self._size = min(SIZES.smallest_chunk, SIZES.chunk)
         self.position = position
 
@@ -85,7 +85,7 @@ class Cutter:
         return Chunk(self._file, start, self.position)
 
     def _batch_behind(self, position: int, end: int) -> int:
-        """Find where a batch begins at a position or behind it, `end` if none is near."""
+        """Return the position of a batch at or after `position`; `end` if none is near."""
         for size in SIZES.searched:
             data = np.empty(min(size, max(end - position, 0)) + PADDING, np.uint8)
             used = _read(self._file, data[:-PADDING], position)
@@ -98,14 +98,14 @@ class Cutter:
         return end
 
     def _note_records(self, data: _Array, end: int) -> None:
-        """Learn from the first batches in memory how large a chunk becomes with its records."""
+        """Adjust the chunk size to the number of records in the first batches."""
         size, records = entry.find_end(data, end)
         largest = SIZES.chunk_records * size // max(records, 1)
         self._largest = min(max(largest, SIZES.smallest_chunk), SIZES.chunk)
 
 
 def _read(file: BinaryIO, target: _Array, position: int) -> int:
-    """Fill memory with what a file has at a position; give how many bytes there are."""
+    """Fill memory from a file at a position; return the number of bytes read."""
     used = 0
     while used < len(target) and (
         got := os.preadv(file.fileno(), [target[used:].data], position + used)
@@ -115,7 +115,7 @@ def _read(file: BinaryIO, target: _Array, position: int) -> int:
 
 
 class UnpackError(Exception):
-    """The compressed batches of a run are not as one stream; it stands between two positions."""
+    """The compressed batches of a run, from `start` to `end`, cannot be unpacked as one stream."""
 
     def __init__(self, start: int, end: int) -> None:
         super().__init__(start, end)
@@ -127,7 +127,7 @@ _T = TypeVar("_T")
 
 
 def follow(chunk: Chunk) -> int | None:
-    """Follow the lengths of a chunk's batches; give where they do not lead on, None if they do."""
+    """Follow the lengths of a chunk's batches; return where they fail, None if they do not."""
     walk = Walk(chunk, entry.follow)
     for _ in walk.steps():
         pass
@@ -137,15 +137,15 @@ def follow(chunk: Chunk) -> int | None:
 def unpacked_or_not(
     chunk: Chunk, walk: Callable[[Chunk, bool], tuple[list[_T], int | None]]
 ) -> tuple[list[_T], int | None]:
-    """Walk with compressed batches unpacked in runs, but for those that cannot be.
+    """Walk over a chunk with compressed batches unpacked in runs, except runs that cannot be.
 
-    Where one cannot, what stands before it, the run and the rest are chunks of their own: the first
-    is walked over a second time, the rest not yet, so that many such runs take no quadratic time.
+    If a run cannot, the part before it, the run and the rest become separate chunks. Only the part
+    before is walked over again, so that many such runs do not take quadratic time.
 
     Args:
-        chunk: to walk over.
-        walk: gives what is found in a chunk, and where it cannot go on, None at the end; called
-            with whether to unpack, and then again for parts of the chunk.
+        chunk: chunk to walk over.
+        walk: returns the results of a chunk, and where it stopped, None at the end; called with
+            whether to unpack, and again for parts of the chunk.
     """
     found: list[_T] = []
     while True:
@@ -171,17 +171,17 @@ def unpacked_or_not(
 class Walk:
     """One walk of compiled code over a chunk.
 
-    The code reads the chunk piece by piece without the interpreter's lock.
+    The code reads the chunk piece by piece and without holding the GIL.
 
     Args:
-        chunk: to walk over.
-        function: of `entry`, which goes on with the walk.
+        chunk: chunk to walk over.
+        function: function of `entry` that continues the walk.
         is_unpacked: whether compressed batches are unpacked, in runs.
-        locators: of the records that are wanted; by default all.
+        locators: locators of the wanted records; by default all.
 
     Attributes:
-        state: what the code works with.
-        words: of the state.
+        state: state of the compiled code.
+        words: words of the state.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class Walk:
         self._want()
 
     def steps(self) -> Iterator[int]:
-        """Yield the reasons for which the code stops, but for those that concern reading.
+        """Yield the reasons why the code stops, except those that concern reading.
 
         Raises:
             UnpackError: a run was not unpacked as its batches would be one by one.
@@ -220,34 +220,34 @@ class Walk:
 
     @property
     def position(self) -> int:
-        """Where the next batch, or the open one, stands in the file."""
+        """Position in the file of the current batch, or else the next one."""
         return int(self.words["position"] + self.words["file_base"])
 
     @property
     def stop(self) -> int | None:
-        """The position, None at the end of the chunk."""
+        """The position; None at the end of the chunk."""
         return None if self.position == self._chunk.end else self.position
 
     @property
     def batch(self) -> memoryview:
-        """The bytes of the piece from the next batch, or the open one, on."""
+        """Bytes of the piece from the current batch, or else the next one, on."""
         words = self.words
         start, end = words["position"] - words["piece"], words["whole_end"] - words["piece"]
         return self.state.piece.data[start:end]
 
     @property
     def record_count(self) -> int:
-        """How many records the next batch claims to have."""
+        """Number of records in the header of the next batch."""
         batch = self.batch
         return int.from_bytes(batch[57:61], "big") if batch[16] == 2 else 1
 
     def read_bad_batch(
         self, read: Callable[[RecordBatch], object], most_records: int = MOST_RECORDS
     ) -> bool:
-        """Have the batch read that the code cannot read, and pass over it.
+        """Read a batch that the code cannot read, with `read`, and skip it.
 
-        False if it cannot be trusted, has more records, or becomes too large for a chunk, which is
-        read without what stands before it.
+        Returns False if the batch is invalid, has more than `most_records`, or becomes too large
+        for a chunk; the last is read again without what precedes it.
         """
         batches = read_batches(
             self.batch, base_position=self.position, final=False, effort=Effort(is_known=False)
@@ -282,19 +282,19 @@ class Walk:
             raise UnpackError(*self._run) from error
 
     def _want(self) -> None:
-        """Tell the code what is wanted from the next batch on."""
+        """Set the wanted records from the next batch on."""
         if self._locators is not None:
             self.state.want(between(self._locators, self.position, self._chunk.end))
 
 
 def _unpack(piece: _Array, starts: _Array, ends: _Array, codec: int, limit: int) -> _Array:
-    """Decompress batches of one codec; give the records of all, one after another, padded.
+    """Decompress batches of one codec; return all their records, concatenated and padded.
 
-    They are to become `limit` bytes at most.
+    The result has at most `limit` bytes.
 
-    What one batch after another makes with gzip, lz4 and zstd is a stream of that codec too, and
-    reading it as one is an order of magnitude faster. Where records of one batch end is seen by
-    their number: that the next one has as many more as this one has fewer is not.
+    Concatenated gzip, lz4 and zstd data are a valid stream, and reading it as one is an order of
+    magnitude faster. The number of records shows where those of a batch end; it does not show if
+    one batch has more and the next one fewer by the same number.
     """
     packed = entry.gather(piece, starts, ends)
     if codec >= len(CODECS):

@@ -1,4 +1,4 @@
-"""Read segments of `__consumer_offsets`: from files to Arrow batches, with what went wrong."""
+"""Read segments of `__consumer_offsets` into Arrow batches, and report problems."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ T = TypeVar("T")
 
 
 class AsOf(NamedTuple):
-    """Where the log is taken to end: behind a record, or behind an instant.
+    """Where the log is assumed to end: after an offset, or after a time.
 
     Attributes:
-        offset: last offset that counts.
-        time_ms: last epoch millisecond that counts.
+        offset: last offset to use.
+        time_ms: last time to use, in epoch milliseconds.
     """
 
     offset: int | None = None
     time_ms: int | None = None
 
     def has_marker(self, marker: Marker) -> bool:
-        """Return whether a transaction's marker lies before that."""
+        """Return whether a transaction's marker is before that end."""
         if self.offset is not None and marker.last_offset > self.offset:
             return False
         return self.time_ms is None or marker.time_ms is None or marker.time_ms <= self.time_ms
 
 
 class Logs(Protocol):
-    """Where logs come from, one after another; each is needed until the next is asked for.
+    """A source of logs; each log must exist until the next is requested.
 
     Attributes:
-        log_count: logs there are: partitions, or files that are part of none.
-        file_count: their files.
-        is_sought: whether what was not wanted was passed over unseen, so that a name that is not
-            met may exist all the same.
+        log_count: number of logs: partitions, or files that belong to none.
+        file_count: number of their files.
+        is_sought: whether unwanted records were skipped without reading them, so that a name that
+            is not found may still exist.
     """
 
     log_count: int
@@ -63,7 +63,7 @@ class Logs(Protocol):
     is_sought: bool
 
     def __iter__(self) -> Iterator[Log | Problem]:
-        """Yield logs, and what keeps one from being read."""
+        """Yield logs, and problems of logs that cannot be read."""
         ...
 
 
@@ -73,27 +73,27 @@ class FileLogs:
     is_sought = False
 
     def __init__(self, logs: Sequence[Log], problems: Iterable[Problem] = ()) -> None:
-        """Take logs, and what could not be found out about the files."""
+        """Store the logs, and the problems found before."""
         self._items: tuple[Log | Problem, ...] = (*problems, *logs)
         self.log_count = len(logs)
         self.file_count = sum(len(log.segments) for log in logs)
 
     def __iter__(self) -> Iterator[Log | Problem]:
-        """Yield the logs in order, behind what could not be found."""
+        """Yield the problems, then the logs in order."""
         yield from self._items
 
 
 class LogReader:
-    """One run over segments; what it says beside the rows is complete when they are at their end.
+    """One pass over segments; its statistics are complete when all rows have been read.
 
     Attributes:
-        damage_kinds: kind of damage -> how often.
-        log_count: logs to read: partitions, or files that are part of none.
-        file_count: their files.
+        damage_kinds: number of damaged places, by kind.
+        log_count: number of logs to read: partitions, or files that belong to none.
+        file_count: number of their files.
         is_sought: see `Logs`.
-        rejected_count: files among them that hold no records of `__consumer_offsets` at all.
-        files_read: files begun so far.
-        rows_read: rows decoded so far.
+        rejected_count: number of files without any records of `__consumer_offsets`.
+        files_read: number of files begun so far.
+        rows_read: number of rows decoded so far.
     """
 
     def __init__(
@@ -112,23 +112,24 @@ class LogReader:
         on_search: Callable[[int], None] = lambda size: None,
         on_problem: Callable[[Problem], None] = lambda problem: None,
     ) -> None:
-        """Prepare.
+        """Prepare to read logs.
 
         Args:
-            logs: to read.
-            as_of: end of the log for transactions: what has its marker behind it is open.
-            last_only: whether only the last record of each key is wanted, of those up to `as_of`.
-            for_replay: whether groups are made of these: then the tombstones come too that end what
-                an open transaction would do, and records without a key are a problem.
+            logs: logs to read.
+            as_of: end of the log for transactions: those with a later marker are open.
+            last_only: whether to read only the last record of each key, up to `as_of`.
+            for_replay: whether groups are built from the records: then tombstones that cancel
+                commits of an open transaction are included, and records without a key are a
+                problem.
             strict: whether to stop at the first problem.
             with_batches: whether to count batches.
-            compiled: whether to use compiled code; by default where there is much to read.
-            name: what to call a file in problems.
+            compiled: whether to use compiled code; by default if there is much to read.
+            name: returns the name of a file for problems.
             on_compile: called before code is compiled, see `columnar.segment.decode_chunks`.
             on_progress: called after each batch of rows.
-            on_search: called now and then, while last records are looked for, with the bytes of the
-                log that have been read.
-            on_problem: called with each problem when it is met.
+            on_search: called repeatedly during the search for last records, with the number of
+                bytes of the log read so far.
+            on_problem: called with each problem when it is found.
         """
         self._logs = logs
         self._as_of = as_of or AsOf()
@@ -156,7 +157,7 @@ class LogReader:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Name the files that end in zeros, which are no problem but in a copy that was cut."""
+        """Notes on files that end in zeros, which are a problem only in a truncated copy."""
         if not self._unwritten:
             return ()
         (path, size), *others = sorted(self._unwritten.items())
@@ -168,7 +169,7 @@ class LogReader:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What could not be read; beyond a limit only the number of the rest."""
+        """What could not be read; above a limit, problems are only counted."""
         return self._problems.problems()
 
     def map(
@@ -176,11 +177,11 @@ class LogReader:
         function: Callable[[pa.RecordBatch], T],
         of_small: Callable[[Sequence[KeyedRecord]], T] | None = None,
     ) -> Iterator[T]:
-        """Yield what a function makes of each batch of rows of `DECODED`.
+        """Yield the result of a function for each batch of rows of `DECODED`.
 
-        The batches come in the order of each partition's log, and are read as they are asked for.
-        The function may run in several threads at once, some batches ahead. Another may take the
-        last records of a log that is so small that they were kept, in place of columns.
+        The batches come in log order of each partition, and are read on demand. The function may
+        run in several threads concurrently, some batches ahead. `of_small` replaces it for the last
+        records of a log so small that the records themselves were kept.
         """
         try:
             for log in self._logs:
@@ -212,15 +213,15 @@ class LogReader:
                 yield from self._map_part(part, transactions, function, last.locators)
 
     def batch_counts(self) -> list[tuple[BatchKind, int, int]]:
-        """Give kind, number and bytes of the batches that were read so far; the most first.
+        """Return kind, number and bytes of the batches read so far, the most frequent first.
 
-        As many of one kind as of another come by name and format.
+        Kinds with the same number are sorted by name and format.
         """
         counts = sorted((self._batches or {}).items(), key=lambda item: (-item[1], item[0]))
         return [(kind, count, self._batch_bytes[kind]) for kind, count in counts]
 
     def _stretches(self, log: Log, stack: ExitStack) -> list[Stretch]:
-        """Put small segments together, and leave out those that cannot be decoded at all."""
+        """Combine small segments, and leave out those that cannot be decoded at all."""
         rejected = {
             segment.path
             for segment in log.segments
@@ -230,12 +231,12 @@ class LogReader:
         parts = list(stretches(sound, stack, compiled=self._compiled, on_compile=self._on_compile))
         if self._batches is not None:
             self._count([*rejected, *(part.path for part in parts)], self._batches)
-        # what is put together was read
+        # segments in a combined file were checked
         return [part for part in parts if len(part.segments) > 1 or self._passes(part.segments[0])]
 
     def _count(self, paths: Iterable[Path], batches: Counter[BatchKind]) -> None:
         for path in paths:
-            with suppress(OSError):  # which is said where its records are read
+            with suppress(OSError):  # reported when the records are read
                 for scan in scan_batches(path, on_compile=self._on_compile):
                     batches += scan.batches
                     self._batch_bytes += scan.bytes
@@ -260,7 +261,7 @@ class LogReader:
     def _last_records(
         self, parts: Sequence[Stretch], transactions: Callable[[], TransactionIndex]
     ) -> Iterator[tuple[Stretch, LastRecords]]:
-        """Find the last records in each part of a log; report what of it cannot be read."""
+        """Yield the last records in each part of a log; report what cannot be read."""
         as_of = self._as_of
         limits = Limits(
             transactions, as_of.offset, as_of.time_ms, as_of == AsOf(), self._for_replay
@@ -359,29 +360,29 @@ def _unreadable(error: OSError) -> str:
 
 
 def _offset_at(segment: Segment, position: int) -> int | None:
-    """Find the offset that follows the last batch that ends before a position."""
+    """Return the offset after the last batch that ends before a position."""
     batches = (batch for batch in _batches([segment]) if batch.position + batch.size <= position)
     last = max((batch.last_offset for batch in batches), default=None)
     return segment.base_offset if last is None else last + 1
 
 
 class _StoppedError(Exception):
-    """The first problem of a strict run."""
+    """Stops a strict run at the first problem."""
 
 
 def _batches(segments: Iterable[Segment]) -> Iterator[RecordBatch]:
-    """Read batches without their records; what is damaged is passed over."""
+    """Yield batches without their records; damage is skipped."""
     for segment in segments:
         with suppress(OSError), segment.path.open("rb", buffering=0) as file:
             yield from (item for item in read_file_batches(file) if isinstance(item, RecordBatch))
 
 
 def logs_of(segments: Iterable[Segment], from_offset: int = 0) -> list[Log]:
-    """Put together the segments of one log: of one folder, and named after their offsets.
+    """Group segments into logs: those of one folder that are named after their base offset.
 
     Args:
-        segments: sorted, see `find_segments`; those that are not loaded are passed over.
-        from_offset: segments that end before it are passed over.
+        segments: sorted segments, see `find_segments`; those that are not loaded are skipped.
+        from_offset: segments that end before this offset are skipped.
     """
     logs: dict[tuple[int | None, Path], list[Segment]] = {}
     for segment in segments:
@@ -392,6 +393,6 @@ def logs_of(segments: Iterable[Segment], from_offset: int = 0) -> list[Log]:
 
 
 def _first(log: Sequence[Segment], from_offset: int) -> int:
-    """Find the last segment that begins at or before an offset; the first where none does."""
+    """Return the index of the last segment that begins at or before an offset; 0 if none does."""
     begins = [segment.base_offset or 0 for segment in log]
     return max((index for index, base in enumerate(begins) if base <= from_offset), default=0)

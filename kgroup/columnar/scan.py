@@ -1,4 +1,4 @@
-"""What a part of a log holds, without its records: kinds of batches, and transactions' markers."""
+"""Results of a scan of a part of a log: kinds of batches, and transaction markers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgroup.protocol.batch.transaction import markers_in
 
 
 class BatchKind(NamedTuple):
-    """What batches are told apart by: a name of `batch.CODECS` or "unknown", and the format."""
+    """Kind of batch: a name of `batch.CODECS` or "unknown", and the message format."""
 
     compression: str
     magic: int
@@ -21,11 +21,11 @@ class Marker(NamedTuple):
     """The end of a transaction.
 
     Attributes:
-        producer_id: of the transaction's producer.
-        offset: of the marker.
-        is_commit: whether it was committed, else aborted.
-        last_offset: of the marker's batch.
-        time_ms: of the marker's batch; None where it has none.
+        producer_id: producer of the transaction.
+        offset: offset of the marker.
+        is_commit: whether the transaction was committed; else it was aborted.
+        last_offset: last offset of the marker's batch.
+        time_ms: time of the marker's batch; None if it has none.
     """
 
     producer_id: int
@@ -37,11 +37,11 @@ class Marker(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """What was found in a part of a log.
+    """Results of a scan of a part of a log.
 
     Attributes:
-        batches: how many there are of each kind.
-        bytes: that they take.
+        batches: number of batches of each kind.
+        bytes: number of bytes of each kind.
         markers: ends of transactions, in order.
     """
 
@@ -50,7 +50,7 @@ class Scan:
     markers: list[Marker] = field(default_factory=list)
 
     def add(self, batch: RecordBatch) -> None:
-        """Count a batch, and take the markers in it."""
+        """Count a batch, and add the markers in it."""
         if batch.producer_id is not None:
             for offset, is_commit in markers_in(batch):
                 self.markers.append(

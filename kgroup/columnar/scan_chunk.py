@@ -1,4 +1,4 @@
-"""What the batches of one chunk say, with compiled code."""
+"""Scan the batches of one chunk with compiled code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgroup.protocol.batch.batch import CODECS
 
 
 def scan_chunk(chunk: Chunk) -> tuple[list[Scan], int | None]:
-    """Scan a chunk; give what was found, and where a batch is not in order, None if all are."""
+    """Scan a chunk; return the scan, and the position of an invalid batch, if any."""
     counts = np.zeros((memory.KINDS, 2), np.int64)
     walk = Walk(chunk, entry.scan)
     walk.state.count_in(counts)

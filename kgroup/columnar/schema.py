@@ -1,9 +1,9 @@
-"""Decoded records as Arrow columns: one schema, in which all decoding works.
+"""Schema of decoded records as Arrow columns, used by all decoders.
 
-A record of `__consumer_offsets` is one row of `DECODED`. Offset commits, which are nearly all of a
-log, are whole in typed columns; every other record type carries its key and value as the JSON text
-of `DecodedRecord`. `ColumnBuilder` makes rows with the reference decoder;
-the compiled one in `columnar.segment` must make the same.
+A record of `__consumer_offsets` is one row of `DECODED`. Offset commits, which are nearly all
+records of a log, are completely in typed columns; every other record has its key and value as the
+JSON text of `DecodedRecord`. `ColumnBuilder` makes rows with the reference decoder; the compiled
+decoder in `columnar.segment` must make the same rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgroup.protocol.batch.transaction import TransactionIndex
 from kgroup.protocol.record.coordinator_record import decode_control, decode_record
 
 COMMIT_TYPES = ("LegacyOffsetCommit", "OffsetCommit")
-"""The record types that the typed columns hold whole; the index is the key's version."""
+"""Record types that the typed columns represent completely; the index is the key's version."""
 
 
 _NAME = pa.dictionary(pa.int8(), pa.string())
@@ -55,25 +55,25 @@ DECODED = pa.schema(
         pa.field("size", pa.int32()),
     ]
 )
-"""One row a record. Null means unknown or not there.
+"""One row for each record. Null means unknown or absent.
 
 The first eight columns, and `type`, are the fields of `DecodedRecord`. The others:
 
-key_type: the first int16 of the key; null for control records and where there is no such thing.
-group: id of the group that the record is about, whatever the record's type.
-topic, topic_partition: of an offset commit, also of its tombstone.
-value_version: null for a tombstone, and where the value is too short to have one.
+key_type: the first int16 of the key; null for control records and for keys without it.
+group: id of the group that the record is about, for any type of record.
+topic, topic_partition: partition of an offset commit, also of its tombstone.
+value_version: null for a tombstone, and for a value too short to have one.
 committed_offset, metadata, commit_timestamp_ms: as stored.
-committed_leader_epoch, expire_timestamp_ms: null where stored as -1 or not in this version.
-topic_id: base64url as Kafka prints it; null where not stored.
-key_json, value_json: JSON texts; null for an offset commit that the typed columns hold whole, and
-    for a key or a value that is null.
-size: bytes of the key and the value.
+committed_leader_epoch, expire_timestamp_ms: null if stored as -1 or absent in this version.
+topic_id: base64url as Kafka prints it; null if not stored.
+key_json, value_json: JSON texts; null for an offset commit that is completely in typed columns,
+    and for a key or a value that is null.
+size: number of bytes of the key and the value.
 """
 
 
 class ColumnBuilder:
-    """Collects rows with the reference decoder: for small inputs and for what is out of order."""
+    """Builds rows with the reference decoder: for small inputs and for unusual records."""
 
     def __init__(self, partition: int | None = None) -> None:
         self._partition = partition
@@ -85,7 +85,7 @@ class ColumnBuilder:
 
     @property
     def is_full(self) -> bool:
-        """Whether the rows are many, or large: time to `finish`."""
+        """Whether the rows are so many or so large that `finish` should be called."""
         return len(self) >= SIZES.plain_rows or self._size >= SIZES.plain_bytes
 
     def add(
@@ -125,14 +125,14 @@ class ColumnBuilder:
         transactions: Callable[[], TransactionIndex],
         locators: Locators | None = None,
     ) -> Iterator[pa.RecordBatch | Damage]:
-        """Append a row for each record of a batch; yield the rows whenever they are many.
+        """Append a row for each record of a batch; yield the rows whenever the builder is full.
 
-        In the end comes what of the batch could not be read, behind the rows so far.
+        Damage in the batch is yielded at the end, after the rows so far.
 
         Args:
-            batch: of the log.
-            transactions: gives the partition's markers; called for transactional batches only.
-            locators: of the records that are wanted; by default all.
+            batch: batch of the log.
+            transactions: returns the partition's markers; called for transactional batches only.
+            locators: locators of the wanted records; by default all.
         """
         damages: list[Damage] = []
         for record in wanted_records(batch, locators):
@@ -161,7 +161,7 @@ class ColumnBuilder:
         yield from damages
 
     def finish(self) -> pa.RecordBatch:
-        """Return the rows so far as one batch, and begin anew."""
+        """Return the rows so far as one batch, and remove them."""
         arrays = [
             pa.array(column, type=field.type)
             for column, field in zip(self._columns, DECODED, strict=True)
@@ -172,7 +172,7 @@ class ColumnBuilder:
 
 
 def decoded_cells(key: bytes | None, value: bytes | None, *, is_control: bool) -> tuple[Any, ...]:
-    """Decode a record; give its cells of the columns from `type` to `value_json`."""
+    """Decode a record; return its cells of the columns from `type` to `value_json`."""
     decode = decode_control if is_control else decode_record
     type_name, key_tree, value_tree = decode(key, value)
     key_data = (key_tree or {}).get("data") or {}
@@ -201,18 +201,18 @@ def decoded_cells(key: bytes | None, value: bytes | None, *, is_control: bool) -
 
 
 def record_size(key: bytes | None, value: bytes | None) -> int:
-    """Return the bytes of a record's key and value."""
+    """Return the number of bytes of a record's key and value."""
     return len(key or b"") + len(value or b"")
 
 
 def commit_key(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the key of an offset commit, as in `DecodedRecord`, from its typed columns."""
+    """Return the key of an offset commit, as in `DecodedRecord`, from its typed columns."""
     data = {"group": row["group"], "topic": row["topic"], "partition": row["topic_partition"]}
     return {"type": row["key_type"], "data": data}
 
 
 def commit_value(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Build the value of an offset commit, as in `DecodedRecord`, from its typed columns."""
+    """Return the value of an offset commit, as in `DecodedRecord`, from its typed columns."""
     version = row["value_version"]
     if version is None:
         return None
@@ -248,7 +248,7 @@ def records(batch: pa.RecordBatch) -> Iterator[DecodedRecord]:
 
 
 def _is_whole(key_tree: Mapping[str, Any] | None, value_tree: Mapping[str, Any] | None) -> bool:
-    """Whether the typed columns say all about an offset commit: nothing raw, unknown or left."""
+    """Return whether the typed columns represent an offset commit completely."""
     return (
         key_tree is not None
         and key_tree.keys() == {"type", "data"}

@@ -1,4 +1,4 @@
-"""Whole segments to Arrow columns: the way of all decoding, small inputs and large ones.
+"""Decode whole segments to Arrow columns: the entry point for small and large inputs.
 
 A small input is read by the reference decoder, which needs no compiler. A large one is cut into
 chunks that compiled code reads and decodes in parallel (`chunk_reader`, `kernel.column`), without a
@@ -43,17 +43,17 @@ def decode_chunks(
 
     Args:
         path: a regular file.
-        function: applied to each batch where it was decoded, in several threads at once; what it
-            gives is yielded in the batch's place.
-        part: what of it is wanted.
-        partition: of `__consumer_offsets`, for the column.
-        transactions: gives the markers of the whole partition; called when the first transactional
-            batch is met. By default those of this part of the file count.
-        locators: of the records that are wanted, in order; by default all. What lies between them
-            need not be read, so that damage there is passed over in silence.
-        compiled: whether to use compiled code; by default where the part is large.
-        workers: threads that compiled code runs in; 1: the caller's alone. By default one for each
-            processor, up to four.
+        function: applied to each batch in the thread that decoded it, in several threads
+            concurrently; its result is yielded instead of the batch.
+        part: range to decode.
+        partition: partition of `__consumer_offsets`, for the column.
+        transactions: returns the markers of the whole partition; called at the first transactional
+            batch. By default only markers in this part of the file are used.
+        locators: locators of the wanted records, sorted; by default all. The bytes between them
+            need not be read, so damage there may not be reported.
+        compiled: whether to use compiled code; by default if the part is large.
+        workers: number of threads for compiled code; 1 for the caller's only. By default one for
+            each processor, up to four.
         on_compile: called before code is compiled, which takes a while and happens once.
 
     Raises:
@@ -104,7 +104,7 @@ def _rows(
     markers: Callable[[], TransactionIndex],
     locators: Locators | None,
 ) -> Iterator[pa.RecordBatch | Damage]:
-    """Decode batches with the reference decoder; damage comes behind the rows before it."""
+    """Decode batches with the reference decoder; damage comes after the rows before it."""
     builder = ColumnBuilder(partition)
     for item in items:
         if isinstance(item, RecordBatch):

@@ -1,4 +1,4 @@
-"""Tell files that hold no records of `__consumer_offsets` from damaged ones that do."""
+"""Distinguish files without records of `__consumer_offsets` from damaged segments."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from kgroup.protocol.batch.record_batch import read_file_batches, read_records
 from kgroup.protocol.record.coordinator_record import KEY_TYPES, decode_key
 
 SAMPLE = 200
-"""Records that are looked at."""
+"""Number of records to check."""
 
 SHOWN = 16
-"""Bytes of a file that are shown where they are no segment's."""
+"""Number of bytes to show of a file that is not a segment."""
 
 LARGEST_TYPE = 1000
-"""Record types of versions to come are believed up to here."""
+"""Highest number accepted as a record type of a future version."""
 
 
 def check_segment(segment: Segment) -> tuple[ProblemKind, str] | None:
-    """Say why a file cannot be decoded at all; None where it can.
+    """Return why a file cannot be decoded at all; None if it can.
 
-    A file that lies in a folder named ``__consumer_offsets-N`` is taken for what it should be, and
-    what is wrong with it for damage. Others have to hold at least one record batch, and among their
-    first records at least one with a key of `__consumer_offsets`.
+    A file in a folder named ``__consumer_offsets-N`` is always taken for a segment, and errors in
+    it for damage. Any other file must have at least one record batch, and among its first records
+    at least one with a key of `__consumer_offsets`.
 
     Returns:
         Kind and reason, as in `Problem`.
@@ -78,7 +78,7 @@ def _may_be_ours(key: bytes | None) -> bool:
 
 
 def newest_segment(folder: Path) -> str | None:
-    """Return the name of the newest segment in a folder; None where no file has such a name."""
+    """Return the name of the newest segment in a folder; None if there is none."""
     names = (path.name for path in folder.glob("*.log"))
     return max(filter(_NAME.fullmatch, names), default=None)
 
@@ -86,15 +86,15 @@ def newest_segment(folder: Path) -> str | None:
 def is_allocated_ahead(
     damage: Damage, path: Path, newest: Callable[[Path], str | None] = newest_segment
 ) -> bool:
-    """Return whether damage is space that a broker allocated for records to come: nothing is lost.
+    """Return whether damage is unused space that a broker preallocated: nothing is lost.
 
     With `log.preallocate` the newest segment has its full size from the start, and zeros at its
-    end; a broker cuts them off when it begins the next one.
+    end; a broker truncates it when it rolls the next one.
 
     Args:
-        damage: found in a segment.
-        path: of the segment.
-        newest: of a folder; for many segments, one that remembers its answers.
+        damage: damage in a segment.
+        path: the segment.
+        newest: returns the newest segment of a folder; use a cached function for many segments.
     """
     if not damage.is_unwritten:
         return False

@@ -1,7 +1,8 @@
-"""Small segments of a log, put together in files that are decoded at once.
+"""Combine small segments of a log into files that are decoded at once.
 
-A log of thousands of small segments (`segment.ms`, a small `segment.bytes`) costs little more than
-one of the same bytes in one file: what is left for each segment is to find, open and copy it.
+A log of thousands of small segments (`segment.ms`, a small `segment.bytes`) then costs little more
+than a single file of the same size: the remaining cost of each segment is to find, open and copy
+it.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from kgroup.protocol.batch.batch import LOG_OVERHEAD, Damage
 from kgroup.protocol.batch.batch_v2 import MIN_LENGTH
 
 _SMALL = 1 << 20
-"""Bytes of a segment that is small."""
+"""Maximum bytes of a small segment."""
 _MOST = 4 << 20
-"""Bytes of a stretch of them; its segments are read one by one where something in it is damaged."""
+"""Maximum bytes of a combined file; its segments are read one by one if any of it is damaged."""
 _MANY = 16
-"""Small segments that are put together though they have few bytes."""
+"""Number of small segments from which they are combined even if they have few bytes."""
 _HEAD = Struct(">8xi4xb4xH")
-"""Of a batch of message format v2, see `batch_v2`: length, magic, attributes."""
+"""Header of a batch of message format v2, see `batch_v2`: length, magic, attributes."""
 _CODEC = 7
 
 
 class Stretch(NamedTuple):
-    """A part of a log that lies in one file.
+    """A part of a log in one file.
 
     Attributes:
         path: the file: a segment, or a copy of several.
-        segments: those that it has, in order.
-        starts: position of each in the file.
+        segments: segments in the file, in order.
+        starts: position of each segment in the file.
     """
 
     path: Path
@@ -62,15 +63,16 @@ def stretches(
     compiled: bool | None = None,
     on_compile: Callable[[], None] | None = None,
 ) -> Iterator[Stretch]:
-    """Yield the segments of a log in order, small ones that are sound together.
+    """Yield the segments of a log in order, with small undamaged ones combined.
 
-    Segments with compressed batches stay alone: what they may be unpacked to is counted for each.
+    Segments with compressed batches are not combined: the limit on their unpacked size is per
+    segment.
 
     Args:
-        segments: of one log.
-        stack: what is closed when the stretches have been read.
-        compiled: whether compiled code is used, and false: no segment is put together; by default
-            where there is much to read.
+        segments: segments of one log.
+        stack: closed by the caller when the stretches have been read.
+        compiled: whether to use compiled code; False also means that no segments are combined. By
+            default if there is much to read.
         on_compile: called before code is compiled.
     """
     small = [segment.size for segment in segments if segment.size <= _SMALL]
@@ -102,7 +104,7 @@ def _alone(segment: Segment) -> Stretch:
 
 
 def _folder(stack: ExitStack) -> Path | None:
-    """Make a folder for copies; None where there is no room for it."""
+    """Create a folder for copies; return None if that fails."""
     try:
         return Path(stack.enter_context(TemporaryDirectory(prefix="kgroup-")))
     except OSError:
@@ -115,12 +117,12 @@ def _together(
     compiled: bool,
     on_compile: Callable[[], None] | None,
 ) -> Iterator[Stretch]:
-    """Copy segments into one file, if all of it is batches that can be trusted."""
+    """Copy segments into one file, if it consists of valid batches only."""
     segments = tuple(segment for segment, _ in held)
     data = b"".join(part for _, part in held)
     if len(held) > 1 and data:
         path = folder / segments[0].path.name
-        with suppress(OSError):  # no room
+        with suppress(OSError):  # disk full
             path.write_bytes(data)
             scans = scan_batches(path, compiled=compiled, workers=1, on_compile=on_compile)
             if sum(scan.bytes.total() for scan in scans) == len(data):
@@ -131,13 +133,13 @@ def _together(
 
 
 def _plain_batches(segment: Segment) -> bytes | None:
-    """Read a small segment if the lengths of batches without compression lead to its end."""
+    """Return a small segment's data if it consists of uncompressed batches; else None."""
     if segment.size > _SMALL:
         return None
     try:
         with segment.path.open("rb", buffering=0) as file:
             data = file.read(_SMALL + 1)
-    except OSError:  # which is said where it is read alone
+    except OSError:  # reported when it is read alone
         return None
     position = 0
     while position + _HEAD.size <= len(data):

@@ -1,1 +1,1 @@
-"""Compiled functions: walkers over bytes, the machine for messages, their memory, their cache."""
+"""Compiled functions: log walkers, the interpreter of schema programs, their memory and cache."""

@@ -1,4 +1,4 @@
-"""Addresses of arrays, for compiled code: given where an array is what the code takes it for."""
+"""Get the addresses of arrays for compiled code, after a check of their type and size."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def address(name: str, array: np.ndarray[Any, Any], kind: type[np.generic], size: int = 0) -> int:
-    """Return where an array of a type begins that has at least `size` elements, without gaps.
+    """Return the address of a contiguous array of a type with at least `size` elements.
 
     Raises:
-        ValueError: it is another one. That is a caller's mistake: no input leads to it.
+        ValueError: the array is different. This is a bug in the caller: no input leads to it.
     """
     if array.dtype != kind or not array.flags.c_contiguous or array.size < size:
         raise ValueError(

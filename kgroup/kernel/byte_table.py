@@ -1,6 +1,6 @@
 """A hash table of distinct byte strings in plain memory, for compiled code.
 
-A table is known by the address of the record that describes it (`memory.Table`).
+A table is identified by the address of the record that describes it (`memory.Table`).
 
 Importing this module imports numba.
 """
@@ -31,7 +31,7 @@ _table_at: Callable[[int], Table] = record_at(Table)
 
 @inlined
 def hash_bytes(at: int, size: int, seed: int) -> int:
-    """A hash of bytes; equal only for equal ones but by chance."""
+    """Return a hash of bytes."""
     length = size
     state = seed
     while size > 16:
@@ -45,13 +45,13 @@ def hash_bytes(at: int, size: int, seed: int) -> int:
         first = tail(at, size)
         second = 0
     state = mix(first ^ 0x1D8E4E27C47D124F, second ^ state)
-    # Not beside the last bytes, which would be able to undo it.
+    # Mixed in separately: next to the last bytes, these could cancel it.
     return mix(state ^ 0x72B2C5B3D0B6A1F5, length ^ 0x589965CC75374CC3)
 
 
 @compiled
 def intern(table_address: int, at: int, size: int) -> int:
-    """The number of a string in a table; -1 if there is no room for a new one."""
+    """Return the number of a string in a table; -1 if there is no room for a new one."""
     table = _table_at(table_address)
     code = hash_bytes(at, size, 0)
     tag = (code >> 33) & 0x7FFFFFFF
@@ -89,7 +89,7 @@ def intern(table_address: int, at: int, size: int) -> int:
 
 @compiled
 def intern_all(old_address: int, new_address: int) -> int:
-    """Put all strings of one table into another, larger one; they keep their numbers."""
+    """Copy all strings of one table into another, larger one; they keep their numbers."""
     old = _table_at(old_address)
     for number in range(old.count):
         start = load_native32(old.ends + 4 * number)

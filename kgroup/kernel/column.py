@@ -1,12 +1,12 @@
 """Compiled decoding of whole chunks of a log: batches, records, keys and values to columns.
 
-The layouts are those of `batch_v2`, `message_set` and `coordinator_record`. Offset commits go
-into typed columns straight from the bytes; every other record is turned into JSON text by the
-programs of `schema_program`. The kernel knows only the ordinary. At a batch or a record that is
-not, it stops and says so; the reference reader takes it, and the kernel goes on behind it.
+The layouts are those of `batch_v2`, `message_set` and `coordinator_record`. Offset commits are
+decoded directly into typed columns; all other records are converted to JSON text by the programs
+of `schema_program`. The kernel supports only common cases. It stops at any other batch or record
+and returns the reason; the reference reader decodes it, and the kernel continues after it.
 
-Importing this module imports numba. Positions are addresses; a piece must have
-`memory.PADDING` readable bytes behind it.
+Importing this module imports numba. Positions are addresses; a piece must be followed by
+`memory.PADDING` readable bytes.
 """
 
 from __future__ import annotations
@@ -66,18 +66,19 @@ from kgroup.kernel.memory import (
     Walk,
 )
 
-_NO_VALUE = 0b10  # of another row: no value_json
+_NO_VALUE = 0b10  # flag of a row in `others` without value_json
 
 _LARGEST_VALUE = 1 << 20
-"""The reference decoder has limits for larger ones: for their members, and for what they become."""
+"""Maximum bytes of a value; for larger ones the reference decoder limits members and text."""
 
 UNCLEAR = -(1 << 63)
-_NEWEST = 4  # of an OffsetCommit's values; key version 0, LegacyOffsetCommit, has only 0
+# newest version of an OffsetCommit value; key version 0 (LegacyOffsetCommit) has only 0
+_NEWEST = 4
 
 
 @inlined
 def _commit_key(key: int, end: int) -> tuple[int, int]:
-    """Sizes of group and topic in an offset commit's key; -1 if its parts do not fit."""
+    """Return the sizes of group and topic in an offset commit's key; -1 if they do not fit."""
     if end - key < 10:
         return -1, -1
     group_size = load_int16(key + 2)
@@ -92,9 +93,10 @@ def _commit_key(key: int, end: int) -> tuple[int, int]:
 
 @inlined
 def _commit_value(value: int, end: int, newest: int) -> tuple[int, int, int]:
-    """Where the metadata of an offset commit's value begins, its size, and where a topic id is.
+    """Return the start and size of an offset commit's metadata, and the address of its topic id.
 
-    The size is -1 if the parts do not fit, or the version is above `newest`; no topic id is 0.
+    The size is -1 if the parts do not fit, or the version is above `newest`. The address is 0 if
+    there is no topic id.
     """
     if end - value < 2:
         return 0, -1, 0
@@ -138,9 +140,9 @@ def _commit_value(value: int, end: int, newest: int) -> tuple[int, int, int]:
 
 @compiled
 def commit_time(key: int, key_end: int, value: int, value_end: int) -> int:
-    """When an offset commit was made: -1 where that is not said, `UNCLEAR` if it is out of order.
+    """Return the time of an offset commit: -1 if it has none, `UNCLEAR` if the record is invalid.
 
-    A record that is no offset commit has no such time either.
+    A record that is not an offset commit has no time either.
     """
     if key_end - key < 2 or value == 0 or load_int16(key) < 0 or load_int16(key) > 1:
         return -1
@@ -151,7 +153,7 @@ def commit_time(key: int, key_end: int, value: int, value_end: int) -> int:
 
 @inlined
 def _value_json(state: Walk, kind: int, value: int, value_end: int) -> tuple[int, int]:
-    """Write the JSON text of a value: DONE and where it ends, or ODD or FULL."""
+    """Write the JSON text of a value; return DONE and the end of the text, or ODD or FULL."""
     used = state.value_json_used
     if value == 0:
         return DONE, used
@@ -176,7 +178,7 @@ def _value_json(state: Walk, kind: int, value: int, value_end: int) -> tuple[int
 def _other(
     state: Walk, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
 ) -> int:
-    """Write a row of another type and its JSON texts; DONE, ODD, FULL or GROW."""
+    """Write a row of another type and its JSON texts; return DONE, ODD, FULL or GROW."""
     other = state.others
     key_size = key_end - key
     value_size = value_end - value
@@ -238,7 +240,7 @@ def _other(
 def _put_row(
     state: Walk, row: int, flags: int, name: int, kind: int, group: int, version: int
 ) -> None:
-    """Write the columns of a row that is no whole offset commit."""
+    """Write the columns of a row that is not completely in typed columns."""
     columns = state.row_columns
     store_uint8(columns.flags + row, flags)
     store_uint8(columns.type + row, name)
@@ -266,14 +268,14 @@ def _number(state: Walk, table: int, text: int, size: int) -> int:
 
 @inlined
 def _forget(state: Walk) -> None:
-    """Forget the strings of the record before: another piece is where they were."""
+    """Forget the strings of the previous record: their memory has another piece now."""
     for table in range(4):
         state.last_size[table] = -1
 
 
 @inlined
 def _wanted_batch(state: Walk) -> int:
-    """Where the next batch stands of which a record is wanted, at most END."""
+    """Return the address of the next batch with a wanted record, at most END."""
     keep = state.keep
     end = state.end
     if keep == 0:
@@ -285,7 +287,7 @@ def _wanted_batch(state: Walk) -> int:
 
 @compiled
 def _open_wanted(state: Walk) -> int:
-    """Open the next batch of which a record is wanted; READ, or the reason for stopping."""
+    """Open the next batch with a wanted record; return READ, or the reason for stopping."""
     while True:
         batch = state.position
         if batch >= state.end:
@@ -312,7 +314,7 @@ def _open_wanted(state: Walk) -> int:
 def _commit(
     state: Walk, row: int, kind: int, key: int, key_end: int, value: int, value_end: int
 ) -> int:
-    """Write the row of an offset commit; DONE, GROW, or ODD where it is not as it should be."""
+    """Write the row of an offset commit; return DONE, GROW, or ODD if it is unusual."""
     group_size, topic_size = _commit_key(key, key_end)
     meta = 0
     meta_size = 0
@@ -354,7 +356,7 @@ def _commit(
 
 @inlined
 def _put_value(columns: Rows, row: int, value: int, times: int, version: int) -> int:
-    """Write the columns of a commit's value, whose times stand there; give its flags."""
+    """Write the columns of a commit's value, with its times at `times`; return the flags."""
     flags = VALUE | VERSION
     put(columns.committed_offset, row, load_int64(value + 2))
     put(columns.commit_timestamp, row, load_int64(times))
@@ -373,11 +375,11 @@ def _put_value(columns: Rows, row: int, value: int, times: int, version: int) ->
 
 @compiled
 def decode(address: int) -> int:
-    """Decode a chunk; give the reason for stopping.
+    """Decode a chunk; return the reason for stopping.
 
-    `address` is that of a `Walk`. At ODD the record's place is
-    there, and the row's offset, timestamp and size are written: who called writes the rest of the
-    row, counts it in ROWS (and in OTHERS), and goes on.
+    `address` is that of a `Walk`. At ODD, the state has the record's address, and the row's offset,
+    timestamp and size are written. The caller must write the rest of the row, count it in ROWS (and
+    in OTHERS), and call again.
     """
     state = walk_at(address)
     _forget(state)
@@ -396,7 +398,7 @@ def decode(address: int) -> int:
 
 @compiled
 def _decode_batch(state: Walk) -> int:
-    """Decode the rest of the open batch; DONE at its end, or the reason for stopping."""
+    """Decode the rest of the open batch; return DONE at its end, or the reason for stopping."""
     columns = state.row_columns
     batch = state.position
     limit = state.limit
@@ -433,7 +435,7 @@ def _decode_batch(state: Walk) -> int:
             if reason == DONE:
                 row += 1
             elif reason != ODD:
-                break  # the record is not begun, and still wanted
+                break  # the record was not decoded, and is still wanted
             if keep != 0:
                 keep += 8
         record = end
@@ -451,11 +453,11 @@ def _decode_batch(state: Walk) -> int:
 def _uncommon(
     state: Walk, row: int, key: int, key_end: int, value: int, value_end: int, is_control: bool
 ) -> int:
-    """Write the row of a record that is no whole offset commit; DONE, ODD, FULL or GROW."""
+    """Write the row of a record not completely in typed columns; return DONE, ODD, FULL or GROW."""
     reason = ODD
     if key != 0:
         reason = _other(state, row, key, key_end, value, value_end, is_control)
-    elif value == 0:  # a log may be made of millions of them
+    elif value == 0:  # a log may contain millions of these
         _put_row(state, row, 0, op.UNKNOWN, 0, 0, 0)
         reason = DONE
     if reason == ODD:
@@ -468,9 +470,9 @@ def _uncommon(
 
 @compiled
 def spread_ends(rows: int, ends: int, count: int, out: int, total: int) -> int:
-    """Make Arrow's offsets (int32) of `total` strings of which all but `count` are empty.
+    """Write Arrow's offsets (int32) of `total` strings, all empty except `count` of them.
 
-    `rows` has the numbers of the others in order, and `ends` where their bytes end.
+    `rows` has the sorted numbers of the others, and `ends` the ends of their bytes.
     """
     row = 0
     end = 0
@@ -487,9 +489,9 @@ def spread_ends(rows: int, ends: int, count: int, out: int, total: int) -> int:
 
 @compiled
 def flag_bits(flags: int, flag: int, count: int, out: int) -> int:
-    """Make Arrow's bitmap of the bytes that have a flag; count them.
+    """Write Arrow's bitmap of the bytes that have a flag; return their number.
 
-    There is room for them, and `PADDING`.
+    `out` must have room for the bitmap and `PADDING`.
     """
     found = 0
     for first in range(0, count, BLOCK):

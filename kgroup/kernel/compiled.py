@@ -1,9 +1,9 @@
-"""Compiled functions that outlive the process: numba makes them once, LLVM alone loads them.
+"""Cache compiled functions on disk: numba compiles them once, and LLVM alone loads them.
 
 Numba's own cache needs numba, whose import takes longer than decoding a hundred megabytes. The
-functions here take and give nothing but integers (`intrinsics`), so that their machine code needs
-nothing at all: it is kept as an object file in the user's cache folder, under a name that tells
-what it was made of (`code_key`) and the processor, and loaded through llvmlite.
+functions here take and return only integers (`intrinsics`), so their machine code needs no
+runtime. It is stored as an object file in the user's cache folder, under a name that depends on its
+sources (`code_key`) and on the processor, and loaded through llvmlite.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 
 COMPILERS = ("llvmlite", "numba")
-"""Packages that make machine code, and load it: the extra `fast`."""
+"""Packages that generate and load machine code: the extra `fast`."""
 
 SOURCES = (
     *("__init__.py", "errors.py", "interrupt.py", "redaction.py", "word.py"),
     *("kernel/*.py", "model/__init__.py", "model/offsets_partition.py"),
     *("protocol/*.py", "protocol/batch/*.py", "protocol/message/*.py", "protocol/record/*.py"),
 )
-"""Files of the package that compiled code may take constants from: what its modules import."""
+"""Files of the package from which compiled code may take constants: what its modules import."""
 
 
 def code_key(package: Path) -> int:
     """Return a number that changes with the compiled modules, our version and the compilers'.
 
-    The files are read, not imported: to import them needs numba.
+    The files are read, not imported: importing them requires numba.
 
     Args:
         package: the folder of the package `kgroup`.
@@ -85,10 +85,10 @@ _FUNCTIONS = {
     "spread_ends": ("column", 5),
     "write_rows": ("row", 1),
 }
-"""What is compiled: the module and the number of arguments of each function."""
+"""Functions to compile: the module and the number of arguments of each."""
 
 MODULES = frozenset({__name__, *(f"{__package__}.{module}" for module, _ in _FUNCTIONS.values())})
-"""The modules that the machine code is made of, with what they import."""
+"""Modules of the compiled functions, and this one."""
 
 _LIBRARY = ("memcpy", "memmove", "memset", "pread")
 """Functions of the C library that are called."""
@@ -98,18 +98,18 @@ Functions: TypeAlias = Mapping[str, Callable[..., int]]
 _lock = Lock()
 _loaded: list[Functions] = []
 _engines: list[llvm.ExecutionEngine] = []
-"""What keeps the code of the functions."""
+"""Engines that own the code of the functions."""
 _unkept: list[str] = []
-"""Where and why what was compiled could not be kept."""
+"""Where and why the object file could not be stored."""
 
 
 def why_unkept() -> str | None:
-    """Say where and why what was compiled could not be kept; None where it was, or need not be."""
+    """Return where and why the object file could not be stored; None if there was no failure."""
     return _unkept[-1] if _unkept else None
 
 
 def load(on_compile: Callable[[], None] | None = None) -> Functions:
-    """Return the compiled functions, by name; what they take is said in `entry`, which calls them.
+    """Return the compiled functions by name; `entry` documents their arguments and calls them.
 
     Args:
         on_compile: called before they are compiled, which takes about ten seconds, once for each
@@ -123,28 +123,28 @@ def load(on_compile: Callable[[], None] | None = None) -> Functions:
 
 
 def is_loaded() -> bool:
-    """Return whether the compiled functions are loaded already: where there is much to do."""
+    """Return whether the compiled functions are loaded already, as after large input."""
     return bool(_loaded)
 
 
 @cache
 def is_installed() -> bool:
-    """Return whether the packages are there that compile and load functions."""
+    """Return whether the packages that compile and load functions are installed."""
     return all(PathFinder.find_spec(name) is not None for name in COMPILERS)
 
 
 def are_kept() -> bool:
-    """Return whether the functions were compiled before, so that loading them takes little."""
+    """Return whether the object file exists, so that loading the functions takes little time."""
     with suppress(OSError, ImportError):  # see `why_unusable`
-        return os.path.exists(user_cache_path())  # not where that may not be known
+        return os.path.exists(user_cache_path())  # raises if the processor or the code is unknown
     return False
 
 
 @cache
 def why_unusable() -> str | None:
-    """Say why the packages that are there cannot be loaded, as far as needed; None where they can.
+    """Return why the installed packages cannot be loaded, as far as needed; None if they can.
 
-    A file of theirs may be missing or damaged, or be no match for others.
+    A file of theirs may be missing or damaged, or their versions may not match.
     """
     try:
         if not are_kept():
@@ -170,15 +170,15 @@ def _load(on_compile: Callable[[], None] | None) -> Functions:
 def kept_code(
     path: Path, compiled: Callable[[], bytes], on_compile: Callable[[], None] | None = None
 ) -> tuple[bytes, str | None]:
-    """Return the object file that is kept there, or make and keep it.
+    """Return the stored object file, or generate and store it.
 
     Args:
-        path: of the object file.
-        compiled: makes one.
+        path: path of the object file.
+        compiled: generates the object file.
         on_compile: called before that.
 
     Returns:
-        It, and where and why it could not be kept, None where it is.
+        The object file, and where and why it could not be stored; None if it was.
     """
     try:
         return path.read_bytes(), None
@@ -203,7 +203,7 @@ def _machine() -> llvm.TargetMachine:
 
 
 def link(code: bytes) -> Functions:
-    """Return the functions of an object file of these here, by name."""
+    """Return the functions in an object file of these functions, by name."""
     import llvmlite.binding as llvm
 
     machine = _machine()
@@ -222,16 +222,16 @@ def link(code: bytes) -> Functions:
 
 
 def user_cache_path() -> Path:
-    """Say where the object file of this code and processor is kept for this user."""
+    """Return the path of this user's object file for this code and processor."""
     return cache_path(_processor(), _code_key())
 
 
 def cache_path(processor: tuple[str, str], made_of: int) -> Path:
-    """Say where an object file is kept.
+    """Return the path of an object file.
 
     Args:
-        processor: its name and features, as LLVM tells them.
-        made_of: a number for what is compiled (`code_key`).
+        processor: name and features of the processor, from LLVM.
+        made_of: number of the compiled sources (`code_key`).
     """
     key = crc32("".join(processor).encode(), made_of)
     base = os.environ.get("XDG_CACHE_HOME")
@@ -245,7 +245,7 @@ def _code_key() -> int:
 
 
 def _write(path: Path, code: bytes) -> None:
-    """Write a file so that no other process sees a part of it."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent)
     try:
@@ -258,10 +258,10 @@ def _write(path: Path, code: bytes) -> None:
 
 
 def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
-    """Compile functions; give an object file.
+    """Compile functions; return an object file.
 
     Args:
-        functions: by name the module of each, in this package, and the number of its arguments.
+        functions: module in this package and number of arguments, by function name.
     """
     import llvmlite.binding as llvm
 
@@ -272,7 +272,7 @@ def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
         entry = interruptible(partial(_c_function, function, count))
         linked.link_in(llvm.parse_assembly(entry.inspect_llvm()))
         linked.get_function(entry.native_name).name = _symbol(name)
-    # numba adds code for errors, which needs its run-time and which none of these functions raises
+    # numba adds error handling that needs its runtime; none of these functions raises
     entries = {_symbol(name) for name in functions}
     for value in linked.functions:
         if not value.is_declaration and value.name not in entries:
@@ -284,7 +284,7 @@ def compile_all(functions: Mapping[str, tuple[str, int]] = _FUNCTIONS) -> bytes:
 
 
 def _c_function(function: Any, count: int) -> Any:
-    """Compile a function of so many integers as C calls it."""
+    """Compile a function of `count` integers with C's calling convention."""
     from numba import cfunc, types
 
     arguments = (types.int64,) * count

@@ -1,12 +1,12 @@
-"""The compiled functions as Python calls them: what each takes, and what its memory must hold.
+"""Python interface of the compiled functions, with checks of the memory that they use.
 
-Machine code knows memory by address, and looks at no bounds but those that it was told. All it is
-told comes through here: arrays are seen to be of the type and size that a function goes by, or are
-made here. What they hold is looked at where that does not depend on how much it is. A ValueError
-says what is wrong with one; it is a caller's mistake, to which no input leads. The memory of a walk
-is given to a `WalkState`, of rows as text to a `RowState`, and of strings to a `StringTable`.
+Machine code uses memory by address and checks only the bounds that it is given. All of these come
+from this module: arrays are checked for the type and size that a function needs, or are created
+here. Their contents are checked if that takes constant time. A ValueError names the array that is
+wrong; it is a bug in the caller, and no input leads to it. `WalkState` holds the memory of a walk,
+`RowState` that of rows written as text, and `StringTable` that of strings.
 
-The functions release the interpreter's lock. The first call loads the code, or compiles it.
+The functions release the GIL. The first call loads the code, or compiles it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _call(name: str, *words: int) -> int:
     return load()[name](*words)
 
 
-# Walks: each goes on where the state stands, and gives why it stopped (`memory.DONE` and so on)
+# Walks: each continues from the state, and returns why it stopped (`memory.DONE` and so on)
 
 
 def follow(state: WalkState) -> int:
@@ -37,37 +37,37 @@ def follow(state: WalkState) -> int:
 
 
 def scan(state: WalkState) -> int:
-    """Count a chunk's batches, but for control batches, into what `count_in` was given."""
+    """Count a chunk's batches, except control batches, in the array passed to `count_in`."""
     return _call("scan", state.check("scan"))
 
 
 def list_keys(state: WalkState) -> int:
-    """List hash and place of each record with a key in what `list_in` was given.
+    """List hash and locator of each record with a key in the arrays passed to `list_in`.
 
-    The place of a tombstone is inverted (``~place``). Markers, and records behind THROUGH_OFFSET
-    and THROUGH_MS, do not count; KEYLESS counts those without a key.
+    The locator of a tombstone is inverted (``~locator``). Markers, and records after THROUGH_OFFSET
+    and THROUGH_MS, are ignored; KEYLESS counts those without a key.
     """
     return _call("list_keys", state.check("list_keys"))
 
 
 def decode(state: WalkState) -> int:
-    """Decode a chunk into what `decode_in` was given.
+    """Decode a chunk into the memory passed to `decode_in`.
 
-    At ODD the record's place is in the state, and offset, timestamp and size of its row are
-    written: who called writes the rest, counts it in ROWS (and in OTHERS), and goes on. At GROW the
-    table whose number is at GROWING is full.
+    At ODD, the state has the record's address, and offset, timestamp and size of its row are
+    written. The caller must write the rest, count it in ROWS (and in OTHERS), and call again. At
+    GROW, the table with the number in GROWING is full.
     """
     return _call("decode", state.check("decode"))
 
 
-# Batches in memory, at indices; behind their end `PADDING` bytes can be read
+# Batches in memory, at indices, with `PADDING` readable bytes after the end
 
 
 def find_batch(data: NDArray[np.uint8], end: int) -> int | None:
-    """Find the first batch with the right checksum that another follows, in the first bytes.
+    """Return the index of the first batch with a correct checksum that another batch follows.
 
-    What follows may be the end, or cut off there. What looks like batches is summed up to some
-    times the bytes that there are: then nothing is found.
+    Only the first `end` bytes are searched. What follows may be the end, or cut off there. The
+    search gives up after it has checksummed several times the number of bytes.
     """
     start = address("data", data, np.uint8, end + PADDING)
     found = _call("find_batch", start, start + end, MAX_BATCH_SIZE)
@@ -75,7 +75,7 @@ def find_batch(data: NDArray[np.uint8], end: int) -> int | None:
 
 
 def find_end(data: NDArray[np.uint8], end: int) -> tuple[int, int]:
-    """Find where the last batch ends that claims to be whole; give how many records all claim."""
+    """Return the end of the last batch that claims to be whole, and the number of records."""
     start = address("data", data, np.uint8, end + PADDING)
     records = np.zeros(1, np.int64)
     found = _call("find_end", start, start + end, MAX_BATCH_SIZE, records.ctypes.data)
@@ -83,9 +83,10 @@ def find_end(data: NDArray[np.uint8], end: int) -> tuple[int, int]:
 
 
 def list_compressed(state: WalkState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """List the compressed batches of a piece behind END, up to the first of another codec.
+    """Return the compressed batches of a piece after END, up to the first of another codec.
 
-    Gives where in the piece each begins and ends.
+    Returns:
+        The start and the end of each, as indices in the piece.
     """
     state.check("follow")
     words = state.words
@@ -100,7 +101,7 @@ def list_compressed(state: WalkState) -> tuple[NDArray[np.int64], NDArray[np.int
 def gather(
     data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """Copy the records of batches, which begin and end at indices, one after another."""
+    """Return the concatenated records of batches, given their start and end indices."""
     count = len(starts)
     start = address("data", data, np.uint8, int(ends.max(initial=0)))
     address("starts", starts, np.int64)
@@ -125,7 +126,7 @@ def intern(table: StringTable, text: bytes) -> int | None:
 
 
 def intern_all(old: StringTable, new: StringTable) -> None:
-    """Put all strings of a table into an empty one, no smaller; they keep their numbers."""
+    """Copy all strings of a table into an empty one, no smaller; they keep their numbers."""
     if new.count or new.slots < old.slots or new.capacity < old.capacity:
         raise ValueError("new: expected an empty table that is no smaller, found another.")
     _call("intern_all", old.at, new.at)
@@ -140,16 +141,16 @@ def hash_key(key: bytes, seed: int) -> int:
 def note_last(
     pairs: NDArray[np.int64], used: int, hashes: NDArray[np.int64], locators: NDArray[np.int64]
 ) -> int:
-    """Note records in order, so that the last one of a key counts.
+    """Add records in log order to a hash table, which keeps the last one of each key.
 
     Args:
-        pairs: of a hash and a place, (2^n, 2); the hash of a free one is 0.
-        used: how many are not free; with all records, fewer than there are.
-        hashes: of the records' keys; none is 0.
-        locators: as many.
+        pairs: hashes and locators, shape (2^n, 2); the hash of a free pair is 0.
+        used: number of pairs in use; together with the records, fewer than there are pairs.
+        hashes: hashes of the records' keys; none is 0.
+        locators: locators of the records.
 
     Returns:
-        How many pairs are used now.
+        The new number of pairs in use.
     """
     table = _table("pairs", pairs, used + len(hashes))
     columns = (
@@ -160,13 +161,13 @@ def note_last(
 
 
 def note_table(pairs: NDArray[np.int64], old: NDArray[np.int64]) -> None:
-    """Note what is in an older, smaller table in an empty one."""
+    """Copy an older, smaller hash table into an empty one."""
     table = _table("pairs", pairs, len(old))
     _call("note_table", table, len(pairs) - 1, _table("old", old), len(old))
 
 
 def _table(name: str, pairs: NDArray[np.int64], used: int = 0) -> int:
-    """The address of pairs of which so many are to be used, and one is to be free."""
+    """Return the address of pairs, of which `used` will be in use and at least one free."""
     count = len(pairs)
     if pairs.shape != (count, 2) or count & (count - 1) or used >= count:
         raise ValueError(f"{name}: expected 2^n pairs, more than {used}, found {pairs.shape}.")
@@ -181,15 +182,15 @@ def _padded(text: bytes) -> NDArray[np.uint8]:
 
 
 def spread_ends(rows: NDArray[np.int32], ends: NDArray[np.int32], out: NDArray[np.int32]) -> int:
-    """Make Arrow's offsets of strings of which all are empty but those of some rows.
+    """Write Arrow's offsets of strings that are empty except in some rows.
 
     Args:
-        rows: their numbers in order.
-        ends: where the bytes of each end.
-        out: becomes the offsets: one more than there are strings.
+        rows: sorted numbers of these rows.
+        ends: end of the bytes of each.
+        out: filled with the offsets: one more than there are strings.
 
     Returns:
-        The end of all.
+        The end of the last string.
     """
     count = len(rows)
     if count and not -1 < rows[-1] < len(out) - 1:
@@ -200,7 +201,7 @@ def spread_ends(rows: NDArray[np.int32], ends: NDArray[np.int32], out: NDArray[n
 
 
 def flag_bits(flags: NDArray[np.uint8], flag: int) -> tuple[NDArray[np.uint8], int]:
-    """Make Arrow's bitmap, padded, of the bytes that have a flag; and count them."""
+    """Return Arrow's bitmap, padded, of the bytes that have a flag, and their number."""
     bits = np.empty((len(flags) + 7) // 8 + PADDING, np.uint8)
     at = address("flags", flags, np.uint8)
     return bits, _call("flag_bits", at, flag, len(flags), bits.ctypes.data)
@@ -212,14 +213,14 @@ def flag_bits(flags: NDArray[np.uint8], flag: int) -> tuple[NDArray[np.uint8], i
 def quote(
     ends: NDArray[np.int32], text: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """Write UTF-8 texts as JSON strings.
+    """Convert UTF-8 texts to JSON strings.
 
     Args:
-        ends: where the first begins, and where each ends, in order.
-        text: the texts, and `PADDING` behind them.
+        ends: start of the first text, and end of each, in order.
+        text: the texts, followed by `PADDING`.
 
     Returns:
-        The same of the strings.
+        The ends and the text of the JSON strings.
     """
     ends_at = address("ends", ends, np.int32, 1)
     text_at = address("text", text, np.uint8, int(ends[-1]) + PADDING)
@@ -236,14 +237,14 @@ def quote(
 
 
 def write_rows(state: RowState, out: NDArray[np.uint8]) -> tuple[int, int]:
-    """Write rows from where the state stands, as many as fit.
+    """Write as many rows as fit, from the current row of the state on.
 
     Args:
-        state: moves behind what was written.
-        out: for the text, and `PADDING` behind it.
+        state: advanced to the first row that was not written.
+        out: for the text, with `PADDING` at the end.
 
     Returns:
-        How many bytes were written, and how many the first row needs that did not fit, or 0.
+        The number of bytes written, and the number that the first row that did not fit needs, or 0.
     """
     start = address("out", out, np.uint8, PADDING)
     state.words["out"] = start

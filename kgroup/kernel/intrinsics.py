@@ -1,10 +1,10 @@
-"""The few machine operations that compiled decoders need and that numba has no words for.
+"""Machine operations that compiled decoders need and that numba does not offer.
 
-Memory is named by address (int64), not by numpy array: numba counts references wherever an array is
-passed on, which costs more than the decoding. There are big-endian loads from any position, stores,
-and copies, each one instruction or call. Nothing here checks bounds; the callers do, and keep
-`PADDING` (`memory`) readable, and where they write writable, bytes behind every buffer, so
-that a load or a store of a block may reach over its end.
+Memory is passed as an address (int64), not as a numpy array: numba counts references wherever an
+array is passed, which costs more than the decoding. There are unaligned big-endian loads, stores,
+and copies, each of them one instruction or call. Nothing here checks bounds: the callers do. They
+also keep `PADDING` (`memory`) bytes readable, and writable if they write, after every buffer, so
+that a load or store of a block may extend past its end.
 
 Importing this module imports numba.
 """
@@ -32,11 +32,11 @@ BLOCK = 32
 _BYTES = ir.VectorType(_INT8, BLOCK)
 
 LINE = 64
-"""Bytes that a processor brings into its cache at once."""
+"""Bytes of a cache line."""
 
 
 def _intrinsic(build: Callable[..., Any], result: Any = types.int64) -> Any:
-    """Make an intrinsic of integers of what builds its code, given theirs."""
+    """Return an intrinsic on integers, given the function that builds its code."""
 
     def typed(typing_context: Any, *arguments: Any) -> Any:
         def generate(context: Any, builder: _Builder, signature: Any, arguments: Any) -> Any:
@@ -50,7 +50,7 @@ def _intrinsic(build: Callable[..., Any], result: Any = types.int64) -> Any:
 
 
 def record_at(kind: Any) -> Any:
-    """An intrinsic that takes an address for that of a record of a layout of `memory`."""
+    """Return an intrinsic that casts an address to a record with a layout of `memory`."""
     record = from_dtype(layout(kind))
 
     def typed(typing_context: Any, address: Any) -> Any:
@@ -63,7 +63,7 @@ def record_at(kind: Any) -> Any:
 
 
 def _load(width: Any, signed: bool, swap: bool) -> Any:
-    """An intrinsic that loads `width` at an address that need not be aligned."""
+    """Return an intrinsic that loads `width` from an unaligned address."""
 
     def load(builder: _Builder, address: Any) -> Any:
         pointer = builder.inttoptr(address, width.as_pointer())
@@ -84,11 +84,11 @@ load_int64: Callable[[int], int] = _load(_INT64, signed=True, swap=True)
 load_native16: Callable[[int], int] = _load(_INT16, signed=True, swap=False)
 load_native32: Callable[[int], int] = _load(_INT32, signed=True, swap=False)
 load_word: Callable[[int], int] = _load(_INT64, signed=True, swap=False)
-"""Eight bytes, the first one lowest."""
+"""Load eight bytes, little-endian."""
 
 
 def _store(width: Any) -> Any:
-    """An intrinsic that stores the low bits of a value, lowest byte first."""
+    """Return an intrinsic that stores the low bits of a value, little-endian."""
 
     def store(builder: _Builder, address: Any, value: Any) -> Any:
         pointer = builder.inttoptr(address, width.as_pointer())
@@ -105,17 +105,17 @@ store_native32: Callable[[int, int], None] = _store(_INT32)
 
 
 def _get(builder: _Builder, address: Any, index: Any) -> Any:
-    # not a sum of integers: the compiler is to see that words lie side by side in a loop
+    # gep, not a sum of integers, so that the compiler sees adjacent words in a loop
     words = builder.inttoptr(address, _INT64.as_pointer())
     return builder.load(builder.gep(words, [index]), align=1)
 
 
 get: Callable[[int, int], int] = _intrinsic(_get)
-"""Load one of the words at an address."""
+"""Load the word with an index at an address."""
 
 
 def _put(width: Any) -> Any:
-    """An intrinsic that stores the low bits of a value as one of the numbers at an address."""
+    """Return an intrinsic that stores the low bits of a value as the number with an index."""
 
     def put(builder: _Builder, address: Any, index: Any, value: Any) -> Any:
         numbers = builder.inttoptr(address, width.as_pointer())
@@ -130,7 +130,7 @@ put_native32: Callable[[int, int, int], None] = _put(_INT32)
 
 
 def _copy(intrinsic_name: str) -> Any:
-    """An intrinsic that copies bytes with one of LLVM's."""
+    """Return an intrinsic that copies bytes with an LLVM intrinsic."""
 
     def copy(builder: _Builder, target: Any, source: Any, size: Any) -> Any:
         pointer = _INT8.as_pointer()
@@ -149,9 +149,9 @@ def _copy(intrinsic_name: str) -> Any:
 
 
 copy: Callable[[int, int, int], None] = _copy("llvm.memcpy")
-"""Copy to an address, from another, so many bytes; the two do not overlap."""
+"""Copy bytes (target, source, size); the ranges must not overlap."""
 move: Callable[[int, int, int], None] = _copy("llvm.memmove")
-"""Likewise; the two may overlap."""
+"""Copy bytes (target, source, size); the ranges may overlap."""
 
 
 def _read_at(builder: _Builder, file: Any, target: Any, size: Any, position: Any) -> Any:
@@ -164,7 +164,7 @@ def _read_at(builder: _Builder, file: Any, target: Any, size: Any, position: Any
 
 
 read_at: Callable[[int, int, int, int], int] = _intrinsic(_read_at)
-"""Read from a file, to an address, so many bytes that stand at a position: C's `pread`."""
+"""Read from a file (descriptor, target, size, position): C's `pread`."""
 
 
 def _copy_block(builder: _Builder, target: Any, source: Any) -> Any:
@@ -173,11 +173,11 @@ def _copy_block(builder: _Builder, target: Any, source: Any) -> Any:
 
 
 copy_block: Callable[[int, int], None] = _intrinsic(_copy_block, types.void)
-"""Copy a block to an address, from another."""
+"""Copy a block (target, source)."""
 
 
 def _everywhere(builder: _Builder, number: Any, numbers: Any) -> Any:
-    """A vector of one number."""
+    """Return a vector with a number in all elements."""
     one = builder.insert_element(ir.Constant(numbers, ir.Undefined), number, ir.Constant(_INT32, 0))
     places = ir.Constant(ir.VectorType(_INT32, numbers.count), None)
     return builder.shuffle_vector(one, one, places)
@@ -195,7 +195,7 @@ def _trailing_zeros(builder: _Builder, value: Any) -> Any:
 
 
 trailing_zeros: Callable[[int], int] = _intrinsic(_trailing_zeros)
-"""How many of the lowest bits of a word are 0; of a word that is not 0."""
+"""Count the trailing zero bits of a word other than 0."""
 
 
 def _count_ones(builder: _Builder, value: Any) -> Any:
@@ -203,11 +203,11 @@ def _count_ones(builder: _Builder, value: Any) -> Any:
 
 
 count_ones: Callable[[int], int] = _intrinsic(_count_ones)
-"""How many bits of a word are 1."""
+"""Count the bits of a word that are 1."""
 
 
 def compiled(function: _F) -> _F:
-    """Mark a function of integers for compilation; it runs without the interpreter lock."""
+    """Mark a function of integers for compilation; it runs without the GIL."""
     made: _F = njit(nogil=True, error_model="numpy")(function)
     return made
 
@@ -219,12 +219,12 @@ def inlined(function: _F) -> _F:
 
 
 mix: Callable[[int, int], int] = _intrinsic(_mix)
-"""Fold the 128-bit product of two words into one: the step of a fast, good hash."""
+"""Fold the 128-bit product of two words into one: the step of a fast hash of good quality."""
 
 
 @inlined
 def tail(at: int, size: int) -> int:
-    """The last up to eight bytes of a string as a word."""
+    """Return the last bytes of a string, up to eight, as a word."""
     word = load_word(at)
     if size < 8:
         word &= (1 << (8 * size)) - 1
@@ -241,7 +241,7 @@ def _prefetch(builder: _Builder, address: Any) -> Any:
 
 
 prefetch: Callable[[int], None] = _intrinsic(_prefetch, types.void)
-"""Tell the processor to bring a line of memory into its cache."""
+"""Prefetch a line of memory into the processor's cache."""
 
 
 def _unlike(builder: _Builder, left: Any, right: Any) -> Any:
@@ -254,20 +254,21 @@ def _unlike(builder: _Builder, left: Any, right: Any) -> Any:
 
 
 _unlike_bytes: Callable[[int, int], int] = _intrinsic(_unlike)
-"""Which bytes of the blocks at two places differ: a bit for each."""
+"""Return a bit for each byte that differs between two blocks."""
 
 
 def _odd(builder: _Builder, address: Any) -> Any:
     found = builder.load(builder.inttoptr(address, _BYTES.as_pointer()), align=1)
     control, quote, backslash = (ir.Constant(_BYTES, [byte] * BLOCK) for byte in (0x20, 0x22, 0x5C))
-    odd = builder.icmp_signed("<", found, control)  # and what is not ASCII, as negative
+    # also true for non-ASCII bytes, which are negative
+    odd = builder.icmp_signed("<", found, control)
     odd = builder.or_(odd, builder.icmp_signed("==", found, quote))
     odd = builder.or_(odd, builder.icmp_signed("==", found, backslash))
     return builder.zext(builder.bitcast(odd, ir.IntType(BLOCK)), _INT64)
 
 
 odd_bytes: Callable[[int], int] = _intrinsic(_odd)
-"""Which bytes of a block do not stand in JSON as they are, or are no ASCII: a bit for each."""
+"""Return a bit for each byte of a block that JSON must escape or that is not ASCII."""
 
 
 def _flagged(builder: _Builder, address: Any, flag: Any) -> Any:
@@ -278,13 +279,13 @@ def _flagged(builder: _Builder, address: Any, flag: Any) -> Any:
 
 
 flagged_bytes: Callable[[int, int], int] = _intrinsic(_flagged)
-"""Which bytes of a block have a flag: a bit for each."""
+"""Return a bit for each byte of a block that has a flag."""
 
 
 @inlined
 def equal(left: int, right: int, size: int) -> bool:
-    """Whether bytes at two places are the same."""
-    # most are names of one block, of any length: nothing here depends on it
+    """Return whether the bytes at two addresses are equal."""
+    # most are names of at most one block; their length takes no branch
     while size > BLOCK:
         if _unlike_bytes(left, right) != 0:
             return False
@@ -302,7 +303,7 @@ def _crc_step(builder: _Builder, crc: Any, word: Any) -> Any:
 
 
 _crc32c_word: Callable[[int, int], int] = _intrinsic(_crc_step)
-"""The CRC-32C, before its bits are inverted, of what was read and a word more."""
+"""Add a word to a CRC-32C, before its final inversion."""
 
 
 def _multiply(builder: _Builder, left: Any, right: Any) -> Any:
@@ -320,11 +321,11 @@ def _multiply(builder: _Builder, left: Any, right: Any) -> Any:
 
 
 _multiply_polynomials: Callable[[int, int], int] = _intrinsic(_multiply)
-"""The product of two polynomials of 32 bits."""
+"""Return the product of two 32-bit polynomials."""
 
 
 def _has_crc_instructions() -> bool:
-    """Whether the processor that numba compiles for has SSE 4.2 and PCLMULQDQ."""
+    """Return whether the processor that numba compiles for has SSE 4.2 and PCLMULQDQ."""
     from numba.core.registry import cpu_target
 
     triple, _, features = cpu_target.target_context.codegen().magic_tuple()
@@ -332,7 +333,7 @@ def _has_crc_instructions() -> bool:
 
 
 def _tables(polynomial: int) -> Any:
-    """Tables of a reflected CRC-32, for eight bytes a step (slicing by 8)."""
+    """Return the tables of a reflected CRC-32 for eight bytes per step (slicing by 8)."""
     first = np.arange(256, dtype=np.int64)
     for _ in range(8):
         first = np.where(first & 1, first >> 1 ^ polynomial, first >> 1)
@@ -374,10 +375,11 @@ _LANE = 64
 
 
 def _passing(size: int) -> int:
-    """What a CRC-32C is multiplied with to pass over so many bytes of zeros.
+    """Return the factor by which a CRC-32C is multiplied to append `size` zero bytes.
 
-    The product has twice as many bits, and one less. To reduce it by the instruction, as if it were
-    a word of the message, multiplies it by x^32; that, and the bit, are taken off beforehand.
+    The product has twice as many bits, minus one. Reducing it with the CRC instruction, as if it
+    were a word of the message, multiplies it by x^32; the factor compensates for that and for the
+    bit.
     """
     power = 1 << 31
     for _ in range(8 * size - 33):
@@ -386,12 +388,12 @@ def _passing(size: int) -> int:
 
 
 _PASSING = np.array([_passing(8 * words) for words in range(2 * _LANE // 8 + 1)])
-"""By how many words of zeros there are."""
+"""Factors by number of zero words."""
 
 
 def _instruction_crc32c(address: int, size: int) -> int:
     value = 0xFFFFFFFF
-    # a step waits for the one before: three lanes are done in the time of one, then put together
+    # steps depend on each other: three lanes take the time of one, and are then combined
     while size >= 24:
         lane = min(size // 24 * 8, _LANE)
         second = 0
@@ -409,7 +411,7 @@ def _instruction_crc32c(address: int, size: int) -> int:
         value = _crc32c_word(value, load_word(address))
         address += 8
         size -= 8
-    # the rest as a word that begins with zeros, which change nothing while the value is 0
+    # the rest as a word with leading zeros, which have no effect while the value is 0
     missing = 4 * (8 - size)
     word = (load_word(address) ^ value) << missing << missing
     value = _crc32c_word(0, word) ^ (value >> (8 * size))
@@ -420,4 +422,4 @@ crc32 = compiled(_table_crc(0xEDB88320))
 """CRC-32 (zlib's polynomial) of `size` bytes at an address."""
 
 crc32c = compiled(_instruction_crc32c if _has_crc_instructions() else _table_crc(_CASTAGNOLI))
-"""CRC-32C (Castagnoli) of `size` bytes at an address; by instructions where there are any."""
+"""CRC-32C (Castagnoli) of `size` bytes at an address; uses CRC instructions if available."""

@@ -1,7 +1,7 @@
-"""Runs the programs of `schema_program`: bytes in, JSON text out, no Python object between.
+"""Run the programs of `schema_program`, which convert bytes directly to JSON text.
 
-Importing this module imports numba. All positions are addresses; where a function writes, `room` is
-the end of what it may write. A negative position tells why nothing could be written.
+Importing this module imports numba. All positions are addresses; `room` is the end of the memory
+that a function may write. A negative position is the reason why nothing could be written.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from kgroup.kernel.memory import MOST_TOPICS, STACK_SIZE, Machine
 machine_at: Callable[[int], Machine] = record_at(Machine)
 
 GIVE_UP = -1
-"""The bytes are out of the ordinary: the reference decoder must take them."""
+"""The bytes are unusual: the reference decoder must decode them."""
 NO_ROOM = -2
-"""The text does not fit into the room that is left."""
+"""The text does not fit into the remaining memory."""
 
 _MAX_STRING = 32767
-_SLACK = BLOCK  # a word written over the end of a text, or a number, takes no more
+_SLACK = BLOCK  # maximum overshoot when a word is written over the end of a text, or a number
 
 _LOW_BITS = 0x0101010101010101
 _HIGH_BITS = -0x7F7F7F7F7F7F7F80
 _ZEROS = 0x30 * _LOW_BITS
 
 _1E8 = 10**8
-_POSITIVE = (1 << 63) - 1  # with it the compiler sees a division of what is not negative
+_POSITIVE = (1 << 63) - 1  # tells the compiler that the dividend is not negative
 _SMALLEST_HIGH, _SMALLEST_LOW = divmod(1 << 63, _1E8)
 
 
 @compiled
 def _sequence(at: int, end: int) -> int:
-    """Length of the UTF-8 sequence at `at`; 0 where there is none that is well-formed."""
+    """Return the length of the UTF-8 sequence at `at`; 0 if it is not well-formed."""
     first = load_uint8(at)
     if first < 0x80:
         return 1
@@ -80,7 +80,7 @@ def _sequence(at: int, end: int) -> int:
 
 @compiled
 def is_utf8(at: int, size: int) -> bool:
-    """Whether `size` bytes are well-formed UTF-8."""
+    """Return whether `size` bytes are well-formed UTF-8."""
     end = at + size
     while at < end:
         if end - at >= 8 and load_word(at) & _HIGH_BITS == 0:
@@ -95,7 +95,7 @@ def is_utf8(at: int, size: int) -> bool:
 
 @compiled
 def _write_odd_string(at: int, end: int, out: int, room: int) -> int:
-    """The rest of a string from its first byte that is not plain; without the last quote."""
+    """Write the rest of a string from the first byte to escape, without the closing quote."""
     while at < end:
         if out + 16 > room:
             return NO_ROOM
@@ -140,7 +140,7 @@ def _write_odd_string(at: int, end: int, out: int, room: int) -> int:
 
 @compiled
 def write_string(at: int, size: int, out: int, room: int) -> int:
-    """A JSON string of UTF-8 bytes."""
+    """Write UTF-8 bytes as a JSON string."""
     if out + size + _SLACK > room:
         return NO_ROOM
     store_uint8(out, 0x22)
@@ -166,10 +166,10 @@ def write_string(at: int, size: int, out: int, room: int) -> int:
 
 @inlined
 def _eight_digits(value: int) -> int:
-    """The decimal digits of a number below 10^8 as the bytes of a word, the first one lowest.
+    """Return the decimal digits of a number below 10^8 as a word, first digit lowest.
 
-    The number is split into two of four digits, side by side in the word, these into four of two,
-    and these into eight of one; to divide all at once, they are multiplied and shifted.
+    The number is split into two of four digits, next to each other in the word, these into four of
+    two, and these into eight of one. Multiplications and shifts divide all of them at once.
     """
     high = value * 109951163 >> 40
     word = high | (value - high * 10000) << 32
@@ -181,16 +181,16 @@ def _eight_digits(value: int) -> int:
 
 @inlined
 def _write_short_integer(value: int, out: int) -> int:
-    """A number below 10^8, without zeros before it."""
+    """Write a number below 10^8 without leading zeros."""
     digits = _eight_digits(value)
-    zeros = trailing_zeros(digits | 1 << 56) & 56  # bits of the zeros before the number
+    zeros = trailing_zeros(digits | 1 << 56) & 56  # number of bits of the leading zeros
     store_word(out, (digits + _ZEROS) >> zeros)
     return out + 8 - (zeros >> 3)
 
 
 @compiled
 def write_integer(value: int, out: int) -> int:
-    """A decimal integer; up to 20 bytes, and 8 more may be overwritten."""
+    """Write a decimal integer: up to 20 bytes, and up to 8 more may be overwritten."""
     if value < 0:
         store_uint8(out, 0x2D)
         out += 1
@@ -199,7 +199,7 @@ def write_integer(value: int, out: int) -> int:
         return _write_short_integer(value, out)
     high = (value & _POSITIVE) // _1E8
     low = value - high * _1E8
-    if value < 0:  # the smallest integer has no negative
+    if value < 0:  # the smallest integer has no positive counterpart
         high = _SMALLEST_HIGH
         low = _SMALLEST_LOW
     if high < _1E8:
@@ -215,7 +215,7 @@ def write_integer(value: int, out: int) -> int:
 
 @compiled
 def _write_base64(at: int, size: int, out: int, room: int, alphabet: int, is_padded: bool) -> int:
-    """Base64 between quotes."""
+    """Write bytes as base64 between quotes."""
     if out + (size + 2) // 3 * 4 + _SLACK > room:
         return NO_ROOM
     store_uint8(out, 0x22)
@@ -242,7 +242,7 @@ def _write_base64(at: int, size: int, out: int, room: int, alphabet: int, is_pad
 
 @compiled
 def _length(at: int, limit: int, is_wide: bool, is_compact: int) -> tuple[int, int]:
-    """A length (-1: null) and where what it measures begins, which is -1 if that does not fit."""
+    """Return a length (-1 for null) and the start of the data, which is -1 if it does not fit."""
     if is_compact:
         size = load_uint8(at)
         at += 1
@@ -256,7 +256,7 @@ def _length(at: int, limit: int, is_wide: bool, is_compact: int) -> tuple[int, i
                 size = (size & 0x3FFF) | byte << 14
                 if byte >= 0x80:
                     return 0, GIVE_UP
-            if byte == 0:  # a longer form than need be
+            if byte == 0:  # longer than necessary
                 return 0, GIVE_UP
         size -= 1
     elif is_wide:
@@ -272,7 +272,7 @@ def _length(at: int, limit: int, is_wide: bool, is_compact: int) -> tuple[int, i
 
 @compiled
 def _is_text(at: int, size: int, first: int, second: int, third: int) -> bool:
-    """Whether a string of up to 24 bytes is the one that these words hold."""
+    """Return whether a string of up to 24 bytes equals the one in these words."""
     left = size
     for expected in (first, second, third):
         word = load_word(at)
@@ -286,7 +286,7 @@ def _is_text(at: int, size: int, first: int, second: int, third: int) -> bool:
 
 
 def _words(text: str) -> tuple[int, int, int, int]:
-    """The size of a text, and its words."""
+    """Return the size of a text, and its words."""
     raw = text.encode().ljust(24, b"\0")
     first, second, third = (int.from_bytes(raw[at : at + 8], "little") for at in (0, 8, 16))
     return len(text), first, second, third
@@ -304,7 +304,7 @@ _EMPTY_ARRAY = int.from_bytes(b"[]", "little")
 
 @compiled
 def _is_note(block: Machine, note: int, words: tuple[int, int, int, int]) -> bool:
-    """Whether a string that was noted is the one of this size that these words hold."""
+    """Return whether a noted string equals the one in `words` (size and words)."""
     start = block.note_start[note]
     size = block.note_size[note]
     return size == words[0] and _is_text(start, size, words[1], words[2], words[3])
@@ -312,7 +312,7 @@ def _is_note(block: Machine, note: int, words: tuple[int, int, int, int]) -> boo
 
 @inlined
 def _member_part(block: Machine, part: int) -> int:
-    """The part that a member's bytes are, by the group's protocol type; -1: an unknown one."""
+    """Return the part that a member's bytes are, by the group's protocol type; -1 if unknown."""
     if part >= op.CONNECT or _is_note(block, op.KIND, _CONSUMER):
         return part
     return op.CONNECT + part if _is_note(block, op.KIND, _CONNECT) else -1
@@ -320,7 +320,7 @@ def _member_part(block: Machine, part: int) -> int:
 
 @inlined
 def _user_data_part(block: Machine, part: int) -> int:
-    """The part that user data is, by the group's protocol; -1: an unknown one."""
+    """Return the part that user data is, by the group's protocol; -1 if unknown."""
     if _is_note(block, op.PROTOCOL, _STREAM):
         return op.STREAMS + part
     if part == 0 and _is_note(block, op.PROTOCOL, _STICKY):
@@ -330,9 +330,9 @@ def _user_data_part(block: Machine, part: int) -> int:
 
 @inlined
 def _part_program(block: Machine, part: int, at: int, size: int) -> tuple[int, int]:
-    """A part's program, and where it begins to read, which is `GIVE_UP` if there is none.
+    """Return a part's program, and where it begins to read; `GIVE_UP` if there is none.
 
-    The program is -1 where the part is shown as bytes.
+    The program is -1 if the part is written as bytes.
     """
     if size <= 0 or part < 0:
         return -1, at
@@ -351,7 +351,7 @@ def _part_program(block: Machine, part: int, at: int, size: int) -> tuple[int, i
 
 @compiled
 def _write_raw(at: int, size: int, out: int, room: int, block: Machine, is_wrapped: bool) -> int:
-    """Bytes as base64, or as an object that has them."""
+    """Write bytes as base64, or as an object that contains it."""
     if out + _SLACK > room:
         return NO_ROOM
     if is_wrapped:
@@ -376,9 +376,9 @@ def _is_ascii(at: int, size: int) -> bool:
 
 @compiled
 def _note_topics(block: Machine, at: int, limit: int) -> int:
-    """Note where the topics of an assignment of Kafka Streams stand; give the end.
+    """Note the positions of the topics in a Kafka Streams assignment; return the end.
 
-    Kafka numbers them from 0 on, and writes them in any order.
+    Kafka numbers topics from 0, and writes them in any order.
     """
     count, at = _length(at, limit, True, 0)
     if at < 0 or count < 0 or count > MOST_TOPICS:
@@ -402,7 +402,7 @@ def _note_topics(block: Machine, at: int, limit: int) -> int:
 
 @inlined
 def _topic(block: Machine, number: int) -> int:
-    """Where the length of a topic stands; 0 if none has the number."""
+    """Return the address of a topic's length; 0 if no topic has the number."""
     if number < 0 or number >= block.topic_count:
         return 0
     return block.topics[number]
@@ -425,7 +425,7 @@ def _string(
     is_nullable: int,
     note: int,
 ) -> tuple[int, int]:
-    """Write a string, and note where it is; this and its like give where both sides go on."""
+    """Write a string, and note its position; return the next positions of input and output."""
     size, at = _length(at, limit, False, is_compact)
     if at < 0 or size > _MAX_STRING or (size < 0 and is_nullable == 0):
         return at, GIVE_UP
@@ -460,7 +460,7 @@ def _integer(at: int, limit: int, out: int, size: int, is_unsigned: int) -> tupl
 def _uncommon(
     operation: int, a: int, b: int, at: int, limit: int, out: int, room: int, block: Machine
 ) -> tuple[int, int]:
-    """Write a value of the kinds that few fields have."""
+    """Write a value of a rare type."""
     if operation == op.UUID:
         if at + 16 > limit:
             return at, GIVE_UP
@@ -497,7 +497,7 @@ def _uncommon(
 def _array(
     at: int, limit: int, out: int, block: Machine, depth: int, is_compact: int, is_nullable: int
 ) -> tuple[int, int, int]:
-    """Begin an array: where both sides go on, and the depth, which is as before if it is empty."""
+    """Begin an array; return the next positions, and the depth, unchanged if the array is empty."""
     size, at = _length(at, limit, True, is_compact)
     if at < 0 or (size < 0 and is_nullable == 0) or depth + 4 > STACK_SIZE:
         return at, GIVE_UP, depth
@@ -515,9 +515,9 @@ def _array(
 def _tags(
     operation: int, a: int, b: int, c: int, ip: int, at: int, limit: int, block: Machine, depth: int
 ) -> tuple[int, int, int]:
-    """Go through tagged fields: where to go on in program and bytes, and the depth.
+    """Process tagged fields; return the next instruction, the next position and the depth.
 
-    On the stack are the number of fields that are left, that of the last one, and its end.
+    The stack has the number of fields left, the number of the last field, and its end.
     """
     stack = block.stack
     if operation == op.TAGS:
@@ -555,9 +555,9 @@ def _tags(
 def _open_part(
     operation: int, part: int, at: int, size: int, out: int, room: int, block: Machine
 ) -> tuple[int, int, int]:
-    """Begin bytes of a member: their program, -1 if there is none; where it reads; where to write.
+    """Begin a part of a member; return its program (-1 if none) and the next positions.
 
-    What has no program is written as bytes.
+    A part without a program is written as bytes.
     """
     is_member = operation == op.MEMBER
     part_number = _member_part(block, part) if is_member else _user_data_part(block, part)
@@ -585,7 +585,7 @@ def _rest(
     block: Machine,
     depth: int,
 ) -> tuple[int, int, int, int, int]:
-    """Do what `run` does seldom; give where it goes on, by its own names."""
+    """Execute an operation that is rare in `run`; return the new values of its variables."""
     if operation == op.MEMBER or operation == op.USER_DATA:
         size, at = _length(at, limit, True, a)
         if at < 0 or depth + 4 > STACK_SIZE:
@@ -621,10 +621,10 @@ def _fixed(out: int, text: int, size: int) -> int:
 
 @compiled
 def run(ip: int, at: int, limit: int, out: int, room: int, block: Machine) -> int:
-    """Run a program on the bytes from `at` to `limit`, which it must use up.
+    """Run a program on the bytes from `at` to `limit`, which it must consume completely.
 
-    `ip` is the program's first instruction; `block` the machine's block. The text is written from
-    `out` on, and what is noted into the block. Gives the end of the text, `GIVE_UP` or `NO_ROOM`.
+    `ip` is the program's first instruction and `block` the machine. The text is written from `out`
+    on, and notes are stored in the block. Returns the end of the text, `GIVE_UP` or `NO_ROOM`.
     """
     code = block.code
     texts = block.texts
@@ -639,7 +639,7 @@ def run(ip: int, at: int, limit: int, out: int, room: int, block: Machine) -> in
         text = texts + get(instruction, 4)
         text_size = get(instruction, 5)
         ip += 1
-        # a fixed part may end up to 16 bytes behind the limit, where the next check finds it
+        # a fixed-size value may end up to 16 bytes after the limit; the next check finds it
         if at > limit:
             return GIVE_UP
         if out + text_size + _SLACK > room:

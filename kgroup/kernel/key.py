@@ -1,8 +1,8 @@
 """Compiled search for the last record of each key of a log.
 
-The keys are hashed chunk by chunk, and the hashes noted in one table in the order of the log: a
-table of pairs of words, a hash and the locator (`columnar.locator`) of the last record with this
-key. A hash of 0 is a free pair. Keys are told apart by 64 bits of a hash with a random seed.
+The keys are hashed chunk by chunk, and the hashes are added to one table in log order: a table of
+pairs of words, a hash and the locator (`columnar.locator`) of the last record with this key. A hash
+of 0 is a free pair. Keys are distinguished by 64 bits of a hash with a random seed.
 
 Importing this module imports numba. Positions are addresses.
 """
@@ -27,17 +27,17 @@ from kgroup.kernel.memory import BAD, CONTROL, DONE, FOREVER, READ
 
 @compiled
 def hash_key(at: int, size: int, seed: int) -> int:
-    """The hash of a key; never 0."""
+    """Return the hash of a key; never 0."""
     value = hash_bytes(at, size, seed)
     return value if value != 0 else 1
 
 
 @compiled
 def list_keys(address: int) -> int:
-    """List hash and locator of each record with a key in a chunk; give why it stopped.
+    """List hash and locator of each record with a key in a chunk; return the reason for stopping.
 
-    The locator of a tombstone is inverted (``~locator``). Markers, and records behind
-    `through_offset` and `through_ms`, do not count. `address` is that of a `Walk`.
+    The locator of a tombstone is inverted (``~locator``). Markers, and records after
+    `through_offset` and `through_ms`, are ignored. `address` is that of a `Walk`.
     """
     state = walk_at(address)
     hashes = state.hashes
@@ -95,7 +95,7 @@ def list_keys(address: int) -> int:
 
 @compiled
 def _note(table: int, mask: int, key: int, locator: int) -> int:
-    """Note one record; 1 if its key is new."""
+    """Add one record; return 1 if its key is new."""
     pair = key & mask
     found = get(table, 2 * pair)
     while found != key and found != 0:
@@ -108,7 +108,7 @@ def _note(table: int, mask: int, key: int, locator: int) -> int:
 
 @compiled
 def note_last(table: int, mask: int, hashes: int, locators: int, count: int) -> int:
-    """Note records in order, so that the last one of a key counts; give how many keys are new.
+    """Add records in log order, which keeps the last one of a key; return the count of new keys.
 
     The table must have room for all.
     """
@@ -120,7 +120,7 @@ def note_last(table: int, mask: int, hashes: int, locators: int, count: int) -> 
 
 @compiled
 def note_table(table: int, mask: int, other: int, pairs: int) -> int:
-    """Note what is in another table; give how many keys are new."""
+    """Add the pairs of another table; return the number of new keys."""
     new = 0
     for pair in range(pairs):
         key = get(other, 2 * pair)

@@ -49,18 +49,18 @@ _SMALLEST_RECORD = 7
 _NEWEST_CODEC = 4
 
 _MOST_SUMMED = 8
-"""Times the bytes in which a batch is looked for."""
+"""Limit of bytes to checksum in a search for a batch, as a multiple of the bytes searched."""
 
 _PREFETCHED = 512
-"""Bytes that are fetched while a batch is read: a batch or two, and from so far behind its end."""
+"""Distance, in bytes, of the first prefetch from the end of a batch, and size of the prefetch."""
 
 OVERLONG = 1 << 40
-"""What `varint` gives for a number that takes more bytes than it reads."""
+"""Result of `varint` for a number with more bytes than it reads."""
 
 
 @inlined
 def varint(at: int) -> tuple[int, int]:
-    """A zig-zag number of up to four bytes, and where it ends; `OVERLONG` for a longer one."""
+    """Return a zig-zag number of up to four bytes, and its end; `OVERLONG` for a longer one."""
     value = load_uint8(at)
     at += 1
     if value < 0x80:
@@ -77,7 +77,7 @@ def varint(at: int) -> tuple[int, int]:
 
 @inlined
 def claimed_size(at: int, end: int, largest: int) -> int:
-    """Size of the batch that claims to begin at `at`; 0 if it is cut off, -1 if there is none."""
+    """Return the size that a batch at `at` claims; 0 if it is cut off, -1 if it is not a batch."""
     if end - at < 17:
         return 0
     size = load_int32(at + 8) + 12
@@ -90,7 +90,7 @@ def claimed_size(at: int, end: int, largest: int) -> int:
 
 @inlined
 def has_right_crc(at: int, size: int) -> bool:
-    """Whether the checksum of a batch of this size is right."""
+    """Return whether the checksum of a batch of this size is correct."""
     if load_uint8(at + 16) == 2:
         return crc32c(at + 21, size - 21) == load_int32(at + 17) & 0xFFFFFFFF
     return crc32(at + 16, size - 16) == load_int32(at + 12) & 0xFFFFFFFF
@@ -98,10 +98,10 @@ def has_right_crc(at: int, size: int) -> bool:
 
 @compiled
 def _whole_batches(at: int, end: int, largest: int) -> tuple[int, int, int]:
-    """Where the last batch ends that claims to be whole; checksums are not looked at.
+    """Return the end of the last batch that claims to be whole, without checking checksums.
 
-    Also how many of the batches have compressed records, and how many records all of them claim to
-    have.
+    Also return the number of batches with compressed records, and the number of records that all of
+    them claim.
     """
     packed = 0
     records = 0
@@ -116,7 +116,7 @@ def _whole_batches(at: int, end: int, largest: int) -> tuple[int, int, int]:
 
 @compiled
 def find_end(at: int, end: int, largest: int, records: int) -> int:
-    """Where the last whole batch ends; `records` becomes how many records all claim to have."""
+    """Return the end of the last whole batch; store the number of claimed records at `records`."""
     end, _, count = _whole_batches(at, end, largest)
     put(records, 0, count)
     return end
@@ -124,9 +124,9 @@ def find_end(at: int, end: int, largest: int, records: int) -> int:
 
 @compiled
 def next_piece(state: Walk) -> int:
-    """Read on behind the batches at END; READ, or what is to be done instead.
+    """Read on after the batches at END; return READ, or what must be done instead.
 
-    The piece ends with the last batch that claims to be whole; what was read of the next one stays.
+    The piece ends with the last batch that claims to be whole; bytes read of the next one are kept.
     """
     unpacked = state.unpacked
     if unpacked != 0 and unpacked != state.unpacked_end:
@@ -168,7 +168,7 @@ def next_piece(state: Walk) -> int:
 
 @compiled
 def follow(address: int) -> int:
-    """Follow the lengths of the batches of a `Walk`; give why they cannot be followed any more."""
+    """Follow the lengths of the batches of a `Walk`; return the reason for stopping."""
     state = walk_at(address)
     while True:
         state.position = state.end
@@ -179,7 +179,7 @@ def follow(address: int) -> int:
 
 @compiled
 def scan(address: int) -> int:
-    """Count the batches of a chunk but for control batches; give why it stopped.
+    """Count the batches of a chunk, except control batches; return the reason for stopping.
 
     `address` is that of a `Walk`. Its `counts` are two words, batches and bytes, for each number
     ``8 * magic + codec``.
@@ -212,7 +212,7 @@ def scan(address: int) -> int:
 
 @inlined
 def _is_plausible(at: int, size: int) -> bool:
-    """Whether the header's fields fit each other, as in `record_batch`; rare in other bytes."""
+    """Return whether the header's fields are consistent; rare in bytes that are no batch."""
     if load_int64(at) < 0:
         return False
     if load_uint8(at + 16) == 2:
@@ -228,7 +228,7 @@ def _is_plausible(at: int, size: int) -> bool:
             and load_int64(at + 35) >= -1
             and load_int64(at + 43) >= -1
         )
-    # the key and the value of a message fill it
+    # the key and the value must fill the message
     key = at + 18 + 8 * load_uint8(at + 16)
     key_size = load_int32(key)
     if key_size < -1 or key + 8 + key_size > at + size:
@@ -240,10 +240,10 @@ def _is_plausible(at: int, size: int) -> bool:
 
 @compiled
 def find_batch(at: int, end: int, largest: int) -> int:
-    """Where the first batch with the right checksum begins that another follows; 0: nowhere.
+    """Return the start of the first batch with a correct checksum that another follows; 0 if none.
 
-    What follows may be the end, or cut off there. What looks like batches is summed up to some
-    times the bytes that there are: then nothing is found.
+    What follows may be the end, or cut off there. The search gives up after it has checksummed
+    several times the number of bytes.
     """
     left = _MOST_SUMMED * (end - at)
     while at < end and left > 0:
@@ -263,7 +263,7 @@ def find_batch(at: int, end: int, largest: int) -> int:
 
 @inlined
 def has_compressed_records(at: int) -> bool:
-    """Whether the batch is one of message format v2 whose records are compressed."""
+    """Return whether a batch has message format v2 and compressed records."""
     return (
         load_uint8(at + 16) == 2
         and load_int16(at + 21) & COMPRESSED != 0
@@ -273,9 +273,9 @@ def has_compressed_records(at: int) -> bool:
 
 @compiled
 def list_compressed(at: int, end: int, largest: int, starts: int, ends: int) -> int:
-    """List the batches with compressed records up to the first of another codec; count them.
+    """List the batches with compressed records, up to the first of another codec; count them.
 
-    They are whole, as `find_end` has seen.
+    The batches must be whole, as checked by `find_end`.
     """
     found = 0
     codec = 0
@@ -294,7 +294,7 @@ def list_compressed(at: int, end: int, largest: int, starts: int, ends: int) -> 
 
 @compiled
 def gather(starts: int, ends: int, count: int, out: int) -> int:
-    """Copy the compressed records of `count` batches one after another; give the end."""
+    """Concatenate the compressed records of `count` batches; return the end."""
     for index in range(count):
         start = get(starts, index) + HEADER_SIZE
         size = get(ends, index) - start
@@ -305,13 +305,13 @@ def gather(starts: int, ends: int, count: int, out: int) -> int:
 
 @inlined
 def records_in(at: int) -> int:
-    """How many records the batch claims to have."""
+    """Return the number of records that a batch claims."""
     return load_int32(at + 57) if load_uint8(at + 16) == 2 else 1
 
 
 @inlined
 def record_time(at: int) -> tuple[int, bool]:
-    """The base time of the batch's records, or the append time of all, and whether it is that."""
+    """Return the base time of a batch's records and False, or the append time of all and True."""
     if load_uint8(at + 16) != 2:
         return -1, False
     if load_int16(at + 21) & LOG_APPEND_TIME:
@@ -321,7 +321,7 @@ def record_time(at: int) -> tuple[int, bool]:
 
 @inlined
 def _save(state: Walk) -> None:
-    """Take note of how much is used, for `close_batch`."""
+    """Save the used sizes, for `close_batch`."""
     state.saved_rows = state.rows
     state.saved_batches = state.batches
     state.saved_others = state.others
@@ -332,11 +332,11 @@ def _save(state: Walk) -> None:
 
 @compiled
 def open_batch(state: Walk) -> int:
-    """Check the batch at POSITION and take note of what its records have in common."""
+    """Check the batch at POSITION, and store what its records have in common."""
     at = state.position
     size = claimed_size(at, state.end, state.largest_batch)
     if size > 0:
-        # the batches to come, from where the one after this one is likely to end
+        # the following batches, from about the end of the next one
         for ahead in range(_PREFETCHED, 2 * _PREFETCHED, LINE):
             prefetch(at + size + ahead)
     if size <= 0 or not has_right_crc(at, size):
@@ -396,7 +396,7 @@ def open_batch(state: Walk) -> int:
 
 @compiled
 def close_batch(state: Walk, record: int, reason: int) -> int:
-    """Go on behind the open batch if its records ended right, else forget them; give the reason."""
+    """Close the open batch, or discard its records if they end wrongly; return the reason."""
     at = state.position
     size = load_int32(at + 8) + LOG_OVERHEAD
     is_unpacked = has_compressed_records(at)
@@ -425,9 +425,9 @@ def close_batch(state: Walk, record: int, reason: int) -> int:
 def read_record(
     record: int, limit: int, magic: int, last_delta: int, time: int, is_append_time: bool
 ) -> tuple[int, int, int, int, int, int, int]:
-    """The end of a record, where key and value begin and end, its offset delta and its time.
+    """Return the end of a record, the bounds of key and value, its offset delta and its time.
 
-    The end is 0 where the record is not in order; a key or value that is null begins at 0.
+    The end is 0 if the record is invalid; the start of a null key or value is 0.
     """
     key = 0
     key_end = 0
@@ -472,7 +472,7 @@ def read_record(
         at += size
         value_end = at
     if magic == 2:
-        # there must be no headers
+        # headers are not supported
         if load_uint8(at) != 0:
             end = 0
         at += 1

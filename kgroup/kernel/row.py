@@ -1,11 +1,10 @@
-"""Compiled writing of rows as text, each after the template of its kind.
+"""Compiled writing of rows as text, each with the template of its kind.
 
-A template is a row of pieces, which `memory` lays out: text that is always the same, and
-columns. The columns are Arrow's: their numbers or codes, a bitmap of the rows that are not null,
-and of texts where each ends.
+A template is a sequence of pieces, laid out in `memory`: fixed texts and columns. The columns are
+Arrow's: numbers or codes, a bitmap of the rows that are not null, and for texts the end of each.
 
-Importing this module imports numba. Positions are addresses. `PADDING` bytes behind every text of
-a template or a dictionary can be read, and as many behind the room for the rows be written.
+Importing this module imports numba. Positions are addresses. `PADDING` bytes must be readable after
+every text of a template or a dictionary, and writable after the memory for the rows.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ _piece_at: Callable[[int], Piece] = record_at(Piece)
 _PIECE_SIZE = memory.layout(Piece).itemsize
 
 _LONG = 256
-"""Bytes from which on a call of the library's copy is no loss."""
+"""Bytes from which on a call of the library's copy is no slower."""
 
 
 @inlined
 def _copy_text(out: int, text: int, size: int) -> int:
-    """Copy a text that can be read beyond its end; give the end of the copy."""
+    """Copy a text that is readable beyond its end; return the end of the copy."""
     end = out + size
     if size > _LONG:
         copy(out, text, size)
@@ -56,7 +55,7 @@ def _copy_text(out: int, text: int, size: int) -> int:
 
 @inlined
 def _number(at: int, width: int, row: int) -> int:
-    """The signed integer of so many bytes in a row."""
+    """Return the signed integer of `width` bytes in a row."""
     if width == 8:
         return load_word(at + 8 * row)
     if width == 4:
@@ -69,9 +68,9 @@ def _number(at: int, width: int, row: int) -> int:
 
 @compiled
 def write_rows(address: int) -> int:
-    """Write rows from ROW on; give how many bytes the first one that did not fit needs, or 0.
+    """Write rows from `row` on; return the bytes needed by the first that did not fit, or 0.
 
-    `address` is that of a `Lines`, whose `row` and `out` are moved behind what was written.
+    `address` is that of a `Lines`; its `row` and `out` are advanced past what was written.
     """
     state = _lines_at(address)
     kinds = state.kinds
@@ -106,7 +105,7 @@ def write_rows(address: int) -> int:
             elif kind == memory.NUMBER:
                 out = write_integer(_number(data, size, row), out)
             else:
-                # codes of a dictionary, or, where they have no bytes, a text for each row
+                # codes of a dictionary or, if codes have no bytes, one text per row
                 code = _number(data, size, row) if size != 0 else row
                 ends = piece.ends
                 start = load_native32(ends + 4 * code)
@@ -135,9 +134,9 @@ def write_rows(address: int) -> int:
 
 @compiled
 def quote(ends: int, text: int, count: int, out_ends: int, out: int, room: int) -> int:
-    """Write texts as JSON strings one after another, and where they end; give the end of all.
+    """Write texts as consecutive JSON strings, and their ends; return the end of the last.
 
-    It is negative where they do not fit.
+    It is negative if they do not fit.
     """
     start = out
     store_native32(out_ends, 0)

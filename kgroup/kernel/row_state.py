@@ -1,4 +1,4 @@
-"""What rows are written as text with: words, and the memory that they name."""
+"""State for writing rows as text: the words for compiled code, and the memory they refer to."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _SIGNED = (np.int8, np.int16, np.int32)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TemplateColumn:
-    """A column in a template: of integers, or of texts. The arrays are Arrow's.
+    """A column in a template, of integers or of texts. The arrays are Arrow's.
 
     Attributes:
-        null: what null is written as; up to 8 bytes.
-        numbers: signed, one a row: the integers, or, of texts, which one it is, from 0 on and less
-            than there are; None where each row has a text of its own.
-        ends: of texts: where the first begins, and where each ends, in order.
-        text: of texts: all of them; with numbers, `PADDING` behind them.
-        bitmap: which rows are not null; None: all.
-        first: number of the first row's bit.
+        null: text for null; up to 8 bytes.
+        numbers: signed, one per row: the integers, or for texts their codes, from 0 and less than
+            the number of texts; None if each row has a text of its own.
+        ends: for texts, the start of the first, and the end of each, in order.
+        text: for texts, all of them; with numbers, followed by `PADDING`.
+        bitmap: bits of the rows that are not null; None if no row is null.
+        first: index of the first row's bit.
     """
 
     null: bytes
@@ -38,10 +38,10 @@ class TemplateColumn:
     first: int = 0
 
     def words(self, rows: int) -> dict[str, int]:
-        """Return what compiled code knows the column by, which is to be for so many rows.
+        """Return the column's fields of a `memory.Piece`, for a number of rows.
 
         Raises:
-            ValueError: it is for fewer, or of another type.
+            ValueError: the column has fewer rows, or another type.
         """
         if len(self.null) > 8 or (self.text is None and self.numbers is None):
             raise ValueError("column: expected up to 8 bytes for null, and numbers or texts.")
@@ -67,15 +67,15 @@ class TemplateColumn:
 
 
 class RowState:
-    """Rows to write, each after the template of its kind.
+    """Rows to write, each with the template of its kind.
 
     Args:
-        kinds: of the rows.
-        templates: of each kind; one that has none is written as nothing.
+        kinds: kind of each row.
+        templates: template of each kind; rows without one are not written.
 
     Attributes:
-        words: what compiled code knows it by (`memory.Lines`).
-        at: their address.
+        words: fields for compiled code (`memory.Lines`).
+        at: address of the fields.
     """
 
     def __init__(

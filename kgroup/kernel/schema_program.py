@@ -1,18 +1,18 @@
-"""Message schemas as programs that turn bytes straight into JSON text.
+"""Compile message schemas into programs that convert bytes directly to JSON text.
 
-`column.run` executes them. A program follows one version of one message field by field and
-writes what `orjson` makes of the reference decoder's result; it knows only the ordinary: at unknown
-tagged fields, bytes left over, or text that is no UTF-8 it gives the record up, and the reference
-decoder takes it.
+`json_text.run` executes them. A program follows one version of one message field by field and
+writes what `orjson` makes of the reference decoder's result. It supports only common cases: at
+unknown tagged fields, remaining bytes, or text that is not UTF-8 it gives up, and the reference
+decoder decodes the record.
 
-User data of classic Kafka Streams (see `consumer_protocol`) is given as fields, too. In addition to
-the types of `message.schema` these have:
+User data of classic Kafka Streams (see `consumer_protocol`) is described by fields, too. Their
+types are those of `message.schema`, and these:
 
-    text        int16 length and ASCII, which modified UTF-8 writes as it is
+    text        int16 length and ASCII, which modified UTF-8 writes unchanged
     long text   int32 length and ASCII
-    no name     int32 length that is 0, of a name that is null
-    topics      what the numbers of topics mean, for which nothing is shown
-    topic       one of these numbers, shown as the name
+    no name     int32 length that is 0, for a null name
+    topics      names of topics by number, which are not written
+    topic       one of these numbers, written as the name
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def subscription_info(version: int) -> tuple[Field, ...]:
-    """The fields of a version; all bytes in it are text."""
+    """Return the fields of a version; all bytes in it are text."""
     return _as_text(fields("member_metadata/SubscriptionInfoData", version))
 
 
@@ -51,7 +51,7 @@ def _as_text(members: Sequence[Field]) -> tuple[Field, ...]:
 
 
 def assignment_info(version: int) -> tuple[Field, ...]:
-    """The fields of a version."""
+    """Return the fields of a version."""
     topic = "text" if version < 5 else "topic"
     task = [_field("topicGroupId"), _field("partition")]
     if version >= 10:
@@ -85,14 +85,15 @@ def _field(name: str, kind: str = "int32") -> Field:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """All programs.
+    """The compiled programs of all schemas.
 
     Attributes:
-        code: instructions, one a row.
-        texts: the fixed pieces of JSON, one after another.
-        keys: by record type, the first instruction of the key's program (which begins behind the
-            type), or -1.
-        values: by record type and version the value's (behind the version), or -1.
+        code: instructions, one per row.
+        texts: fixed pieces of JSON, concatenated.
+        keys: by record type, the first instruction of the key's program, which begins after the
+            type, or -1.
+        values: by record type and version, that of the value's program, which begins after the
+            version, or -1.
         parts: by part of a member and version, likewise.
     """
 
@@ -105,7 +106,7 @@ class Programs:
 
 @cache
 def programs() -> Programs:
-    """Compile the schemas of all records but offset commits, which have columns instead."""
+    """Compile the schemas of all records except offset commits, which have columns instead."""
     import numpy as np
 
     writer = _Writer()
@@ -136,7 +137,8 @@ def programs() -> Programs:
         parts[op.STREAMS, version] = writer.part(subscription_info(version))
         parts[op.STREAMS + 1, version] = writer.part(assignment_info(version))
     *previous, generation = fields("member_metadata/StickyUserData", 1)
-    parts[op.STICKY, 0] = writer.part(previous, if_left=generation)  # version 1 is version 0 and it
+    # version 1 adds this field to version 0
+    parts[op.STICKY, 0] = writer.part(previous, if_left=generation)
     parts[op.COOPERATIVE, 0] = writer.part(fields("member_metadata/CooperativeStickyUserData", 0))
     return Programs(
         code=np.array(writer.code, np.int64),
@@ -159,12 +161,13 @@ def _alphabets() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
 
 
 _making = Lock()
-"""Two threads that come first at once would make two of what `cache` keeps one of, and the words
-would name the memory of the other, which is freed."""
+"""Without the lock, two threads could each create an object of which `cache` keeps one, and the
+words could refer to the memory of the other, which is freed.
+"""
 
 
 def machine() -> np.ndarray[Any, np.dtype[np.void]]:
-    """Make a `memory.Machine`, one element, for `json_text`; each thread needs its own."""
+    """Return a `memory.Machine`, one element, for `json_text`; each thread needs its own."""
     import numpy as np
 
     with _making:
@@ -178,7 +181,7 @@ def machine() -> np.ndarray[Any, np.dtype[np.void]]:
 
 
 class _Writer:
-    """Collects instructions; texts in a row become one."""
+    """Collects instructions; consecutive texts are joined."""
 
     def __init__(self) -> None:
         self.code: list[list[int]] = []
@@ -186,7 +189,7 @@ class _Writer:
         self._pending = ""
 
     def begin(self, text: str) -> int:
-        """Begin a program; give its first instruction."""
+        """Begin a program; return the index of its first instruction."""
         assert not self._pending
         self._pending = text
         return len(self.code)
@@ -199,19 +202,19 @@ class _Writer:
         self._pending += text
 
     def emit(self, operation: int, a: int = 0, b: int = 0, c: int = 0) -> int:
-        """Append an instruction, with the text that waits; give its index."""
+        """Append an instruction with the pending text; return its index."""
         text, self._pending = self._pending.encode(), ""
         self.code.append([operation, a, b, c, *self.piece(text)])
         return len(self.code) - 1
 
     def label(self) -> int:
-        """Return the index of the next instruction, behind the text that waits."""
+        """Return the index of the next instruction, after the pending text."""
         if self._pending:
             self.emit(op.TEXT)
         return len(self.code)
 
     def piece(self, piece: bytes) -> tuple[int, int]:
-        """Put bytes among the texts; give where they are, and how many."""
+        """Add bytes to the texts; return their position and size."""
         start = self.texts.find(piece)
         if start < 0:
             start = len(self.texts)
@@ -233,7 +236,7 @@ class _Writer:
         user_data_of: int = 0,
         if_left: Field | None = None,
     ) -> int:
-        """Write a part of a member, with a field that is not always there, and what trails."""
+        """Write a part of a member, with an optional field and trailing bytes."""
         first = self.begin(f"{{{head}")
         self.members(members, user_data_of)
         if if_left is not None:
@@ -257,7 +260,7 @@ class _Writer:
                 separator = ","
 
     def tags(self, members: Sequence[Field]) -> None:
-        """Write the tagged fields of a struct, which come in the order of their numbers."""
+        """Write the tagged fields of a struct, which are sorted by number."""
         tagged = [field for field in members if field.tag is not None]
         assert tagged == sorted(tagged, key=lambda field: field.tag or 0) != members
         if not tagged:
@@ -316,7 +319,7 @@ class _Writer:
 
 
 def _default_bytes(field: Field) -> bytes:
-    """What is on the wire where a tagged field, against the rule, is written with its default."""
+    """Return the bytes of a tagged field that is written, against the rule, with its default."""
     if field.default is None:
         return b"\0"
     if field.array or field.type in ("string", "bytes"):
@@ -338,7 +341,7 @@ _PART_SCHEMAS = {
     op.CONNECT: "member_metadata/ConnectMetadata",
     op.CONNECT + 1: "member_metadata/ConnectAssignment",
 }
-"""Parts behind a version of two bytes."""
+"""Schemas of parts that begin with a version of two bytes."""
 _STREAMS_TYPES = {
     "text": (op.ASCII, 0),
     "long text": (op.ASCII, 1),

@@ -1,4 +1,4 @@
-"""The memory of a table of distinct byte strings, which `byte_table` fills."""
+"""Memory of a table of distinct byte strings, which `byte_table` fills."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from kgroup.kernel import memory
 
 
 class StringTable:
-    """Distinct byte strings, numbered in the order of their coming.
+    """Distinct byte strings, numbered in order of insertion.
 
     Args:
-        slots: a power of two; there is room for half as many strings.
-        capacity: bytes of strings that there is room for.
+        slots: number of slots, a power of two; there is room for half as many strings.
+        capacity: maximum total bytes of the strings.
 
     Attributes:
-        words: what compiled code knows it by (`memory.Table`).
-        at: their address.
-        ends: where each string ends in the text (int32); the first is 0.
-        text: the strings, one after another (uint8).
+        words: fields for compiled code (`memory.Table`).
+        at: address of the fields.
+        ends: end of each string in the text (int32); the first element is 0.
+        text: the strings, concatenated (uint8).
     """
 
     def __init__(self, slots: int, capacity: int) -> None:
@@ -41,5 +41,5 @@ class StringTable:
 
     @property
     def count(self) -> int:
-        """How many strings there are."""
+        """Number of strings."""
         return int(self.words["count"])

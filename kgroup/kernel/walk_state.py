@@ -1,4 +1,4 @@
-"""What a walk over a chunk of a log works with: words, and the memory that they name."""
+"""State of a walk over a chunk of a log: words for compiled code, and the memory they refer to."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _BOUNDS = (
     ("key_json_used", "key_json_capacity"),
     ("value_json_used", "value_json_capacity"),
 )
-"""What is used, and how much there is of it."""
+"""Fields for used sizes and their capacities."""
 
 
 class WalkState:
-    """The state of one walk. Addresses and capacities are written here alone, and kept valid.
+    """State of one walk. Addresses and capacities are set only here, and kept valid.
 
     Args:
-        file: its descriptor.
+        file: file descriptor.
         start: position of the first byte.
-        end: position behind the last byte.
-        read_size: bytes that are read at once.
-        is_unpacked: whether compressed batches are to be unpacked.
+        end: position after the last byte.
+        read_size: bytes to read at once.
+        is_unpacked: whether to unpack compressed batches.
 
     Attributes:
-        words: what compiled code knows it by (`memory.Walk`).
-        piece: what was read, from the begin of a batch on, and `PADDING` (uint8).
+        words: fields for compiled code (`memory.Walk`).
+        piece: bytes read, from the start of a batch on, and `PADDING` (uint8).
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class WalkState:
         self.enlarge(read_size)
 
     def enlarge(self, size: int) -> None:
-        """Take memory for a piece of so many bytes; what was read of it stays."""
+        """Allocate memory for a piece of this size; bytes read already are kept."""
         larger = np.empty(size + PADDING, np.uint8)
         used = int(self.words["read_end"]) - self._piece_at
         larger[:used] = self.piece[:used]
@@ -70,26 +70,26 @@ class WalkState:
         self._piece_at += shift
 
     def unpack(self, records: NDArray[np.uint8]) -> None:
-        """Give the records of the compressed batches up to END, and `PADDING` behind them."""
+        """Set the records of the compressed batches up to END, followed by `PADDING`."""
         self.words["unpacked"] = at = address("records", records, np.uint8, PADDING)
         self.words["unpacked_end"] = at + len(records) - PADDING
         self._kept["records"] = records
 
     def want(self, locators: NDArray[np.int64]) -> None:
-        """Give the locators of the records that are wanted from the next batch on, in order."""
+        """Set the locators of the wanted records from the next batch on, sorted."""
         self.words["keep"] = at = address("locators", locators, np.int64)
         self.words["keep_end"] = at + locators.nbytes
         self._kept["wanted"] = locators
 
     def count_in(self, counts: NDArray[np.int64]) -> None:
-        """Give `scan` a pair of words for each kind of batches, which are `memory.KINDS`."""
+        """Set the array for `scan`: a pair of words for each of `memory.KINDS` kinds of batches."""
         self.words["counts"] = address("counts", counts, np.int64, 2 * memory.KINDS)
         self._is_for("scan", counts)
 
     def list_in(
         self, hashes: NDArray[np.int64], locators: NDArray[np.int64], batches: Batches
     ) -> None:
-        """Give `list_keys` columns; there is room for as many records as hashes, and batches."""
+        """Set the columns for `list_keys`; as many records and batches fit as there are hashes."""
         self.words["row_capacity"] = rows = len(hashes)
         self.words["hashes"] = address("hashes", hashes, np.int64)
         self.words["locators"] = address("locators", locators, np.int64, rows)
@@ -105,14 +105,14 @@ class WalkState:
         tables: Sequence[StringTable],
         machine: NDArray[np.void],
     ) -> None:
-        """Give `decode` memory.
+        """Set the memory for `decode`.
 
         Args:
-            rows: columns; there is room for as many rows as flags, and for as many batches.
+            rows: columns; as many rows, and as many batches, fit as there are flags.
             batches: columns.
-            others: columns; there is room for as many as flags.
-            texts: of key_json and value_json, and `PADDING` behind each.
-            tables: of groups, topics, metadata and topic ids.
+            others: columns; as many rows fit as there are flags.
+            texts: memory for key_json and value_json, each followed by `PADDING`.
+            tables: tables of groups, topics, metadata and topic ids.
             machine: runs the programs of records (`schema_program.machine`).
         """
         (key_json, value_json), (groups, topics, metadata, topic_ids) = texts, tables
@@ -134,8 +134,8 @@ class WalkState:
         """Return the address of the words, for a function.
 
         Raises:
-            ValueError: they are not for it, or lead out of the memory that there is: a caller's
-                mistake, too.
+            ValueError: the state is for another function, or refers to memory outside its arrays.
+                This is a bug in the caller, too.
         """
         if purpose not in (self._purpose, "follow"):
             raise ValueError(f"state: expected one for {purpose}, found one for {self._purpose}.")

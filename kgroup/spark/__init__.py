@@ -1,1 +1,1 @@
-"""Spark: what runs in its executors, and the data source `kgroup`."""
+"""Spark: tasks in its executors, and the data source `kgroup`."""

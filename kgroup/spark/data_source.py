@@ -1,24 +1,24 @@
-"""The data source `kgroup`: `__consumer_offsets` as rows of Spark.
+"""The data source `kgroup`: `__consumer_offsets` as Spark rows.
 
     spark.dataSource.register(KgroupDataSource)
     spark.read.format("kgroup").load("/var/lib/kafka/data")
     spark.read.format("kgroup").option("kafka.bootstrap.servers", "kafka-1:9092").load()
     spark.readStream.format("kgroup").option("kafka.bootstrap.servers", "kafka-1:9092").load()
 
-A row is a record, with the columns of `kgroup decode-offsets --parquet` behind `cluster`. What
-cannot be read is a row of type "Damage", with a JSON object of kind, reason, path, position and
+A row is a record: the column `cluster`, then the columns of `kgroup decode-offsets --parquet`.
+Unreadable data is a row of type "Damage" with a JSON object of kind, reason, path, position and
 size as its `value_json`.
 
-Options, of which others are refused:
+Options; others are refused:
     path, paths: segment files, folders of a partition, or log directories; also as URIs
         (s3://, gs://, hdfs://).
-    splitSize: bytes of them that a task reads.
-    kafka.*: settings of the client, for the live topic.
-    startingOffsets: of a stream, earliest (the default) or latest.
-    cluster: name of the cluster; by default what the log directory or the cluster itself says.
+    splitSize: bytes that a task reads of them.
+    kafka.*: client settings, for the live topic.
+    startingOffsets: for a stream, earliest (the default) or latest.
+    cluster: name of the cluster; by default the id in the log directory or of the live cluster.
 
-Executors decode into Arrow batches, which Spark takes as they are: there is no object for a record
-in Python nor, before rows are asked for, in the JVM.
+Executors decode into Arrow batches, which Spark uses directly: there is no Python object for each
+record, and no JVM object until rows are requested.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from kgroup.source.config.client_config import ClientConfig, client_config
 from kgroup.source.config.client_setting import MOST_LONG, whole_number
 
 DAMAGE = "Damage"
-"""The `type` of a row that is no record."""
+"""The `type` of a row that is not a record."""
 
 ROWS = pa.schema(
     [
@@ -61,29 +61,29 @@ ROWS = pa.schema(
         ),
     ]
 )
-"""A row: Spark takes no dictionaries."""
+"""Schema of the rows, without dictionaries, which Spark does not support."""
 
 MOST_SILENCE_S = 600.0
-"""How long a stream waits for a cluster that does not answer, or for leaders."""
+"""Maximum time that a stream waits for the cluster or for partition leaders."""
 
 _KAFKA = "kafka."
 _TYPES = {"string": "string", "int64": "bigint", "int32": "int", "int16": "smallint"}
 
 
 class KgroupDataSource(DataSource):
-    """See the module; register it with `spark.dataSource.register`."""
+    """The data source; see the module. Register it with `spark.dataSource.register`."""
 
     @classmethod
     def name(cls) -> str:
-        """Name of the format."""
+        """Return the name of the format."""
         return "kgroup"
 
     def schema(self) -> str:
-        """Columns, as Spark writes them."""
+        """Return the columns, as a Spark DDL string."""
         return ", ".join(f"`{field.name}` {_TYPES[str(field.type)]}" for field in ROWS)
 
     def reader(self, schema: StructType) -> KgroupReader:
-        """Read what is there."""
+        """Return a reader of segments, or of the live topic up to its current end."""
         if _config_of(self.options) is None:
             _check_options(self.options, "of files", ("path", "paths", "splitSize", "cluster"))
         elif self.options.get("path") or self.options.get("paths"):
@@ -93,7 +93,7 @@ class KgroupDataSource(DataSource):
         return KgroupReader(self.options)
 
     def streamReader(self, schema: StructType) -> KgroupStreamReader:  # noqa: N802
-        """Read the live topic as it grows."""
+        """Return a reader that follows the live topic."""
         config = _config_of(self.options)
         if config is None:
             raise UsageError("a stream needs the option kafka.bootstrap.servers; found none")
@@ -105,13 +105,13 @@ class KgroupDataSource(DataSource):
 
 
 class KgroupReader(DataSourceReader):
-    """Reads segments, or the live topic up to its present end."""
+    """Reads segments, or the live topic up to its current end."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = options  # their names are told without case
+        self._options = options  # a case-insensitive mapping
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Find the splits, in the driver."""
+        """Return the splits; runs in the driver."""
         config = _config_of(self._options)
         if config is None:
             return list(map(InputPartition, _file_splits(self._options)))
@@ -119,12 +119,12 @@ class KgroupReader(DataSourceReader):
         return list(map(InputPartition, live.splits()))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode a split, in an executor."""
+        """Decode a split; runs in an executor."""
         return _rows_of(partition)
 
 
 class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the live topic. An offset of the stream is the next one of each partition."""
+    """Follows the live topic. An offset of the stream is the next offset of each partition."""
 
     def __init__(self, config: ClientConfig, cluster: str | None, *, at_end: bool = False) -> None:
         self._config = config
@@ -134,10 +134,10 @@ class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._silent_since: float | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Tell where a stream begins that has never run: the end is known once all have a leader.
+        """Return the offset at which a new stream starts; "latest" waits for all leaders.
 
         Raises:
-            BrokerError: none answers, or a partition has had no leader for a while.
+            BrokerError: no broker answers, or a partition has had no leader for too long.
         """
         live = self._ask()
         if self._at_end and live.problems:
@@ -145,16 +145,16 @@ class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {str(number): ends[self._at_end] for number, ends in live.ranges.items()}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take the present end for that of the stream."""
+        """Use the current end of the topic as the end of the stream."""
         self._last = self._ask().ranges
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Tell how far it goes now; while no broker answers, how far it went before.
+        """Return the current end of the topic; the previous one while no broker answers.
 
-        A partition that has no leader stays where it was, also where the stream was stopped since.
+        A partition without a leader keeps its offset, even if the stream was stopped meanwhile.
 
         Raises:
-            BrokerError: none has answered for a while.
+            BrokerError: no broker has answered for too long.
         """
         try:
             ranges = self._ask().ranges if self._last is None else self._last
@@ -168,10 +168,10 @@ class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start | {number: max(end, start.get(number, 0)) for number, end in ends.items()}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Cut what lies between two offsets of the stream.
+        """Return splits for the records between two offsets of the stream.
 
         Raises:
-            BrokerError: one of its partitions has had no leader for a while.
+            BrokerError: one of its partitions has had no leader for too long.
         """
         wanted = {int(number) for number in end if start.get(number, 0) < end[number]}
         live = await_live(self._ask, lambda live: wanted <= live.ranges.keys())
@@ -183,7 +183,7 @@ class KgroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ask_live(self._config, self._cluster)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Fetch and decode a split, in an executor."""
+        """Fetch and decode a split; runs in an executor."""
         return _rows_of(partition)
 
 
@@ -192,15 +192,15 @@ def await_live(
     is_enough: Callable[[LiveSource], bool] = lambda live: True,
     ended: threading.Event | None = None,
 ) -> LiveSource:
-    """Ask a cluster until it answers, and says enough.
+    """Ask a cluster until it answers, and the answer is sufficient.
 
     Args:
-        ask: asks it once.
-        is_enough: tells whether an answer will do.
-        ended: set when nobody waits any more.
+        ask: asks the cluster once.
+        is_enough: whether an answer is sufficient.
+        ended: set when the answer is no longer needed.
 
     Raises:
-        BrokerError: it has not for a while.
+        BrokerError: there was no sufficient answer for too long.
     """
     ended = ended or threading.Event()
     deadline = time.monotonic() + MOST_SILENCE_S
@@ -257,7 +257,7 @@ def _file_splits(options: Mapping[str, str]) -> list[Split]:
 
 
 def _config_of(options: Mapping[str, str]) -> ClientConfig | None:
-    """Return how to connect; None where no server is named."""
+    """Return how to connect; None if there are no client settings."""
     overrides = [
         f"{name.removeprefix(_KAFKA)}={value}"
         for name, value in options.items()
@@ -267,7 +267,7 @@ def _config_of(options: Mapping[str, str]) -> ClientConfig | None:
 
 
 def _check_options(options: Mapping[str, str], what: str, known: Sequence[str]) -> None:
-    """Refuse options that would do nothing: one that is misspelt, say."""
+    """Raise UsageError for unknown options, such as misspelt ones."""
     names = {name.lower() for name in known}
     for name in options:
         if name.lower() not in names and not (name.startswith(_KAFKA) and "kafka.*" in names):

@@ -1,11 +1,11 @@
-"""SQL over the tables of a warehouse on Spark, for those that one machine does not answer soon.
+"""Run SQL over the tables of a warehouse on Spark, for tables too large for one machine.
 
 `PlanCheck` admits only queries that read the tables of a warehouse.
 
-Spark runs a statement as soon as it is given one, and some functions and clauses of a query run
-programs, read files or tell secrets. So a text is parsed first, and every node of the parsed plan
-must be on a list here: operators, expressions, functions by name, relations by name. Only then does
-Spark analyze it. The analyzed plan is checked again, because names have a meaning by then: its
+Spark runs a statement as soon as it gets one, and some functions and clauses of a query run
+programs, read files or reveal secrets. Therefore a text is parsed first, and every node of the
+parsed plan must be on a list here: operators, expressions, function names, relation names. Only
+then does Spark analyze it. The analyzed plan is checked again, because its names are resolved: its
 relations must be the views of the tables, and its functions Spark's own.
 """
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 class SparkEngine:
-    """An engine on a session of Spark; see `history.sql.engine.Engine`.
+    """An engine on a Spark session; see `history.sql.engine.Engine`.
 
     Args:
-        session: to ask; it gets a view of each table.
-        files: Parquet files of each table, by its name, in folders as `table` has them; tables
-            without files are empty. Executors see them under the same names.
+        session: Spark session; a view of each table is added to it.
+        files: Parquet files of each table, by its name, in folders as described in `table`; tables
+            without files are empty. Executors must see them under the same paths.
     """
 
     has_infinities = False
@@ -58,7 +58,7 @@ class SparkEngine:
         self._unchecked = dict(own)
         self._check = PlanCheck(session)
         session.conf.set("spark.sql.runSQLOnFiles", "false")
-        session.conf.set("spark.sql.variable.substitute", "false")  # ${env:HOME} in any text
+        session.conf.set("spark.sql.variable.substitute", "false")  # texts may contain ${env:HOME}
         with self._errors():
             for name, paths in own.items():
                 self._make_view(name, paths)
@@ -66,7 +66,7 @@ class SparkEngine:
     def query(
         self, sql: str, parameters: Sequence[Parameter] = (), *, is_trusted: bool = False
     ) -> pa.Table:
-        """Answer one query; see `Engine.query`."""
+        """Run a query; see `Engine.query`."""
         check_texts(sql, *parameters)
         is_query = False
         if not is_trusted:
@@ -93,7 +93,7 @@ class SparkEngine:
             empty.createOrReplaceTempView(name)
             return
         rows = self._session.read.schema(from_arrow_schema(columns)).parquet(*map(_escaped, paths))
-        path = f.url_decode(f.col("_metadata.file_path"))  # it is a URI, the names in it are quoted
+        path = f.url_decode(f.col("_metadata.file_path"))  # a URI, in which names are quoted
         rows.select(
             *columns.names,
             f.url_decode(f.regexp_extract(path, FOLDERS, 1)).alias("cluster"),
@@ -102,10 +102,10 @@ class SparkEngine:
 
     @contextmanager
     def _errors(self, otherwise: type[KgroupError] = KgroupError) -> Iterator[None]:
-        """Turn errors of Spark, and of what it uses, into those of `Engine.query`.
+        """Convert errors of Spark and its dependencies into those of `Engine.query`.
 
         Args:
-            otherwise: the error to raise where Spark does not say that the query is wrong.
+            otherwise: error to raise if Spark does not say that the query is wrong.
         """
         from pyspark import errors
 
@@ -125,12 +125,12 @@ class SparkEngine:
             yield
         except (KgroupError, MemoryError):
             raise
-        except Exception as error:  # also those of py4j, pyarrow and pandas
+        except Exception as error:  # including errors of py4j, pyarrow and pandas
             reason = re.sub(r"^\[([A-Z_.]+)\] ", "", first_line(error))
             for path in self._paths:
                 if (unreadable := unreadable_file(path)) is not None:
                     raise unreadable from error
-                if path in unquote(str(error)):  # a URI, where the error names a file
+                if path in unquote(str(error)):  # the error has the file as a URI
                     raise damaged_file(path, reason) from error
             if missing := re.match(r"The table or view (.*?) cannot be found", reason):
                 raise missing_table(missing[1].replace("`", "")) from error
@@ -139,7 +139,7 @@ class SparkEngine:
 
 
 def _escaped(path: str) -> str:
-    """Write a path where Spark expects a pattern."""
+    """Escape a path for use as a Spark path pattern."""
     return re.sub(r"([][*?{}\\])", r"\\\1", path)
 
 
@@ -290,21 +290,21 @@ _PARSED = (
         """,
     )
 )
-"""Classes of nodes, below Spark's package Catalyst, that a parsed query may have."""
+"""Classes of nodes, below Spark's package Catalyst, that are allowed in a parsed query."""
 
 _ANALYZED = _OPERATORS | _below(
     "plans.logical",
     "CTERelationDef CTERelationRef Expand Range RebalancePartitions Repartition ResolvedHint "
     "UnionLoop UnionLoopRef View Window WithCTE",
 )
-"""Classes of operators that an analyzed query may have."""
+"""Classes of operators that are allowed in an analyzed query."""
 
 _NOT_ANALYZED = _below(
     "expressions",
     "ApplyFunctionExpression CallMethodViaReflection CurrentCatalog CurrentDatabase CurrentPath "
     "CurrentUser PythonUDAF PythonUDF PythonUDTF ScalaUDF UnresolvedPolymorphicPythonUDTF",
 )
-"""Classes of expressions that it may not have: names without brackets can mean some of them."""
+"""Classes of expressions that are refused in it: some are called without parentheses."""
 
 _LEAVES = frozenset(
     f"{_CATALYST}{name}"
@@ -316,7 +316,7 @@ _LEAVES = frozenset(
         _VIEW,
     )
 )
-"""Nodes without others that would have to be looked at: of a view kgroup has made what is below."""
+"""Nodes whose children are not checked: they have none or, below a view, kgroup created them."""
 
 
 class PlanCheck:
@@ -333,10 +333,10 @@ class PlanCheck:
         self._is_instance = is_instance_of
 
     def is_query(self, sql: str) -> bool:
-        """Parse a text and check its plan; nothing is looked up or executed.
+        """Parse a text and check its plan; no name is resolved and nothing is executed.
 
         Returns:
-            True for a query; False for DESCRIBE, which has no plan to be checked further.
+            True for a query; False for DESCRIBE, which has no plan to check further.
 
         Raises:
             UsageError: it is neither, or does more than read the tables.
@@ -365,10 +365,10 @@ class PlanCheck:
         return not is_description
 
     def check_analyzed(self, plan: Any) -> None:
-        """Check what the names in a query mean.
+        """Check the resolved names in a query.
 
         Args:
-            plan: analyzed, of a text that `is_query`.
+            plan: analyzed plan of a text for which `is_query` returned True.
 
         Raises:
             UsageError: it does more than read the tables.
@@ -385,8 +385,9 @@ class PlanCheck:
     def _nodes(self, plan: Any) -> Iterator[tuple[str, Any]]:
         """Yield all nodes of a plan and the names of their classes, below Catalyst's package.
 
-        Expressions are among them, and so are plans in expressions: whatever the fields of a node
-        hold, directly or in lists, maps, options and tuples.
+        This includes expressions, and plans in expressions: everything in the fields of a node,
+        directly
+        or in lists, maps, options and tuples.
         """
         left = [plan]
         while left:
@@ -417,7 +418,7 @@ class PlanCheck:
 
 
 def _items(value: Any) -> Iterator[Any]:
-    """Yield the elements of a collection of Scala."""
+    """Yield the elements of a Scala collection."""
     iterator = value.iterator()
     while iterator.hasNext():
         yield iterator.next()

@@ -1,4 +1,4 @@
-"""Where the tasks of a build are done: here where there is little to read, else by Spark."""
+"""Choose where the tasks of a build run: locally if there is little to read, else on Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LARGE = 256 << 20
-"""Bytes to read from which on starting Spark costs less than it saves."""
+"""Bytes to read from which on Spark saves more time than it takes to start."""
 
 _J = TypeVar("_J", bound=Job)
 _R = TypeVar("_R")
@@ -28,12 +28,12 @@ def runner(
     note: Callable[[str], None] = lambda text: None,
     on_compile: Callable[[], None] | None = None,
 ) -> Iterator[JobRunner]:
-    """Yield what does tasks, for as long as the context lasts.
+    """Yield a function that runs tasks, while the context lasts.
 
     Args:
-        master: of a Spark cluster; given, Spark does all tasks.
-        settings: of Spark; likewise.
-        note: called with a sentence where Spark would help, and cannot be had.
+        master: master of a Spark cluster; if given, Spark runs all tasks.
+        settings: settings of Spark; likewise.
+        note: called with a sentence if Spark would help, but is not available.
         on_compile: called before code is compiled.
     """
     with ExitStack() as stack:
@@ -47,7 +47,7 @@ def runner(
             if is_large and can_compile():
                 from kgroup.kernel.compiled import load
 
-                load(on_compile)  # once here, and not by each executor
+                load(on_compile)  # once here, instead of in each executor
             if session is None and jobs and (is_wanted or (is_large and can_help)):
                 try:
                     session = stack.enter_context(spark_session(master, settings, only_tasks=True))

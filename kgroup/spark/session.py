@@ -1,7 +1,8 @@
-"""A Spark session: embedded by default, on any cluster where a master is named.
+"""Start a Spark session: embedded by default, or on a cluster if a master is given.
 
-An embedded one is `local[*]`: a JVM beside this process, and a Python worker for each core. On a
-cluster the executors need this version of kgroup in their Python, and see the same folders.
+An embedded session is `local[*]`: a JVM next to this process, and a Python worker for each core.
+On a cluster, the executors need this version of kgroup in their Python and must see the same
+folders.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.worker.faulthandler.enabled": "true",
 }
-"""Settings that others can be given in place of: the JVM passes rows on, and keeps none."""
+"""Default settings, which the user can override: the JVM passes rows on and keeps none."""
 
 _LITTLE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options of a JVM that has little to do: else it mostly compiles, on the cores of our workers."""
+"""Options for a JVM with little work: otherwise it mostly compiles, on our workers' cores."""
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""PySpark writes to standard error, in these, what it also raises: with the JVM's whole trace."""
+"""Loggers in which PySpark also writes the errors that it raises, with the JVM's stack trace."""
 
 
 def is_installed() -> bool:
-    """Return whether PySpark is there."""
+    """Return whether PySpark is installed."""
     return find_spec("pyspark") is not None
 
 
 def check_installed() -> None:
-    """Make sure that there are PySpark and a Java for it.
+    """Check that PySpark and a suitable Java are installed.
 
     Raises:
         KgroupError: one is missing.
@@ -74,12 +75,12 @@ def spark_session(
     *,
     only_tasks: bool = False,
 ) -> Iterator[SparkSession]:
-    """Yield a session; one that was made here is stopped at the end.
+    """Yield a session; if it was created here, it is stopped at the end.
 
     Args:
-        master: of the cluster; by default what `spark-submit` says, else `local[*]`.
-        settings: of Spark, beyond and before its own files.
-        only_tasks: whether it is for `run_on`, and no queries.
+        master: master of the cluster; by default that of `spark-submit`, else `local[*]`.
+        settings: settings of Spark, which override its own files.
+        only_tasks: whether the session is used for `run_on` only, not for queries.
 
     Raises:
         KgroupError: PySpark or Java is missing, or Spark does not start.
@@ -113,7 +114,7 @@ def spark_session(
             with nullcontext() if is_submitted else _errors_to(stderr), _ended_if_interrupted():
                 session = builder.getOrCreate()
                 if current_thread() is main_thread():
-                    signal(SIGINT, interrupted)  # PySpark put its own in the place
+                    signal(SIGINT, interrupted)  # PySpark has installed its own handler
         except (PySparkException, Py4JError, OSError) as error:
             stderr.seek(0)
             reason = reason_of_start(error, stderr.read().decode("utf-8", "replace"))
@@ -128,13 +129,13 @@ def spark_session(
 def run_on(
     session: SparkSession, function: Callable[[_T], _R], tasks: Sequence[_T]
 ) -> Iterator[_R]:
-    """Apply a function to tasks in the executors, one task to a core; yield what it gives.
+    """Apply a function to tasks in the executors, one task per core; yield the results.
 
     Args:
-        session: to run on.
-        function: picklable; what it gives is small. What it raises is raised here as it is, and
-            not tried again: Spark does that where an executor is lost.
-        tasks: picklable.
+        session: session to run on.
+        function: picklable; its results must be small. An exception that it raises is raised here
+            unchanged and not retried; Spark retries only if an executor is lost.
+        tasks: picklable tasks.
 
     Raises:
         KgroupError: an executor failed, and Spark gave up.
@@ -163,11 +164,11 @@ def run_on(
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error of Spark says first, without Java's names: the rest are stack traces."""
+    """Return the first line of a Spark error, without Java class names and stack traces."""
     java_error: Any = getattr(error, "java_exception", None)
     text = str(java_error or error)
     if java_error is not None and "awaitResult:" in text.splitlines()[0]:
-        text = str(java_error.getCause() or text)  # of the thread that was waited for
+        text = str(java_error.getCause() or text)  # cause from the thread that was waited for
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]) if lines else type(error).__name__
 
@@ -176,24 +177,25 @@ def reason_of_start(error: BaseException, stderr: str) -> str:
     """Return the reason why Spark did not start.
 
     Args:
-        error: that was raised; it tells little where the JVM or its context ended before.
-        stderr: what the JVM wrote to standard error.
+        error: the exception; it says little if the JVM or its context ended before.
+        stderr: standard error of the JVM.
     """
     for pattern in (
         r"(Failed to connect to master .+)",
         r"^Exception in thread .+? (?:[\w$]+\.)+[\w$]+: (.+)",
-        r"^(Invalid .+)",  # options of the JVM
+        r"^(Invalid .+)",  # JVM options
     ):
         found = re.findall(pattern, stderr, re.MULTILINE)
         if found:
             return str(found[-1])
-    lines = [line for line in stderr.splitlines() if not re.match(r"\s|$", line)]  # no stack traces
+    # skip stack traces
+    lines = [line for line in stderr.splitlines() if not re.match(r"\s|$", line)]
     return ": ".join([first_line(error), *lines[-1:]])
 
 
 @contextmanager
 def _errors_to(file: IO[bytes]) -> Iterator[None]:
-    """Let what a JVM that is started meanwhile writes to standard error go to a file."""
+    """Redirect standard error of a JVM started in this context to a file."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -206,17 +208,17 @@ def _errors_to(file: IO[bytes]) -> Iterator[None]:
 
 @contextmanager
 def _ended_if_interrupted() -> Iterator[None]:
-    """Let no JVM outlive an interrupt that comes while it starts.
+    """Stop a JVM if an interrupt comes while it starts.
 
-    PySpark waits for it to say where it listens, and removes the place to say so when it is
-    interrupted; the JVM would then wait for ever, and hold the standard streams open.
+    PySpark waits for the JVM to write where it listens, and removes the file for that when it is
+    interrupted. The JVM would then wait forever, and keep the standard streams open.
     """
     from pyspark import java_gateway
 
     started: list[Popen[bytes]] = []
 
     def start(*args: Any, **kwargs: Any) -> Popen[bytes]:
-        with kept_signals() as interrupts:  # until it is noted
+        with kept_signals() as interrupts:  # until the process is recorded
             started.append(Popen(*args, **kwargs))
         for interrupt in interrupts:
             raise interrupt
@@ -236,13 +238,13 @@ def _ended_if_interrupted() -> Iterator[None]:
 
 
 def _is_submitted() -> bool:
-    """Return whether `spark-submit` runs this, and has a JVM."""
+    """Return whether `spark-submit` runs this process, and has a JVM."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def java_trouble() -> str | None:
-    """Say why Spark would find no Java; None where it does."""
-    home = os.environ.get("JAVA_HOME") or None  # empty, Spark's scripts take it for none
+    """Return why Spark would find no Java; None if it would."""
+    home = os.environ.get("JAVA_HOME") or None  # Spark's scripts take an empty value for none
     if home is None and shutil.which("java") is None:
         return "Spark needs Java 17 or later, and none was found; install a JDK, or set JAVA_HOME"
     if home is not None and not (Path(home) / "bin" / "java").exists():
@@ -251,7 +253,7 @@ def java_trouble() -> str | None:
 
 
 def _embedded(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a JVM beside this process."""
+    """Return settings for a JVM next to this process."""
     if not chosen.get("spark.master", "local[*]").startswith("local"):
         return {}
     logging = Path(__file__).with_name("log4j2.properties")
@@ -264,7 +266,7 @@ def _embedded(chosen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _python_path() -> dict[str, str]:
-    """Where executors on this machine find this kgroup, if it is not installed for all."""
+    """Return settings for local executors to find this kgroup, if it is not installed for all."""
     package = Path(kgroup.__file__).parent
     if package.parent.name in ("site-packages", "dist-packages"):
         return {}

@@ -1,9 +1,9 @@
-"""Keep a warehouse current from the live topic: Structured Streaming, batch after batch.
+"""Keep a warehouse up to date from the live topic, with Structured Streaming.
 
-Spark asks how far the topic goes, and remembers it in its checkpoint. A batch says that there is
-something new, and brings nothing along: what is new is what the warehouse does not know, and that
-is read and counts as in any build. A batch that was cut off comes again, and what of it is known
-already is left out. So every record is in the tables exactly once.
+Spark asks for the end of the topic and stores it in its checkpoint. A batch only says that there
+are new records and has no rows: the new records are those that the warehouse does not have, and
+they are read and committed as in any build. An interrupted batch is repeated, and records that are
+known by then are left out. Every record is therefore in the tables exactly once.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from kgroup.source.config.client_config import ClientConfig
 
 LOCK_WAIT_S = 600.0
-"""How long a batch waits for a build to be done with the warehouse."""
+"""Maximum time that a batch waits for another build of the warehouse."""
 
 _CONFIG = "secretConfig"
-"""Option with the pickled configuration; Spark does not show options of such names."""
+"""Option with the pickled configuration; Spark redacts options with such names."""
 
 
 def stream_history(
@@ -53,18 +53,18 @@ def stream_history(
     every_s: float,
     on_report: Callable[[Report[ClusterReport]], None],
 ) -> None:
-    """Write what comes into the tables, until a signal ends it; a batch that runs is finished.
+    """Write new records into the tables until a signal; a running batch is finished.
 
     Args:
-        session: to run on.
+        session: session to run on.
         config: how to connect.
-        cluster: its name.
-        root: the warehouse's folder.
-        every_s: seconds from the begin of a batch to that of the next.
-        on_report: called with what a batch did.
+        cluster: name of the cluster.
+        root: folder of the warehouse.
+        every_s: seconds from the start of a batch to the start of the next.
+        on_report: called with the report of each batch.
 
     Raises:
-        BrokerError: the cluster does not answer, or has no leader for a partition, for long.
+        BrokerError: the cluster does not answer, or a partition has no leader, for too long.
         KgroupError: the stream failed.
         OSError: a file cannot be written.
     """
@@ -76,7 +76,7 @@ def stream_history(
         _CONFIG, b64encode(pickle.dumps(config)).decode()
     )
     with kept_signals(ended.set) as kept:
-        with batch.warehouse():  # so that what is no warehouse is told at once
+        with batch.warehouse():  # fail at once if it is not a warehouse
             checkpoint.mkdir(parents=True, exist_ok=True)
         query = (
             reader.option("cluster", cluster)
@@ -90,7 +90,7 @@ def stream_history(
             while not ended.wait(1) and query.isActive and batch.error is None:
                 pass
         finally:
-            with batch.running:  # what has begun comes to its end
+            with batch.running:  # let a running batch finish
                 query.stop()
         failure = query.exception()
     if kept:
@@ -103,12 +103,12 @@ def stream_history(
 
 @dataclass
 class _Batch:
-    """Writes batches; of its first attributes see `stream_history`.
+    """Writes batches; see `stream_history` for the first attributes.
 
     Attributes:
-        ended: set when nobody waits any more.
-        running: held while one is written.
-        error: what went wrong with the last.
+        ended: set when the stream must end.
+        running: held while a batch is written.
+        error: exception of the last batch.
     """
 
     session: SparkSession
@@ -121,7 +121,7 @@ class _Batch:
     error: Exception | None = None
 
     def write(self, rows: DataFrame, number: int) -> None:
-        """Write one batch; Spark calls it, and does not go on where it raises."""
+        """Write one batch; called by Spark, which stops if it raises."""
         with self.running:
             try:
                 self.on_report(self._commit())
@@ -130,9 +130,10 @@ class _Batch:
                 raise
 
     def _commit(self) -> Report[ClusterReport]:
-        """Read the topic up to its present end, as far as the warehouse does not have it.
+        """Read and commit the records, up to the topic's current end, that the warehouse lacks.
 
-        A partition that had no leader at its own batch is read with the next one of any partition.
+        A partition without a leader during its own batch is read with the next batch of any
+        partition.
         """
         ask = partial(ask_live, self.config, self.cluster)
         with self.warehouse() as writer:
@@ -142,7 +143,7 @@ class _Batch:
 
     @contextmanager
     def warehouse(self) -> Iterator[WarehouseWriter]:
-        """Yield the warehouse, once no build changes it; otherwise as `write_warehouse`."""
+        """Yield the warehouse once no other build changes it; otherwise like `write_warehouse`."""
         deadline = time.monotonic() + LOCK_WAIT_S
         with ExitStack() as stack:
             while True:
@@ -156,7 +157,7 @@ class _Batch:
 
 
 class _Trigger(KgroupDataSource):
-    """The stream of `KgroupDataSource` without its rows."""
+    """The stream of `KgroupDataSource`, without its rows."""
 
     @classmethod
     def name(cls) -> str:
